@@ -1,0 +1,45 @@
+# `make run` reproduces the paper's synthetic study; `make test` runs every check. Both set up .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+OUT ?= runs/synthetic
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: run test lint types contracts tests benchmarks clean
+
+run: .venv/.installed
+	$(BIN)/domaincover paper synthetic --out $(OUT)
+	$(BIN)/domaincover results $(OUT)
+	$(BIN)/domaincover report $(OUT) --out $(OUT)/report.html
+
+test: lint types contracts tests
+
+lint: .venv/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.installed-dev
+	$(BIN)/mypy
+
+contracts: .venv/.installed-dev
+	$(BIN)/lint-imports
+
+tests: .venv/.installed-dev
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+benchmarks: .venv/.installed-dev
+	$(BIN)/python -m benchmarks
+
+.venv/.made:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/.installed: .venv/.made pyproject.toml constraints.txt
+	$(INSTALL) -e .
+	touch $@
+
+.venv/.installed-dev: .venv/.made pyproject.toml constraints.txt
+	$(INSTALL) -e '.[dev]'
+	touch $@ .venv/.installed
+
+clean:
+	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache .coverage*

@@ -1,0 +1,5 @@
+"""`python -m domaincover` is the command line."""
+
+from domaincover.cli import main
+
+main()

@@ -1,0 +1,229 @@
+"""The command line. Bad input ends with one line on standard error and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from domaincover.experiments.runner import OnEpoch, Plan
+
+app = typer.Typer(
+    help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
+app.add_typer(paper, name="paper")
+
+TableFormat = Literal["table", "md", "csv", "latex", "json"]
+FigureFormat = Literal["png", "svg", "pdf"]
+StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
+
+
+def main() -> None:
+    """Run the command line; the entry point of `domaincover`."""
+    try:
+        status = app(standalone_mode=False)
+    except (InputError, typer.TyperException) as error:  # a message for the user, ours or typer's
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        _fail(message, 2)
+    except (KeyboardInterrupt, typer.Abort):
+        _fail("stopped; what is finished is kept, and the same command goes on from there.", 130)
+    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int) -> None:
+    typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
+    sys.exit(status)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        from domaincover import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@paper.callback()
+def _paper() -> None:
+    """Run the paper's experiments."""
+
+
+@paper.command("synthetic")
+def paper_synthetic(
+    out: Annotated[Path, typer.Option(help="Directory of the study; finished runs in it are kept.")],
+    dims: Annotated[str, typer.Option(help="Numbers of features, with commas.")] = "10,50",
+    covariance: Annotated[str, typer.Option(help="shared, random, or both with a comma.")] = "shared,random",
+    methods: Annotated[
+        str, typer.Option(help="Methods, with commas.")
+    ] = "erm,pooled-train,pooled-held-out,robust,set-cover",
+    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 5,
+    target_recall: Annotated[str, typer.Option(help="Target recalls, with commas.")] = "0.9",
+    epochs: Annotated[int, typer.Option(help="Epochs of training.")] = 30,
+    jobs: Annotated[int | None, typer.Option(help="Processes; as many as there are cores if not given.")] = None,
+) -> None:
+    """Compare SET-COVER with ERM and the conformal rules on the paper's synthetic domains.
+
+    Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
+    """
+    from domaincover.experiments.datasets import synthetic_name
+    from domaincover.experiments.runner import plan_study, run_study
+    from domaincover.experiments.study import Study
+
+    if seeds < 1:
+        raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {jobs}.")
+    study = Study(
+        datasets=tuple(
+            synthetic_name(n_features, kind)
+            for n_features in _numbers(dims, "--dims", int)
+            for kind in _choices(covariance, "--covariance", ("shared", "random"))
+        ),
+        methods=tuple(_items(methods, "--methods")),
+        target_recalls=tuple(_numbers(target_recall, "--target-recall", float)),
+        seeds=tuple(range(seeds)),
+        epochs=epochs,
+    )
+    plan = plan_study(study, out)
+    with _progress(plan) as on_epoch:
+        outcome = run_study(plan, out, jobs or _n_cores(), on_epoch)
+    kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
+    typer.echo(f"{outcome.n_new} runs finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)
+
+
+@app.command()
+def results(
+    directory: StudyDirectory,
+    format: Annotated[TableFormat, typer.Option(help="How to print.")] = "table",  # noqa: A002
+    all_splits: Annotated[
+        bool, typer.Option("--all-splits", help="In a table: training and seen domains too, not only unseen ones.")
+    ] = False,
+) -> None:
+    """Print a study's results over seeds: median min recall, median set size, share of domains at target.
+
+    Example: domaincover results runs/synthetic --format json | jq .
+    """
+    from domaincover.experiments.collect import collect
+    from domaincover.report.tables import format_results
+
+    table = collect(directory).results
+    if format in ("table", "md", "latex") and not all_splits:
+        table = _only_unseen(table)
+    terminal = sys.stdout.isatty()
+    width = os.get_terminal_size().columns if terminal else 110
+    typer.echo(format_results(table, format, width=width, color=terminal), color=terminal or None)
+
+
+@app.command()
+def report(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
+) -> None:
+    """Write a study's page: table and interactive cross-plots in one file that needs no network.
+
+    Example: domaincover report runs/synthetic --out report.html
+    """
+    from domaincover.experiments.collect import collect
+    from domaincover.report.page import write_page
+
+    tables = collect(directory)
+    with _writing(out):
+        write_page(tables.results, tables.domains, out, settings=tables.settings)
+    typer.echo(f"The page is {out.resolve().as_uri()}", err=True)
+
+
+@app.command()
+def figures(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="Directory for the figures.")],
+    format: Annotated[FigureFormat, typer.Option(help="Kind of file.")] = "png",  # noqa: A002
+) -> None:
+    """Write a study's cross-plots as files.
+
+    Example: domaincover figures runs/synthetic --out figures --format pdf
+    """
+    from domaincover.experiments.collect import collect
+    from domaincover.report.figures import figure_files
+
+    tables = collect(directory)
+    with _writing(out):
+        for path in figure_files(tables.results, tables.domains, out, format):
+            typer.echo(path)
+
+
+def _only_unseen(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["split"] == "unseen"]
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
+
+
+@contextmanager
+def _progress(plan: Plan) -> Iterator[OnEpoch]:
+    """Show a bar with what runs now and the time left; nothing when the output is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal or not plan.jobs:
+        yield lambda _: None
+        return
+    left = {job.name: job.epochs for job in plan.jobs}
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("epochs,"), TimeRemainingColumn(), TextColumn("left"))
+    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as bar:
+        task = bar.add_task("", total=plan.n_epochs)
+
+        def on_epoch(name: str) -> None:
+            left[name] -= 1
+            running = [job.name for job in plan.jobs if 0 < left[job.name] < job.epochs]
+            bar.update(task, advance=1, description=", ".join(running))
+
+        yield on_epoch
+
+
+def _n_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _items(text: str, option: str) -> list[str]:
+    items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
+    if not items:
+        raise InputError(f"{option} is empty.")
+    return items
+
+
+def _numbers(text: str, option: str, kind: type) -> list[Any]:
+    try:
+        return [kind(item) for item in _items(text, option)]
+    except ValueError:
+        raise InputError(f"{option} takes numbers with commas between them, got {text!r}.") from None
+
+
+def _choices(text: str, option: str, known: tuple[str, ...]) -> list[Any]:
+    items = _items(text, option)
+    for item in items:
+        if item not in known:
+            raise InputError(f"{option} takes {' or '.join(known)}, got {item!r}.")
+    return items

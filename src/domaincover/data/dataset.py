@@ -1,0 +1,148 @@
+"""Examples with a label and a domain each, checked once on entry."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from domaincover.data.cells import count_cells
+from domaincover.errors import InputError
+
+Codes = NDArray[np.int64]
+
+
+class Coded(NamedTuple):
+    """Numeric codes and the sorted names that they stand for: code k means names[k]."""
+
+    codes: Codes
+    names: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class DomainDataset:
+    """Examples, the code of each example's label and domain, and the names behind the codes.
+
+    Make one with `DomainDataset.from_arrays`; the constructor itself checks nothing.
+    """
+
+    examples: NDArray[Any]
+    labels: Codes
+    domains: Codes
+    label_names: tuple[Hashable, ...]
+    domain_names: tuple[Hashable, ...]
+
+    @classmethod
+    def from_arrays(cls, examples: ArrayLike, labels: Any, domains: Any) -> DomainDataset:
+        """Check examples (rows first), labels and domains of any hashable kind, and code the names."""
+        examples = _check_examples(examples)
+        coded_labels = code_names(labels, "labels", len(examples))
+        coded_domains = code_names(domains, "domains", len(examples))
+        if len(coded_labels.names) < 2:
+            raise InputError(
+                f"every label is {coded_labels.names[0]!r}; at least two labels are needed to predict a set."
+            )
+        return cls(examples, coded_labels.codes, coded_domains.codes, coded_labels.names, coded_domains.names)
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    @property
+    def n_labels(self) -> int:
+        """How many labels there are."""
+        return len(self.label_names)
+
+    @property
+    def n_domains(self) -> int:
+        """How many domains there are, whether or not an example is left in them."""
+        return len(self.domain_names)
+
+    def subset(self, rows: NDArray[Any]) -> DomainDataset:
+        """Return the given rows (numbers or a mask); codes and names stay as they are."""
+        return DomainDataset(
+            self.examples[rows], self.labels[rows], self.domains[rows], self.label_names, self.domain_names
+        )
+
+    def cell_counts(self) -> NDArray[np.int64]:
+        """Return the number of examples of every (domain, label) cell."""
+        return count_cells(self.domains, self.labels, self.n_domains, self.n_labels)
+
+
+def code_names(values: Any, what: str, n_expected: int) -> Coded:
+    """Replace values of any hashable kind by stable codes: positions in their sorted distinct values."""
+    values = _one_dimensional(values, what)
+    if len(values) != n_expected:
+        raise InputError(f"{len(values)} {what} for {n_expected} examples; there must be one for every example.")
+    import pandas as pd  # its hash tables take every hashable kind at C speed; loaded only when data arrives
+
+    _refuse_missing(np.asarray(pd.isna(values)), what)
+    if values.dtype != object:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return Coded(codes.astype(np.int64), tuple(distinct.tolist()))
+    try:
+        codes, distinct = pd.factorize(values)
+    except TypeError:
+        raise InputError(f"{what} must be hashable: text, numbers or tuples, not lists or arrays.") from None
+    names = _sort_names(list(distinct))
+    rank = {name: k for k, name in enumerate(names)}
+    return Coded(np.array([rank[name] for name in distinct])[codes], tuple(names))
+
+
+def _sort_names(names: Sequence[Any]) -> list[Any]:
+    try:
+        return sorted(names)
+    except TypeError:  # kinds that do not compare, such as 3 and "3"
+        return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
+
+
+def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
+    if missing.any():
+        raise InputError(
+            f"{int(missing.sum())} of {len(missing)} {what} are missing, first at row {int(missing.argmax())}; "
+            "drop those rows or give the missing value a name."
+        )
+
+
+def _one_dimensional(values: Any, what: str) -> NDArray[Any]:
+    if isinstance(values, list | tuple):  # np.asarray would turn [1, "a"] into text and tuples into a matrix
+        kinds = {type(v) for v in values}
+        if len(kinds) > 1 or kinds & {tuple, frozenset}:
+            objects = np.empty(len(values), dtype=object)
+            objects[:] = values
+            return objects
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise InputError(f"{what} must have one dimension, got shape {array.shape}.")
+    return array
+
+
+def _check_examples(examples: ArrayLike) -> NDArray[Any]:
+    try:
+        array = np.asarray(examples)
+    except ValueError:
+        raise InputError("examples have rows of different lengths; every row needs the same features.") from None
+    if array.ndim < 2:
+        raise InputError(f"examples must have a row per example, got shape {array.shape}.")
+    if len(array) == 0:
+        raise InputError("there are no examples.")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"examples must be numbers, got {array.dtype}; encode text and categories first.")
+    if array.dtype.kind == "f":
+        _refuse_not_finite(array)
+    return array
+
+
+def _refuse_not_finite(examples: NDArray[Any]) -> None:
+    if np.isfinite(examples.sum(dtype=np.float64)):  # one pass without a mask; only a real fault pays for one
+        return
+    bad = ~np.isfinite(examples)
+    if not bad.any():
+        return
+    row, *column = (int(k) for k in np.argwhere(bad)[0])
+    raise InputError(
+        f"examples hold {int(bad.sum())} values that are NaN or infinite, first at row {row}, column "
+        f"{column[0] if len(column) == 1 else tuple(column)}; fill them in or drop those rows."
+    )

@@ -1,0 +1,108 @@
+"""Which domains train, calibrate or stay unseen, and which of their examples are used.
+
+Every draw comes from the generator that is passed in. Rows are numbers of examples, sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.cells import cell_of
+from domaincover.data.dataset import DomainDataset
+from domaincover.errors import InputError
+
+Rows = NDArray[np.int64]
+
+
+class DomainDraw(NamedTuple):
+    """Codes of the domains that are used for training and of those kept unseen."""
+
+    train: NDArray[np.int64]
+    unseen: NDArray[np.int64]
+
+
+class Split(NamedTuple):
+    """Rows to train on, held-out rows of the same domains, and rows of unseen domains."""
+
+    train: Rows
+    seen: Rows
+    unseen: Rows
+
+
+def draw_domains(domains: NDArray[Any], n_train: int, n_unseen: int, rng: np.random.Generator) -> DomainDraw:
+    """Draw training and unseen domains at random from those that occur in `domains`."""
+    present = np.unique(domains)
+    if min(n_train, n_unseen) < 1:
+        raise InputError(f"at least one training and one unseen domain are needed, got {n_train} and {n_unseen}.")
+    if n_train + n_unseen > len(present):
+        raise InputError(
+            f"{n_train} training and {n_unseen} unseen domains were asked for, "
+            f"but the data has {len(present)}; ask for fewer."
+        )
+    drawn = rng.permutation(present)
+    return DomainDraw(np.sort(drawn[:n_train]), np.sort(drawn[n_train : n_train + n_unseen]))
+
+
+def halve_domains(domains: NDArray[Any], rng: np.random.Generator) -> DomainDraw:
+    """Draw half the domains (rounded down) to calibrate; the rest train. The paper's CVC split."""
+    n_present = len(np.unique(domains))
+    if n_present < 2:
+        raise InputError(f"calibrating on held-out domains needs at least 2 training domains, got {n_present}.")
+    return draw_domains(domains, n_present - n_present // 2, n_present // 2, rng)
+
+
+def drop_small_cells(dataset: DomainDataset, rows: Rows, min_cell_size: int) -> Rows:
+    """Keep the rows whose (domain, label) cell has more than `min_cell_size` of them."""
+    cell = cell_of(dataset.domains[rows], dataset.labels[rows], dataset.n_labels)
+    return rows[np.bincount(cell)[cell] > min_cell_size]
+
+
+def cap_per_domain(domains: NDArray[Any], rows: Rows, max_rows: int, rng: np.random.Generator) -> Rows:
+    """Keep at most `max_rows` random rows of every domain."""
+    position = _random_position_in_domain(domains[rows], rng)
+    return rows[position < max_rows]
+
+
+def hold_out_examples(
+    domains: NDArray[Any], rows: Rows, max_train: int, max_held_out: int, rng: np.random.Generator
+) -> tuple[Rows, Rows]:
+    """Split the rows of every domain at random into training and held-out rows.
+
+    A domain with too few rows for both caps is divided in their proportion.
+    """
+    domain = domains[rows]
+    size = np.bincount(domain)[domain]
+    n_held_out = np.minimum(max_held_out, np.rint(size * (max_held_out / (max_train + max_held_out))))
+    position = _random_position_in_domain(domain, rng)
+    held_out = position < n_held_out
+    return rows[~held_out & (position < n_held_out + max_train)], rows[held_out]
+
+
+def paper_split(
+    dataset: DomainDataset,
+    *,
+    n_train_domains: int,
+    n_unseen_domains: int,
+    max_train_rows: int,
+    max_test_rows: int,
+    min_cell_size: int,
+    rng: np.random.Generator,
+) -> Split:
+    """Draw the paper's split: drop small cells, draw domains, cap them, hold out examples of the seen ones."""
+    usable = drop_small_cells(dataset, np.arange(len(dataset)), min_cell_size)
+    drawn = draw_domains(dataset.domains[usable], n_train_domains, n_unseen_domains, rng)
+    of_train, of_unseen = (usable[np.isin(dataset.domains[usable], codes)] for codes in drawn)
+    train, seen = hold_out_examples(dataset.domains, of_train, max_train_rows, max_test_rows, rng)
+    return Split(train, seen, cap_per_domain(dataset.domains, of_unseen, max_test_rows, rng))
+
+
+def _random_position_in_domain(domain: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Number the examples of each domain 0, 1, … in random order."""
+    order = np.lexsort((rng.random(len(domain)), domain))
+    starts = np.cumsum(np.bincount(domain)) - np.bincount(domain)
+    position = np.empty(len(domain), dtype=np.int64)
+    position[order] = np.arange(len(domain)) - starts[domain[order]]
+    return position

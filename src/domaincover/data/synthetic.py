@@ -1,0 +1,94 @@
+"""The paper's Gaussian domains: a label shifts the mean by a common part and a part that each domain scales.
+
+Z_e ~ U[low, high], Y ~ Bernoulli(1/2), X = Y·(mean + Z_e·direction) + N(0, Σ_e).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from domaincover.data.dataset import DomainDataset
+from domaincover.errors import InputError
+
+Covariance = Literal["shared", "random"]
+SPREAD_OF_DEVIATIONS = 0.05  # of a domain's standard deviations under random covariance (the paper's)
+
+
+@dataclass(frozen=True)
+class GaussianDomains:
+    """Parameters of the generator; `mean` and `direction` have one entry per feature."""
+
+    mean: ArrayLike
+    direction: ArrayLike
+    low: float
+    high: float
+    deviation: float
+    covariance: Covariance = "shared"
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.mean) != 1 or np.shape(self.mean) != np.shape(self.direction):
+            raise InputError(
+                f"mean and direction need one entry per feature each, got shapes {np.shape(self.mean)} "
+                f"and {np.shape(self.direction)}."
+            )
+        if not self.low <= self.high:
+            raise InputError(f"the range of the domains must not be empty, got low {self.low} > high {self.high}.")
+        if not self.deviation > 0:
+            raise InputError(f"deviation must be above 0, got {self.deviation}.")
+        if self.covariance not in ("shared", "random"):
+            raise InputError(f"covariance must be 'shared' or 'random', got {self.covariance!r}.")
+
+    @classmethod
+    def of_paper(cls, n_features: int, covariance: Covariance = "shared") -> GaussianDomains:
+        """Return the paper's parameters; dimensions other than 10 and 50 take those of the nearer one."""
+        if n_features < 2 or n_features % 2:
+            raise InputError(f"the paper's direction is (1, …, -1, …): n_features must be even, got {n_features}.")
+        small = n_features <= 30
+        half = np.ones(n_features // 2)
+        return cls(
+            mean=np.full(n_features, 0.1 if small else 0.05),
+            direction=np.concatenate([half, -half]),
+            low=-0.5 if small else -0.3,
+            high=0.5 if small else 0.3,
+            deviation=0.2 if small else 0.25,
+            covariance=covariance,
+        )
+
+    def sample(self, n_domains: int, n_per_domain: int, rng: np.random.Generator) -> DomainDataset:
+        """Draw domains and the same number of examples from each, as float32."""
+        if min(n_domains, n_per_domain) < 1:
+            raise InputError(f"at least one domain and one example are needed, got {n_domains} and {n_per_domain}.")
+        mean, direction = np.asarray(self.mean, dtype=float), np.asarray(self.direction, dtype=float)
+        position = rng.uniform(self.low, self.high, n_domains)
+        labels = rng.integers(0, 2, (n_domains, n_per_domain))
+        noise = self._noise(n_domains, n_per_domain, len(mean), rng)
+        shift = (mean + position[:, None] * direction).astype(np.float32)
+        noise += labels[:, :, None].astype(np.float32) * shift[:, None, :]
+        return DomainDataset(
+            noise.reshape(-1, len(mean)),
+            labels.reshape(-1),
+            np.repeat(np.arange(n_domains), n_per_domain),
+            label_names=(0, 1),
+            domain_names=tuple(range(n_domains)),
+        )
+
+    def _noise(self, n_domains: int, n: int, n_features: int, rng: np.random.Generator) -> NDArray[Any]:
+        noise = rng.standard_normal((n_domains, n, n_features), dtype=np.float32)
+        if self.covariance == "shared":
+            noise *= np.float32(self.deviation)
+            return noise
+        deviations = rng.normal(self.deviation, SPREAD_OF_DEVIATIONS, (n_domains, n_features))
+        rotated = deviations[:, :, None] * random_rotations(n_domains, n_features, rng)
+        return np.matmul(noise, rotated.astype(np.float32), out=noise)
+
+
+def random_rotations(n: int, n_features: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw rotation matrices uniformly: QR of Gaussians with the signs fixed (Mezzadri 2007), determinant 1."""
+    q, r = np.linalg.qr(rng.standard_normal((n, n_features, n_features)))
+    q *= np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
+    q[:, :, 0] *= np.linalg.det(q)[:, None]
+    return q

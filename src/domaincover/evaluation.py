@@ -1,0 +1,169 @@
+"""The domain × label table, and its reductions: every number we report is one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.cells import count_cells
+from domaincover.prediction_sets import Sets, check_target_recall, hits_needed, recall_by_cell, set_sizes, share
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIN_CELL_SIZE = 100  # the paper's: cells of so many examples or fewer do not count
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Reductions over domains: medians and quartiles of min recall and mean set size, and the share at target.
+
+    `share_by_noise` is the share at target that binomial noise alone would give if no domain differed from another:
+    every cell's true recall at its label's mean over domains.
+    """
+
+    n_domains: int
+    target_recall: float
+    min_recall: float
+    min_recall_q25: float
+    min_recall_q75: float
+    min_recall_p10: float
+    min_recall_worst: float
+    set_size: float
+    set_size_q25: float
+    set_size_q75: float
+    share_at_target: float
+    share_by_noise: float
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the numbers by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, eq=False)
+class DomainReport:
+    """One row per domain with examples: recall and n by label, mean set size, empty and single-label rates.
+
+    A label that is absent from a domain (or has too few examples there to count) has recall NaN.
+    """
+
+    domain_names: tuple[Hashable, ...]
+    label_names: tuple[Hashable, ...]
+    n_by_label: NDArray[np.int64]
+    recall: NDArray[np.float64]
+    set_size: NDArray[np.float64]
+    empty_rate: NDArray[np.float64]
+    single_rate: NDArray[np.float64]
+
+    @property
+    def n(self) -> NDArray[np.int64]:
+        """The number of examples of each domain."""
+        return self.n_by_label.sum(axis=1)
+
+    @property
+    def min_recall(self) -> NDArray[np.float64]:
+        """The smallest recall over the labels that a domain has."""
+        return np.where(np.isnan(self.recall), np.inf, self.recall).min(axis=1)
+
+    def share_by_noise(self, target_recall: float) -> float:
+        """Return the share at target if domains did not differ and chance alone were at work."""
+        from scipy.stats import binom
+
+        mean_recall = np.nanmean(np.where(np.isnan(self.recall).all(axis=0), 1.0, self.recall), axis=0)
+        needed = hits_needed(self.n_by_label, target_recall)
+        reaches = binom.sf(needed - 1, self.n_by_label, mean_recall)
+        return float(np.where(np.isnan(self.recall), 1.0, reaches).prod(axis=1).mean())
+
+    def summary(self, target_recall: float) -> Summary:
+        """Reduce the table over domains."""
+        check_target_recall(target_recall)
+        min_recall = self.min_recall
+        p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
+        size_q25, size_median, size_q75 = np.quantile(self.set_size, [0.25, 0.5, 0.75])
+        return Summary(
+            n_domains=len(self.domain_names),
+            target_recall=target_recall,
+            min_recall=float(median),
+            min_recall_q25=float(q25),
+            min_recall_q75=float(q75),
+            min_recall_p10=float(p10),
+            min_recall_worst=float(min_recall.min()),
+            set_size=float(size_median),
+            set_size_q25=float(size_q25),
+            set_size_q75=float(size_q75),
+            share_at_target=float((min_recall >= target_recall).mean()),
+            share_by_noise=self.share_by_noise(target_recall),
+        )
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per domain, recall by label name, None where there is none."""
+        recalls = self.recall.astype(object)
+        recalls[np.isnan(self.recall)] = None
+        return [
+            {
+                "domain": str(name),
+                "n": int(n),
+                "min_recall": float(min_recall),
+                "set_size": float(size),
+                "empty_rate": float(empty),
+                "single_rate": float(single),
+                "recall": dict(zip(map(str, self.label_names), recall, strict=True)),
+            }
+            for name, n, min_recall, size, empty, single, recall in zip(
+                self.domain_names,
+                self.n,
+                self.min_recall,
+                self.set_size,
+                self.empty_rate,
+                self.single_rate,
+                recalls,
+                strict=True,
+            )
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the table as a DataFrame indexed by domain, with columns `recall[label]` and `n[label]`."""
+        import pandas as pd
+
+        columns: dict[str, Any] = {"n": self.n, "min_recall": self.min_recall, "set_size": self.set_size}
+        columns |= {"empty_rate": self.empty_rate, "single_rate": self.single_rate}
+        columns |= {f"recall[{name}]": self.recall[:, k] for k, name in enumerate(self.label_names)}
+        columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(self.label_names)}
+        return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
+
+
+def domain_report(
+    sets: Sets,
+    labels: NDArray[np.int64],
+    domains: NDArray[np.int64],
+    label_names: tuple[Hashable, ...],
+    domain_names: tuple[Hashable, ...],
+    min_cell_size: int = 0,
+) -> DomainReport:
+    """Build the table from sets, label codes and domain codes; cells of `min_cell_size` or fewer do not count.
+
+    Domains without a cell that counts are left out.
+    """
+    n_domains = len(domain_names)
+    counts = count_cells(domains, labels, n_domains, len(label_names))
+    recall = recall_by_cell(sets, labels, domains, n_domains)
+    recall[counts <= min_cell_size] = np.nan
+    kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
+    sizes, n = set_sizes(sets), counts.sum(axis=1)
+
+    def mean_by_domain(values: NDArray[Any]) -> NDArray[np.float64]:
+        return share(np.bincount(domains, weights=values, minlength=n_domains), n)[kept]
+
+    return DomainReport(
+        domain_names=tuple(domain_names[k] for k in kept),
+        label_names=label_names,
+        n_by_label=counts[kept],
+        recall=recall[kept],
+        set_size=mean_by_domain(sizes),
+        empty_rate=mean_by_domain(sizes == 0),
+        single_rate=mean_by_domain(sizes == 1),
+    )

@@ -1,0 +1,47 @@
+"""The data sets of the study by name, with the paper's sizes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from domaincover.data.dataset import DomainDataset
+from domaincover.data.synthetic import Covariance, GaussianDomains
+from domaincover.errors import InputError
+
+SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
+
+
+@dataclass(frozen=True)
+class StudyDataset:
+    """Where the examples come from, how they are split, and the perceptron's hidden units."""
+
+    name: str
+    source: GaussianDomains
+    hidden: int
+    n_train_domains: int = 25
+    n_unseen_domains: int = 25
+    max_train_rows: int = 2_000
+    max_test_rows: int = 1_000
+
+    def load(self, rng: np.random.Generator) -> DomainDataset:
+        """Draw the examples: as many domains, and rows of each, as the split can use."""
+        n_domains = self.n_train_domains + self.n_unseen_domains
+        return self.source.sample(n_domains, self.max_train_rows + self.max_test_rows, rng)
+
+
+def synthetic_name(n_features: int, covariance: Covariance) -> str:
+    """Return the name of a synthetic data set: synthetic-10, synthetic-50-random."""
+    return f"synthetic-{n_features}" + ("-random" if covariance == "random" else "")
+
+
+def study_dataset(name: str) -> StudyDataset:
+    """Find a data set by its name."""
+    found = SYNTHETIC_NAME.fullmatch(name)
+    if not found:
+        raise InputError(f"no data set {name!r}; there are synthetic-10, synthetic-50, and both with -random.")
+    n_features = int(found[1])
+    source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
+    return StudyDataset(name, source, hidden=n_features // 2)

@@ -1,0 +1,123 @@
+"""Run directories: written whole or not at all, never half-read.
+
+A study's directory holds `study.json` (the mark that it is one) and a folder per run with `config.json`,
+`predictions.parquet`, `report.json`, for some methods `history.npz`, and last `DONE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from domaincover.errors import InputError
+from domaincover.experiments.study import Run
+
+MARK = "study.json"
+FORMAT = 1
+UNFINISHED = ".unfinished"
+
+
+def open_study(path: Path) -> None:
+    """Make the study's directory, or accept one that is ours; refuse what is not."""
+    try:
+        if path.is_dir() and any(path.iterdir()):
+            _check_mark(path)
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            unfinished = path / (MARK + UNFINISHED)
+            unfinished.write_text(json.dumps({"domaincover_study": FORMAT}) + "\n")
+            unfinished.replace(path / MARK)
+        _remove_leftovers(path)
+    except OSError as error:
+        raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
+
+
+def check_study(path: Path) -> None:
+    """Refuse a path that holds no study."""
+    if not path.is_dir():
+        raise InputError(f"there is no directory {path}; `domaincover paper synthetic --out {path}` makes one.")
+    _check_mark(path)
+
+
+def _check_mark(path: Path) -> None:
+    try:
+        found = json.loads((path / MARK).read_text())["domaincover_study"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{path} holds files but no domaincover study; name another directory.") from None
+    if found != FORMAT:
+        raise InputError(f"{path} has format {found} and this version reads {FORMAT}; update domaincover.")
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what interrupted processes left behind, but nothing of one that is still at work."""
+    for leftover in (path / UNFINISHED).glob("*-*"):
+        if not _is_alive(int(leftover.name.split("-")[0])):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def is_finished(out: Path, run: Run) -> bool:
+    """Tell whether the run is there; refuse one with the same name and other settings."""
+    folder = out / run.folder
+    if not (folder / "DONE").exists():
+        return False
+    config = _read_json(folder / "config.json")
+    differing = [f"{key} {config.get(key)!r}" for key, value in run.to_dict().items() if config.get(key) != value]
+    if differing:
+        raise InputError(
+            f"{folder} was made with {', '.join(differing)}, not what is asked for now; name another directory."
+        )
+    return True
+
+
+def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
+    """Fill a temporary folder, mark it as done, and move it to its place in one step."""
+    (out / UNFINISHED).mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=out / UNFINISHED))
+    try:
+        write_json(folder / "config.json", run.to_dict())
+        write_files(folder)
+        (folder / "DONE").touch()
+        final = out / run.folder
+        final.parent.mkdir(parents=True, exist_ok=True)
+        if final.exists() and not (final / "DONE").exists():
+            shutil.rmtree(final)
+        folder.chmod(0o755)  # mkdtemp makes it private
+        if not final.exists():
+            folder.rename(final)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON that any reader takes: no NaN."""
+    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def read_reports(out: Path) -> Iterator[dict[str, Any]]:
+    """Yield the report of every finished run, in a fixed order."""
+    check_study(out)
+    for done in sorted(out.glob("*/*/target-*/seed-*/DONE")):
+        yield _read_json(done.parent / "report.json")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}); delete that folder and run the study again.") from None
+    return content

@@ -1,0 +1,126 @@
+"""Runs a study's unfinished runs, in this process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.context import SpawnContext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from domaincover.errors import InputError
+from domaincover.experiments.run_directory import is_finished, open_study
+from domaincover.experiments.study import Run, Study
+
+if TYPE_CHECKING:
+    from domaincover.experiments.job import Job
+
+OnEpoch = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many runs were there before, how many are new, and how long those took."""
+
+    n_finished_before: int
+    n_new: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs to do and the number of runs that are finished."""
+
+    jobs: tuple[Job, ...]
+    n_finished: int
+
+    @property
+    def n_epochs(self) -> int:
+        """How many epochs all jobs train."""
+        return sum(job.epochs for job in self.jobs)
+
+
+def plan_study(study: Study, out: Path) -> Plan:
+    """Open the study's directory and see what is left to do."""
+    from domaincover.experiments.job import plan_jobs
+
+    open_study(out)
+    runs = list(study.runs())
+    to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
+    return Plan(tuple(plan_jobs(to_do)), len(runs) - len(to_do))
+
+
+def run_study(plan: Plan, out: Path, n_processes: int = 1, on_epoch: OnEpoch = lambda _: None) -> Outcome:
+    """Do the plan's jobs; `on_epoch` hears the name of the job whose stack has finished another epoch."""
+    if n_processes < 1:
+        raise InputError(f"jobs must be at least 1, got {n_processes}.")
+    started = time.perf_counter()
+    n_processes = min(n_processes, len(plan.jobs))
+    if n_processes > 1:
+        _run_in_processes(plan, out, n_processes, on_epoch)
+    else:
+        from domaincover.experiments.job import run_job
+
+        for job in plan.jobs:
+            run_job(job, out, lambda name=job.name: on_epoch(name))  # type: ignore[misc]
+    return Outcome(plan.n_finished, sum(len(job.runs) for job in plan.jobs), time.perf_counter() - started)
+
+
+def _run_in_processes(plan: Plan, out: Path, n_processes: int, on_epoch: OnEpoch) -> None:
+    context = multiprocessing.get_context("spawn")  # a forked torch may hang
+    stop = context.Event()
+    with (
+        _listening(context, on_epoch) as epochs,
+        ProcessPoolExecutor(n_processes, context, initializer=_start_worker, initargs=(stop, epochs)) as pool,
+    ):
+        futures = [pool.submit(_work, job, out) for job in plan.jobs]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _listening(context: SpawnContext, on_epoch: OnEpoch) -> Iterator[Any]:
+    """Give a queue for the names of jobs, and call `on_epoch` for each that comes."""
+    epochs: Any = context.Queue()
+    listener = threading.Thread(target=lambda: [on_epoch(name) for name in iter(epochs.get, None)], daemon=True)
+    listener.start()
+    try:
+        yield epochs
+    finally:
+        epochs.put(None)
+        listener.join()
+
+
+_epochs: Any = None  # the worker process's end of the queue
+
+
+def _start_worker(stop: Any, epochs: Any) -> None:
+    global _epochs
+    _epochs = epochs
+    threading.Thread(target=_leave_when_told, args=(stop,), daemon=True).start()
+
+
+def _leave_when_told(stop: Any) -> None:
+    """End this worker when the study is stopped or the parent has died; what it was writing is never read."""
+    parent = multiprocessing.parent_process()
+    while not stop.wait(0.3) and parent is not None and parent.is_alive():
+        pass
+    os._exit(1)
+
+
+def _work(job: Job, out: Path) -> None:
+    from domaincover.experiments.job import run_job
+
+    run_job(job, out, lambda: _epochs.put(job.name))

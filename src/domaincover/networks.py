@@ -1,0 +1,151 @@
+"""Networks: examples to one score per label, and several of them stacked as one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+# Modules without parameters that act on every number alone: they work on a stack as they are.
+ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
+
+
+def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Sequential:
+    """Return a linear scorer."""
+    return nn.Sequential(_linear_layer(n_features, n_labels, torch_generator(rng)))
+
+
+def perceptron(n_features: int, hidden: int, n_labels: int, rng: np.random.Generator) -> nn.Sequential:
+    """Return the paper's 2-layer perceptron."""
+    generator = torch_generator(rng)
+    return nn.Sequential(
+        _linear_layer(n_features, hidden, generator), nn.ReLU(), _linear_layer(hidden, n_labels, generator)
+    )
+
+
+def torch_generator(rng: np.random.Generator) -> torch.Generator:
+    """Return torch's kind of generator, seeded by a draw from numpy's."""
+    return torch.Generator().manual_seed(int(rng.integers(2**63)))
+
+
+def _linear_layer(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linear:
+    """Return a layer with PyTorch's usual start, drawn from the generator instead of the global state."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, n_in, n_out)
+    bound = 1 / math.sqrt(n_in)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer
+
+
+def stack(networks: Sequence[nn.Module]) -> Stack:
+    """Join networks of one architecture: (replica, example, …) to (replica, example, label).
+
+    Replica r computes what `networks[r]` does, with weights of its own. A network alone is used as it is, so it may
+    be any module; several must be linear layers and activations in a row, or else run under `torch.func.vmap`.
+    """
+    if len(networks) == 1:
+        return _Alone(networks[0])
+    return _BatchedLayers(networks) if _are_plain(networks) else _Vmapped(networks)
+
+
+class Stack(nn.Module):
+    """Several networks as one module."""
+
+    def write_back(self) -> None:
+        """Write the stack's weights into the networks that it was made from."""
+        raise NotImplementedError
+
+
+class _Alone(Stack):
+    """One network as a stack of one; it shares the weights, so there is nothing to write back."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, examples: Tensor) -> Tensor:
+        scores: Tensor = self.network(examples[0])
+        return scores[None]
+
+    def write_back(self) -> None:
+        pass
+
+
+class _BatchedLayers(Stack):
+    """Linear layers as batched matrix products: a third of vmap's cost for small networks."""
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        columns = zip(*(network.children() for network in networks), strict=True)
+        self.layers = nn.Sequential(
+            *(_BatchedLinear(layers) if isinstance(layers[0], nn.Linear) else layers[0] for layers in columns)
+        )
+
+    def forward(self, examples: Tensor) -> Tensor:
+        scores: Tensor = self.layers(examples)
+        return scores
+
+    def write_back(self) -> None:
+        for layer in self.layers:
+            if isinstance(layer, _BatchedLinear):
+                layer.write_back()
+
+
+class _BatchedLinear(nn.Module):
+    def __init__(self, layers: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        self._originals = tuple(layers)  # in a tuple, torch does not count them as parts of this module
+        self.weight = nn.Parameter(torch.stack([layer.weight.detach().T for layer in layers]).contiguous())
+        self.bias = nn.Parameter(torch.stack([layer.bias.detach()[None] for layer in layers]))
+
+    def forward(self, examples: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, examples, self.weight)
+
+    @torch.no_grad()
+    def write_back(self) -> None:
+        for original, weight, bias in zip(self._originals, self.weight, self.bias, strict=True):
+            original.weight.copy_(weight.T)
+            original.bias.copy_(bias[0])
+
+
+class _Vmapped(Stack):
+    """Any architecture that vmap takes."""
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self._originals = tuple(networks)
+        parameters, self._constants = stack_module_state(list(networks))
+        self._stacked = nn.ParameterList(parameters.values())
+        self._names = tuple(parameters)
+
+    def forward(self, examples: Tensor) -> Tensor:
+        def score(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+            scores: Tensor = functional_call(self._originals[0], (parameters, buffers), (x,))
+            return scores
+
+        stacked = dict(zip(self._names, self._stacked, strict=True))
+        scores: Tensor = vmap(score, randomness="different")(stacked, self._constants, examples)
+        return scores
+
+    @torch.no_grad()
+    def write_back(self) -> None:
+        for name, stacked in zip(self._names, self._stacked, strict=True):
+            for original, weights in zip(self._originals, stacked, strict=True):
+                original.get_parameter(name).copy_(weights)
+
+
+def _are_plain(networks: Sequence[nn.Module]) -> bool:
+    return all(
+        isinstance(network, nn.Sequential)
+        and all(isinstance(layer, ELEMENTWISE) or _has_bias(layer) for layer in network)
+        for network in networks
+    )
+
+
+def _has_bias(layer: nn.Module) -> bool:
+    return type(layer) is nn.Linear and layer.bias is not None

@@ -1,0 +1,66 @@
+"""Sets as boolean matrices, one row per example and one column per label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.cells import cell_of
+from domaincover.errors import InputError
+
+Sets = NDArray[np.bool_]
+
+
+def check_target_recall(target_recall: float) -> float:
+    """Refuse a target recall that is not a share."""
+    if not 0 < target_recall < 1:
+        raise InputError(f"target recall must lie between 0 and 1, got {target_recall:g}; write 90 % as 0.9.")
+    return float(target_recall)
+
+
+def hits_needed(n_examples: Any, target_recall: Any) -> NDArray[np.int64]:
+    """Return the smallest number of covered examples whose share of `n_examples` is at least the target.
+
+    Agrees with `hits / n >= target` in floating point, where ceil(target · n) may be one off.
+    """
+    n = np.asarray(n_examples, dtype=np.int64)
+    needed = np.ceil(target_recall * n).astype(np.int64)
+    whole = np.maximum(n, 1)
+    needed -= (needed - 1) / whole >= target_recall
+    return np.asarray(np.where(n > 0, needed + (needed / whole < target_recall), 0))
+
+
+def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
+    """Put a label into the set where its score reaches its threshold."""
+    return np.asarray(scores >= thresholds)
+
+
+def single_label_sets(scores: NDArray[Any]) -> Sets:
+    """Return sets that hold the label with the highest score, and no other."""
+    return np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
+
+
+def covers(sets: Sets, labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Tell for each example whether its set holds its label."""
+    return np.take_along_axis(sets, labels[:, None], axis=1)[:, 0]
+
+
+def set_sizes(sets: Sets) -> NDArray[np.int64]:
+    """Return the number of labels in each set."""
+    return np.count_nonzero(sets, axis=1)
+
+
+def recall_by_cell(sets: Sets, labels: NDArray[Any], domains: NDArray[Any], n_domains: int) -> NDArray[np.float64]:
+    """Return the share of examples covered in each (domain, label) cell, NaN where a cell is empty."""
+    n_labels = sets.shape[1]
+    cell = cell_of(domains, labels, n_labels)
+    n_examples = np.bincount(cell, minlength=n_domains * n_labels)
+    n_covered = np.bincount(cell, weights=covers(sets, labels), minlength=n_domains * n_labels)
+    return share(n_covered, n_examples).reshape(n_domains, n_labels)
+
+
+def share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
+    """Divide, NaN where the whole is 0."""
+    return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.asarray(whole) > 0)

@@ -1,0 +1,74 @@
+"""Batches cut from arrays in memory: one shuffle per epoch and replica, no per-item loader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from domaincover.data.dataset import DomainDataset
+
+
+class Batch(NamedTuple):
+    """Examples, label codes and domain codes of every replica: (replica, example, …)."""
+
+    examples: Tensor
+    labels: Tensor
+    domains: Tensor
+
+
+class Pool:
+    """The examples that replicas draw their rows from: several data sets end to end."""
+
+    def __init__(self, datasets: Sequence[DomainDataset], dtype: torch.dtype = torch.float32) -> None:
+        self.examples = torch.cat([torch.as_tensor(d.examples).to(dtype) for d in datasets])
+        self.labels = torch.cat([torch.as_tensor(d.labels) for d in datasets])
+        self.domains = torch.cat([torch.as_tensor(d.domains) for d in datasets])
+
+    def take(self, rows: Tensor) -> Batch:
+        """Return the examples of the given rows, in the shape of `rows`."""
+        return Batch(self.examples[rows], self.labels[rows], self.domains[rows])
+
+
+class ShuffledBatches:
+    """Every replica's rows in its own random order, a new one each epoch, cut into batches.
+
+    Replicas have equally many rows, of the same pool or even the same ones; each draws its order from its own
+    generator, so it meets the batches that it would meet alone.
+    """
+
+    ROWS_AT_ONCE = 8192  # rows of a replica copied from the pool in one go: fewer calls, bounded memory
+
+    def __init__(
+        self,
+        pool: Pool,
+        rows: Sequence[NDArray[Any]],
+        batch_size: int,
+        rngs: Sequence[np.random.Generator],
+    ) -> None:
+        self.pool, self.rngs = pool, rngs
+        self.rows = np.stack(rows)
+        self.batch_size = min(batch_size, self.rows.shape[1])
+        self.n_batches = -(-self.rows.shape[1] // self.batch_size)
+
+    def epoch(self) -> Iterator[Batch]:
+        """Yield the batches of one epoch; the last one may be shorter."""
+        order = np.stack([rng.permutation(rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
+        n_replicas, n_rows = order.shape
+        per_copy = max(1, self.ROWS_AT_ONCE // self.batch_size) * self.batch_size
+        n_whole = n_rows - n_rows % self.batch_size
+        for start in range(0, n_whole, per_copy):
+            part = torch.from_numpy(order[:, start : min(start + per_copy, n_whole)])
+            by_batch = part.view(n_replicas, -1, self.batch_size).transpose(0, 1)
+            yield from map(Batch._make, zip(*self.pool.take(by_batch), strict=True))
+        if n_whole < n_rows:
+            yield self.pool.take(torch.from_numpy(order[:, n_whole:]))
+
+    def in_order(self) -> Iterator[Batch]:
+        """Yield every row once, in large blocks, for passes without a gradient."""
+        for block in torch.from_numpy(self.rows).split(self.ROWS_AT_ONCE, dim=1):
+            yield self.pool.take(block)

@@ -1,0 +1,70 @@
+"""One multiplier per (domain, label) cell, and its update (the paper's Algorithm 1, update_c)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tensor, floor: float, cap: float) -> Tensor:
+    """Raise the multipliers of cells below the target, lower those above; a cell without recall (NaN) keeps its own.
+
+    ν = 1 − (recall − target), doubled below the target, is the factor.
+    """
+    factor = 1 - (recall - target_recall)
+    factor = torch.where(factor > 1, 2 * factor, factor)
+    moved = (multipliers * factor).clamp(floor, cap).to(multipliers.dtype)
+    return torch.where(recall.isnan(), multipliers, moved)
+
+
+class CellCounts:
+    """Hits and examples of every cell, gathered batch by batch; also the labels in all sets, for the mean size.
+
+    Batches are kept and counted together, since counting each one would cost as much as the loss itself.
+    """
+
+    MOST_PENDING_SCORES = 2_000_000
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape  # (…replicas, domains, labels)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything counted so far."""
+        self._pending: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._n_pending = 0
+        self._hits = self._examples = torch.zeros(self.shape, dtype=torch.float64)
+        self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.float64)
+
+    def add(self, scores: Tensor, labels: Tensor, cells: Tensor) -> None:
+        """Count a batch: scores (…, example, label), label codes and cell numbers (…, example)."""
+        self._pending.append((scores, labels, cells))
+        self._n_pending += scores.numel()
+        if self._n_pending > self.MOST_PENDING_SCORES:
+            self._count_pending()
+
+    def recall(self) -> Tensor:
+        """Return the recall of every cell, NaN where no example was counted."""
+        self._count_pending()
+        return self._hits / self._examples  # 0 / 0 is NaN, as it should be
+
+    def mean_set_size(self) -> Tensor:
+        """Return the mean number of labels per set, by replica."""
+        self._count_pending()
+        return self._labels_in_sets / self._examples.sum((-2, -1))
+
+    def _count_pending(self) -> None:
+        if not self._pending:
+            return
+        scores = torch.cat([part[0] for part in self._pending], dim=-2)
+        labels, cells = (torch.cat([part[k] for part in self._pending], dim=-1) for k in (1, 2))
+        self._pending, self._n_pending = [], 0
+        in_set = scores >= 0
+        hit = in_set.gather(-1, labels[..., None])[..., 0]
+        n_cells = self._hits.numel()
+        flat = cells.reshape(-1)
+        hits = torch.bincount(flat, weights=hit.reshape(-1).double(), minlength=n_cells)
+        examples = torch.bincount(flat, minlength=n_cells)
+        self._hits = self._hits.to(hits.device) + hits.view(self.shape)
+        self._examples = self._examples.to(hits.device) + examples.view(self.shape)
+        self._labels_in_sets = self._labels_in_sets.to(hits.device) + in_set.sum((-2, -1))

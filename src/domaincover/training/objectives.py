@@ -1,0 +1,118 @@
+"""What a network minimises: scores, label codes and domain codes of a batch to a loss.
+
+Every objective also takes a stack, with replicas along a leading axis, and then returns one loss per replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from domaincover.errors import InputError
+from domaincover.prediction_sets import check_target_recall
+from domaincover.training.multipliers import CellCounts, updated_multipliers
+
+Penalty = Literal["wrong-label", "full-set"]
+
+
+class CrossEntropy(nn.Module):
+    """Mean cross-entropy of logits, whatever the domain: ERM."""
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:  # noqa: ARG002
+        """Return the mean loss of the batch."""
+        n_labels = scores.shape[-1]
+        losses = functional.cross_entropy(scores.reshape(-1, n_labels), labels.reshape(-1), reduction="none")
+        return losses.view(labels.shape).mean(-1)
+
+
+class SetCoverLoss(nn.Module):
+    """SET-COVER's loss for a batch: scores above 0 put a label into the set.
+
+    A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
+    full-set penalty relu(1 + score) as well. Summed over labels, averaged over the batch. The multipliers are a
+    buffer; `update` moves them by the recall that the batches since the last update had.
+
+    >>> import torch
+    >>> loss = SetCoverLoss(n_domains=3, n_labels=2, target_recall=0.9)
+    >>> scores = torch.tensor([[2.0, -2.0], [2.0, 0.5]])  # the second example's set holds both labels
+    >>> loss(scores, torch.tensor([0, 1]), torch.tensor([2, 2]))
+    tensor(2.7500)
+    >>> loss.update()  # recall by domain and label; a cell without examples has none and keeps its multiplier
+    tensor([[nan, nan],
+            [nan, nan],
+            [1., 1.]], dtype=torch.float64)
+    >>> loss.multipliers[2]
+    tensor([4.5000, 4.5000])
+    """
+
+    multipliers: Tensor
+    _target_recall: Tensor
+    _label_codes: Tensor
+    _first_cells: Tensor
+
+    def __init__(
+        self,
+        n_domains: int,
+        n_labels: int,
+        target_recall: float | Sequence[float] = 0.9,
+        *,
+        penalty: Penalty = "wrong-label",
+        initial_multiplier: float = 5.0,
+        floor: float = 1e-6,
+        cap: float = 1e6,
+        gather: bool = True,
+    ) -> None:
+        """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each."""
+        super().__init__()
+        targets = [target_recall] if isinstance(target_recall, int | float) else list(target_recall)
+        for target in targets:
+            check_target_recall(target)
+        if penalty not in ("wrong-label", "full-set"):
+            raise InputError(f"penalty must be 'wrong-label' or 'full-set', got {penalty!r}.")
+        if not 0 < floor <= initial_multiplier <= cap:
+            raise InputError(
+                f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {initial_multiplier:g} and {cap:g}."
+            )
+        if n_domains < 1 or n_labels < 1:
+            raise InputError(f"at least one domain and one label are needed, got {n_domains} and {n_labels}.")
+        replicas = () if isinstance(target_recall, int | float) else (len(targets),)
+        self.shape = (*replicas, n_domains, n_labels)
+        self.penalty, self.floor, self.cap, self.gather = penalty, floor, cap, gather
+        first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
+        self.register_buffer("multipliers", torch.full(self.shape, float(initial_multiplier)))
+        self.register_buffer("_target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
+        self.register_buffer("_label_codes", torch.arange(n_labels), persistent=False)
+        self.register_buffer("_first_cells", first_cells, persistent=False)
+        self.counts = CellCounts(self.shape)
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
+        """Return the batch's loss; while training, gather its hits for the next update."""
+        cells = self._cells(labels, domains)
+        own = labels.unsqueeze(-1) == self._label_codes
+        # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
+        signed = torch.where(own, -self.multipliers.take(cells).unsqueeze(-1), 1.0)
+        loss = torch.addcmul(signed.abs(), signed, scores).relu().sum((-2, -1))
+        if self.penalty == "full-set":
+            loss = loss + torch.where(own, 1 + scores, 0.0).relu().sum((-2, -1))
+        if self.gather and self.training:
+            self.counts.add(scores.detach(), labels, cells)
+        return loss / labels.shape[-1]
+
+    def count(self, scores: Tensor, labels: Tensor, domains: Tensor) -> None:
+        """Count scores for the next update without a loss, in a full pass for example."""
+        self.counts.add(scores.detach(), labels, self._cells(labels, domains))
+
+    @torch.no_grad()
+    def update(self) -> Tensor:
+        """Move the multipliers by the recall counted since the last update, and return that recall."""
+        recall = self.counts.recall().to(self.multipliers.device)
+        self.counts.reset()
+        self.multipliers.copy_(updated_multipliers(self.multipliers, recall, self._target_recall, self.floor, self.cap))
+        return recall
+
+    def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:
+        return torch.add(self._first_cells + labels, domains, alpha=self.shape[-1])
