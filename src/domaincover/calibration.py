@@ -41,14 +41,7 @@ def cell_thresholds(
 
     An order statistic of the cell's own-label scores, so ties are safe; +∞ for a cell that asks for nothing.
     """
-    own = _own_scores(scores, labels, domains, target_recall, min_cell_size)
-    order = _sort_within(own.scores, own.cells, len(own.cell_counts))
-    last = np.cumsum(own.cell_counts)
-    thresholds = np.full(len(own.cell_counts), np.inf)
-    used = own.cell_counts > 0
-    pick = last[used] - hits_needed(own.cell_counts[used], target_recall)
-    thresholds[used] = own.scores[order[pick]]
-    return thresholds.reshape(-1, own.n_labels)
+    return _cell_thresholds(_own_scores(scores, labels, domains, target_recall, min_cell_size), target_recall)
 
 
 def robust_thresholds(
@@ -59,9 +52,8 @@ def robust_thresholds(
     min_cell_size: int = 0,
 ) -> Thresholds:
     """Return for each label its lowest cell threshold: in the set if any domain's threshold admits it."""
-    by_cell = cell_thresholds(scores, labels, domains, target_recall, min_cell_size)
-    thresholds = by_cell.min(axis=0)
-    return _always_in_set(thresholds, ~np.isfinite(by_cell).any(axis=0) & (thresholds == np.inf))
+    own = _own_scores(scores, labels, domains, target_recall, min_cell_size)
+    return _with_uncalibrated(_cell_thresholds(own, target_recall).min(axis=0, initial=np.inf), own)
 
 
 def pooled_thresholds(
@@ -82,12 +74,21 @@ def pooled_thresholds(
     gained = np.cumsum(weight_of_cell.reshape(-1)[own.cells[order]])
     n_of_label = np.bincount(own.labels, minlength=own.n_labels)
     present = np.flatnonzero(n_of_label)
-    start = np.cumsum(n_of_label[::-1])[::-1] - n_of_label  # where a label's block begins, counted from its right
+    start = (np.cumsum(n_of_label[::-1])[::-1] - n_of_label)[present]  # of each label's block in this order
     before = np.where(start > 0, gained[start - 1], 0.0)
-    pick = np.searchsorted(gained, before[present] + target_recall - ROUNDING)
+    pick = np.searchsorted(gained, before + target_recall - ROUNDING)
     thresholds = np.full(own.n_labels, np.inf)
     thresholds[present] = own.scores[order[pick]]
-    return _always_in_set(thresholds, n_of_label == 0)
+    return _with_uncalibrated(thresholds, own)
+
+
+def _cell_thresholds(own: _OwnScores, target_recall: float) -> Thresholds:
+    order = _sort_within(own.scores, own.cells, len(own.cell_counts))
+    used = np.flatnonzero(own.cell_counts)
+    pick = np.cumsum(own.cell_counts)[used] - hits_needed(own.cell_counts[used], target_recall)
+    thresholds = np.full(len(own.cell_counts), np.inf)
+    thresholds[used] = own.scores[order[pick]]
+    return thresholds.reshape(-1, own.n_labels)
 
 
 def _own_scores(
@@ -125,7 +126,9 @@ def _sort_within(scores: NDArray[Any], group: NDArray[np.int64], n_groups: int) 
     return by_score[np.argsort(small[by_score], kind="stable")]
 
 
-def _always_in_set(thresholds: Thresholds, uncalibrated: NDArray[np.bool_]) -> Thresholds:
+def _with_uncalibrated(thresholds: Thresholds, own: _OwnScores) -> Thresholds:
+    """Put labels without a calibration cell into every set, and say so."""
+    uncalibrated = ~own.cell_counts.reshape(-1, own.n_labels).any(axis=0)
     if uncalibrated.any():
         codes = ", ".join(str(code) for code in np.flatnonzero(uncalibrated))
         warnings.warn(

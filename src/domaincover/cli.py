@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -26,6 +26,7 @@ app = typer.Typer(
 paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 app.add_typer(paper, name="paper")
 
+INTERRUPTED = 130
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
@@ -35,18 +36,19 @@ def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
     try:
         status = app(standalone_mode=False)
-    except (InputError, typer.TyperException) as error:  # a message for the user, ours or typer's
-        message = error.format_message() if hasattr(error, "format_message") else str(error)
-        _fail(message, 2)
+    except (InputError, typer.TyperException) as error:
+        _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
-        _fail("stopped; what is finished is kept, and the same command goes on from there.", 130)
+        status = INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        status = 0
+    if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
+        _fail("stopped; what is finished is kept, and the same command goes on from there.", INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(message: str, status: int) -> None:
+def _fail(message: str, status: int) -> NoReturn:
     typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
     sys.exit(status)
 

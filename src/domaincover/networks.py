@@ -54,7 +54,11 @@ def stack(networks: Sequence[nn.Module]) -> Stack:
 
 
 class Stack(nn.Module):
-    """Several networks as one module."""
+    """Several networks as one module, their parameters along a leading axis."""
+
+    def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:
+        """Shape one value per replica so that it meets that replica's part of a parameter."""
+        return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
 
     def write_back(self) -> None:
         """Write the stack's weights into the networks that it was made from."""
@@ -71,6 +75,9 @@ class _Alone(Stack):
     def forward(self, examples: Tensor) -> Tensor:
         scores: Tensor = self.network(examples[0])
         return scores[None]
+
+    def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - there is no such axis here
+        return values[0]
 
     def write_back(self) -> None:
         pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,9 +94,12 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
 
 def _sort_names(names: Sequence[Any]) -> list[Any]:
     try:
-        return sorted(names)
+        by_value = sorted(names)
+        if all(a < b for a, b in pairwise(by_value)):  # sets, for one, are ordered only in part
+            return by_value
     except TypeError:  # kinds that do not compare, such as 3 and "3"
-        return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
+        pass
+    return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
 def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
@@ -136,8 +140,9 @@ def _check_examples(examples: ArrayLike) -> NDArray[Any]:
 
 
 def _refuse_not_finite(examples: NDArray[Any]) -> None:
-    if np.isfinite(examples.sum(dtype=np.float64)):  # one pass without a mask; only a real fault pays for one
-        return
+    with np.errstate(over="ignore", invalid="ignore"):  # one pass without a mask; only a fault pays for one
+        if np.isfinite(examples.sum(dtype=np.float64)):
+            return
     bad = ~np.isfinite(examples)
     if not bad.any():
         return

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.scaling import Scaling
 from domaincover.data.splits import Split, halve_domains, paper_split
 from domaincover.evaluation import domain_report
 from domaincover.experiments.datasets import StudyDataset, study_dataset
@@ -127,8 +126,6 @@ def _draw(setting: StudyDataset, scorer: Scorer, seed: int, min_cell_size: int) 
         halves = halve_domains(domains, np.random.default_rng(for_halves))
         train, calibration = (np.flatnonzero(np.isin(domains, half)) for half in halves)
     used = data.subset(np.concatenate(split))
-    scaled = Scaling.of(used.examples[train]).apply(used.examples)
-    used = DomainDataset(scaled, used.labels, used.domains, used.label_names, used.domain_names)
     starts = np.cumsum([0, *map(len, split)])
     renumbered = Split(*(np.arange(first, last) for first, last in pairwise(starts)))
     return _Material(used, renumbered, train, calibration, for_network, for_batches)
@@ -155,7 +152,7 @@ def _train(
         run.batch_size,
         [np.random.default_rng(m.batch_seed) for m in own],
     )
-    settings = TrainingSettings(run.epochs, run.learning_rate, run.update_every, run.recall_from)  # type: ignore[arg-type]
+    settings = TrainingSettings(run.epochs, run.learning_rate, run.update_every, run.recall_from, run.keep)  # type: ignore[arg-type]
     objective: nn.Module = CrossEntropy()
     if job.scorer == "set-cover":
         objective = SetCoverLoss(

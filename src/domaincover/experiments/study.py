@@ -27,6 +27,7 @@ class Run:
     initial_multiplier: float = 5.0
     update_every: int = 500
     recall_from: str = "full-pass"
+    keep: str = "best"
     min_cell_size: int = 100
 
     @property

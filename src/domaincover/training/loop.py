@@ -19,12 +19,18 @@ from domaincover.training.objectives import SetCoverLoss
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train; the defaults are the paper's for its synthetic data."""
+    """How to train; the defaults are the paper's for its synthetic data, but for `keep`.
+
+    With multipliers, weights swing about the target: an update that doubles a multiplier blows the sets up until
+    later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
+    takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
+    """
 
     epochs: int = 30
     learning_rate: float = 1e-3
     update_every: int = 500
     recall_from: Literal["full-pass", "batches"] = "full-pass"
+    keep: Literal["best", "last"] = "best"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "update_every"):
@@ -34,6 +40,8 @@ class TrainingSettings:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
         if self.recall_from not in ("batches", "full-pass"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+        if self.keep not in ("best", "last"):
+            raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,8 @@ def train(
     objective.train()
     stacked.train()
     optimizer = torch.optim.Adam(stacked.parameters(), lr=settings.learning_rate, fused=True)
-    dual = objective if isinstance(objective, SetCoverLoss) else None
-    record = _Record(len(networks))
+    dual = _Dual(stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
+    record = _Record()
     for epoch in range(settings.epochs):
         for number, batch in enumerate(batches.epoch(), start=1):
             losses = objective(stacked(batch.examples), batch.labels, batch.domains)
@@ -77,34 +85,59 @@ def train(
             optimizer.step()
             record.add_loss(losses.detach())
             if dual is not None and number % settings.update_every == 0:
-                record.add_step(epoch, number, *_dual_step(stacked, batches, dual, settings))
-        if dual is not None:
-            record.add_step(epoch, batches.n_batches, *_dual_step(stacked, batches, dual, settings))
-        else:
-            record.add_step(epoch, batches.n_batches)
+                record.add_step(epoch, number, *dual.step())
+        record.add_step(epoch, batches.n_batches, *(dual.step() if dual is not None else ()))
         on_epoch()
+    if dual is not None and settings.keep == "best":
+        dual.restore_best()
     stacked.write_back()
     return record.histories()
 
 
-def _dual_step(
-    stacked: Stack, batches: ShuffledBatches, dual: SetCoverLoss, settings: TrainingSettings
-) -> tuple[Tensor, Tensor, Tensor]:
-    if settings.recall_from == "full-pass":
-        dual.counts.reset()
-        with torch.no_grad():
-            for block in batches.in_order():
-                dual.count(stacked(block.examples), block.labels, block.domains)
-    set_size = dual.counts.mean_set_size()
-    recall = dual.update()
-    return set_size, recall, dual.multipliers.clone()
+class _Dual:
+    """The dual steps, and the best weights that they met, replica by replica."""
+
+    def __init__(
+        self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
+    ) -> None:
+        self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
+        self._best_weights = [parameter.detach().clone() for parameter in stacked.parameters()]
+        self._best_shortfall = torch.full((loss.shape[0],), torch.inf, dtype=torch.float64)
+        self._best_size = self._best_shortfall.clone()
+
+    @torch.no_grad()
+    def step(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Move the multipliers; return set size, recall by cell, and the moved multipliers, by replica."""
+        if self._settings.recall_from == "full-pass":
+            self._loss.counts.reset()
+            for block in self._batches.in_order():
+                self._loss.count(self._stacked(block.examples), block.labels, block.domains)
+        set_size = self._loss.counts.mean_set_size()
+        recall = self._loss.update()
+        self._offer(recall, set_size)
+        return set_size, recall, self._loss.multipliers.clone()
+
+    def _offer(self, recall: Tensor, set_size: Tensor) -> None:
+        """Keep the current weights of the replicas that are closer to the target, or as close with smaller sets."""
+        below = (self._loss.target_recall - recall).nan_to_num(0.0).clamp(min=0)
+        shortfall = below.amax((-2, -1)).to(self._best_shortfall)
+        size = set_size.to(self._best_size)
+        better = (shortfall < self._best_shortfall) | ((shortfall == self._best_shortfall) & (size < self._best_size))
+        self._best_shortfall = torch.where(better, shortfall, self._best_shortfall)
+        self._best_size = torch.where(better, size, self._best_size)
+        for best, parameter in zip(self._best_weights, self._stacked.parameters(), strict=True):
+            best.copy_(torch.where(self._stacked.by_replica(better, parameter), parameter, best))
+
+    @torch.no_grad()
+    def restore_best(self) -> None:
+        for best, parameter in zip(self._best_weights, self._stacked.parameters(), strict=True):
+            parameter.copy_(best)
 
 
 class _Record:
     """Collects what becomes the histories."""
 
-    def __init__(self, n_networks: int) -> None:
-        self._n_networks = n_networks
+    def __init__(self) -> None:
         self._losses: list[Tensor] = []
         self._steps: list[tuple[int, int, Tensor]] = []
         self._duals: list[tuple[Tensor, ...]] = []
@@ -113,16 +146,16 @@ class _Record:
         self._losses.append(losses)
 
     def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
-        mean = torch.stack(self._losses).mean(0) if self._losses else torch.full((self._n_networks,), torch.nan)
-        self._losses = []
-        self._steps.append((epoch, batch, mean))
+        if self._losses:
+            self._mean_loss = torch.stack(self._losses).mean(0)
+            self._losses = []
+        self._steps.append((epoch, batch, self._mean_loss))
         if dual:
             self._duals.append(dual)
 
     def histories(self) -> list[History]:
         epoch, batch, loss = zip(*self._steps, strict=True)
-        by_network: list[Any] = [_by_network(loss)]
-        by_network += [_by_network(values) for values in zip(*self._duals, strict=True)]
+        by_network = [_by_network(loss), *map(_by_network, zip(*self._duals, strict=True))]
         return [History(np.array(epoch), np.array(batch), *values) for values in zip(*by_network, strict=True)]
 
 

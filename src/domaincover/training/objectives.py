@@ -50,7 +50,7 @@ class SetCoverLoss(nn.Module):
     """
 
     multipliers: Tensor
-    _target_recall: Tensor
+    target_recall: Tensor
     _label_codes: Tensor
     _first_cells: Tensor
 
@@ -84,7 +84,7 @@ class SetCoverLoss(nn.Module):
         self.penalty, self.floor, self.cap, self.gather = penalty, floor, cap, gather
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
         self.register_buffer("multipliers", torch.full(self.shape, float(initial_multiplier)))
-        self.register_buffer("_target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
+        self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
         self.register_buffer("_label_codes", torch.arange(n_labels), persistent=False)
         self.register_buffer("_first_cells", first_cells, persistent=False)
         self.counts = CellCounts(self.shape)
@@ -111,7 +111,7 @@ class SetCoverLoss(nn.Module):
         """Move the multipliers by the recall counted since the last update, and return that recall."""
         recall = self.counts.recall().to(self.multipliers.device)
         self.counts.reset()
-        self.multipliers.copy_(updated_multipliers(self.multipliers, recall, self._target_recall, self.floor, self.cap))
+        self.multipliers.copy_(updated_multipliers(self.multipliers, recall, self.target_recall, self.floor, self.cap))
         return recall
 
     def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:

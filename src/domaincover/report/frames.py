@@ -1,0 +1,69 @@
+"""The two tables every report is made from, checked once on entry."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.report.style import SPLIT_LABELS, method_styles
+
+RESULT_COLUMNS = (
+    *("dataset", "method", "target_recall", "split", "n_seeds", "n_domains"),
+    *("min_recall", "min_recall_std", "set_size", "set_size_std", "share_at_target", "share_at_target_std"),
+    *("train_seconds", "min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"),
+    *("min_recall_p10", "min_recall_worst", "share_by_noise"),
+)
+DOMAIN_COLUMNS = (
+    *("dataset", "method", "target_recall", "split", "seed", "domain", "n"),
+    *("min_recall", "set_size", "empty_rate", "single_rate", "n_labels", "recall"),
+)
+TEXT_COLUMNS = ("dataset", "method", "split")
+
+
+def checked_results(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a results table in report order: data set, target, split, method."""
+    checked = _checked(results, RESULT_COLUMNS, "results")
+    return checked.sort_values(
+        ["dataset", "target_recall", "split", "method"],
+        key=_rank,
+        kind="stable",
+        ignore_index=True,
+    )
+
+
+def checked_domains(domains: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+    """Return the table of single domains, which must know every data set of the results."""
+    checked = _checked(domains, DOMAIN_COLUMNS, "domains")
+    unknown = sorted(set(results["dataset"]) - set(checked["dataset"]))
+    if unknown:
+        raise InputError(f"domains has no row of data set {unknown[0]!r}, which is in results.")
+    return checked.assign(domain=checked["domain"].astype(str))
+
+
+def experiments(results: pd.DataFrame) -> list[tuple[str, float]]:
+    """Return every pair of data set and target recall, in the order of the table."""
+    pairs = results[["dataset", "target_recall"]].drop_duplicates()
+    return [(str(dataset), float(target)) for dataset, target in pairs.itertuples(index=False)]
+
+
+def of_experiment(table: pd.DataFrame, dataset: str, target_recall: float) -> pd.DataFrame:
+    """Return the rows of one data set and target recall."""
+    return table[(table["dataset"] == dataset) & (table["target_recall"] == target_recall)]
+
+
+def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
+    if table.empty:
+        raise InputError(f"{name} is empty: there is nothing to report.")
+    missing = [column for column in columns if column not in table.columns]
+    if missing:
+        raise InputError(f"{name} lacks the columns {', '.join(missing)}.")
+    return table.loc[:, list(columns)].astype(dict.fromkeys(TEXT_COLUMNS, "str")).reset_index(drop=True)
+
+
+def _rank(column: pd.Series) -> pd.Series:
+    """Return a number to sort by: a fixed order for methods and splits, else the order of appearance."""
+    if column.name == "target_recall":
+        return column
+    fixed: dict[str, list[str]] = {"method": list(method_styles(column)), "split": list(SPLIT_LABELS)}
+    order = dict.fromkeys([*fixed.get(str(column.name), []), *column])
+    return column.map({value: place for place, value in enumerate(order)})

@@ -1,0 +1,81 @@
+"""What the results say, in sentences: who holds the target in how many unseen domains, and at what size."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from domaincover.report.frames import experiments, of_experiment
+from domaincover.report.style import method_styles
+
+OURS = "set-cover"
+
+
+def overall_sentence(results: pd.DataFrame) -> str:
+    """Say how often each method holds the target in the largest share of unseen domains, and how surely."""
+    rankings = [ranked_unseen(results, dataset, target) for dataset, target in experiments(results)]
+    rankings = [ranking for ranking in rankings if ranking]
+    if not rankings:
+        return "These results hold no unseen domains, so they say nothing about new ones."
+    (winner, n_wins), *others = Counter(ranking[0]["label"] for ranking in rankings).most_common()
+    n_close = sum(within_spread(*ranking[:2]) for ranking in rankings if len(ranking) > 1)
+    claim = f"{winner} holds the target in the largest share of unseen domains"
+    if len(rankings) == 1:
+        return f"{claim}{', by no more than the spread between seeds' if n_close else ''}."
+    noun = "data sets" if results["target_recall"].nunique() == 1 else "comparisons of data set and target"
+    rest = "".join(f", {label} on {count}" for label, count in others)
+    close = f" On {n_close} of these, the lead is no more than the spread between seeds." if n_close else ""
+    return f"{claim} on {n_wins} of {len(rankings)} {noun}{rest}.{close}"
+
+
+def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> str:
+    """Say who holds the target in most unseen domains, who comes next, and where SET-COVER stands."""
+    ranking = ranked_unseen(results, dataset, target_recall)
+    if not ranking:
+        return "No unseen domains were evaluated."
+    first, *others = ranking
+    sentences = [_first_place(first)]
+    sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
+    if first["share_at_target"] < 0.5:
+        sentences.append("So no method holds the target in half of the unseen domains.")
+    return " ".join(sentences)
+
+
+def ranked_unseen(results: pd.DataFrame, dataset: str, target_recall: float) -> list[dict[str, Any]]:
+    """Return the rows of unseen domains by share at target, smaller sets first where shares are equal."""
+    labels = {method: style.label for method, style in method_styles(results["method"]).items()}
+    rows = of_experiment(results, dataset, target_recall)
+    rows = rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()]
+    rows = rows.sort_values(["share_at_target", "set_size"], ascending=[False, True], kind="stable")
+    rows = rows.assign(label=rows["method"].map(labels))
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.itertuples(index=False)]
+
+
+def within_spread(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Say whether two shares at target differ by no more than the seeds do; unknown with one seed, so no."""
+    gap = first["share_at_target"] - second["share_at_target"]
+    return bool(gap <= math.hypot(first["share_at_target_std"], second["share_at_target_std"]))
+
+
+def _first_place(row: dict[str, Any]) -> str:
+    spread = row["share_at_target_std"]
+    between_seeds = "" if math.isnan(spread) else f" (± {100 * spread:.0f} points between seeds)"
+    return (
+        f"{row['label']} keeps every label's recall at {row['target_recall']:g} or more in "
+        f"{100 * row['share_at_target']:.0f} % of unseen domains{between_seeds}, "
+        f"with {row['set_size']:.2f} labels per set."
+    )
+
+
+def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
+    sizes = "smaller" if row["set_size"] < first["set_size"] else "larger"
+    if f"{row['set_size']:.2f}" == f"{first['set_size']:.2f}":
+        sizes = "equally large"
+    share = f"{100 * row['share_at_target']:.0f} %"
+    behind = row["share_at_target"] < first["share_at_target"]
+    place = f"follows with {share} and" if behind else f"does so in {share} too, with"
+    sentence = f"{row['label']} {place} {sizes} sets ({row['set_size']:.2f})"
+    if behind and within_spread(first, row):
+        sentence += "; the gap is within the spread between seeds"
+    return f"{sentence}."

@@ -1,0 +1,119 @@
+"""Rows of results as a reader sees them: names, rounding and units, the same in every table."""
+
+import math
+from typing import NamedTuple
+
+import pandas as pd
+
+from domaincover.report.style import MethodStyle, dataset_label, method_styles
+
+ABSENT = "–"
+HEADS = {
+    "dataset": "Data set",
+    "method": "Method",
+    "target": "Target",
+    "split": "Split",
+    "min_recall": "Median min recall",
+    "set_size": "Median set size",
+    "share": "Share at target",
+    "noise": "Share by noise alone",
+    "p10": "10th percentile",
+    "worst": "Worst",
+    "seconds": "Train seconds",
+}
+TEXT_HEADS = ("dataset", "method", "target", "split")
+
+
+class ReadableRow(NamedTuple):
+    """One row of results; `best` marks the highest share at target among the methods that give sets."""
+
+    dataset: str
+    method: str
+    target: str
+    split: str
+    min_recall: str
+    set_size: str
+    share: str
+    noise: str
+    p10: str
+    worst: str
+    seconds: str
+    best: bool
+    style: MethodStyle
+
+
+def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
+    """Return the rows of a checked results table for readers."""
+    styles = method_styles(results["method"])
+    return [
+        ReadableRow(
+            dataset=printable(dataset_label(row["dataset"])),
+            method=printable(styles[row["method"]].label),
+            target=f"{row['target_recall']:g}",
+            split=printable(row["split"]),
+            min_recall=with_spread(row["min_recall"], row["min_recall_std"]),
+            set_size=with_spread(row["set_size"], row["set_size_std"]),
+            share=percent(row["share_at_target"], row["share_at_target_std"]),
+            noise=percent(row["share_by_noise"]),
+            p10=with_spread(row["min_recall_p10"]),
+            worst=with_spread(row["min_recall_worst"]),
+            seconds=seconds(row["train_seconds"]),
+            best=bool(is_best),
+            style=styles[row["method"]],
+        )
+        for row, is_best in zip(results.to_dict("records"), best_by_share(results), strict=True)
+    ]
+
+
+def best_by_share(results: pd.DataFrame) -> pd.Series:
+    """Say of each row whether no other method that gives sets holds the target in more domains.
+
+    Compared within a data set, target and split. A method whose sets all hold one label is no competitor: it
+    has no size to trade.
+    """
+    one_label_always = (results[["set_size_q25", "set_size", "set_size_q75"]] == 1).all(axis=1)
+    share = results["share_at_target"].mask(one_label_always)
+    rivals = [results[column] for column in ("dataset", "target_recall", "split")]
+    return share == share.groupby(rivals).transform("max")
+
+
+def with_spread(value: float, spread: float = math.nan) -> str:
+    """Return a number with its standard deviation, if there is one.
+
+    >>> with_spread(0.9431, 0.0123), with_spread(1.25)
+    ('0.943 ± 0.012', '1.250')
+    """
+    if math.isnan(value):
+        return ABSENT
+    return f"{value:.3f}" if math.isnan(spread) else f"{value:.3f} ± {spread:.3f}"
+
+
+def percent(share: float, spread: float = math.nan) -> str:
+    """Return a share in percent with its standard deviation, if there is one.
+
+    >>> percent(0.896, 0.1), percent(0.5)
+    ('90 ± 10 %', '50 %')
+    """
+    if math.isnan(share):
+        return ABSENT
+    return f"{100 * share:.0f} %" if math.isnan(spread) else f"{100 * share:.0f} ± {100 * spread:.0f} %"
+
+
+def seconds(duration: float) -> str:
+    """Return seconds, without decimals once they do not matter.
+
+    >>> seconds(3.14), seconds(1234.5)
+    ('3.1', '1234')
+    """
+    if math.isnan(duration):
+        return ABSENT
+    return f"{duration:.1f}" if duration < 100 else f"{duration:.0f}"
+
+
+def printable(name: str) -> str:
+    r"""Return a name without line breaks and terminal control codes.
+
+    >>> printable("a\nb\x1b[31m")
+    'a b [31m'
+    """
+    return "".join(char if char.isprintable() else " " for char in name)

@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from domaincover import DomainDataset, InputError
+from domaincover.data.splits import (
+    cap_per_domain,
+    draw_domains,
+    drop_small_cells,
+    halve_domains,
+    hold_out_examples,
+    paper_split,
+)
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    domains = rng.choice(12, p=np.arange(1, 13) / 78, size=20_000)
+    return DomainDataset.from_arrays(rng.normal(size=(20_000, 1)), rng.choice(3, 20_000, p=[0.6, 0.3, 0.1]), domains)
+
+
+def split(data, seed=0, **changes):
+    settings = {"n_train_domains": 5, "n_unseen_domains": 4, "max_train_rows": 600, "max_test_rows": 300}
+    settings["min_cell_size"] = 50
+    return paper_split(data, **settings | changes, rng=np.random.default_rng(seed))
+
+
+def test_drawn_domains_do_not_overlap():
+    draw = draw_domains(np.arange(10), 6, 4, np.random.default_rng(1))
+    assert sorted([*draw.train, *draw.unseen]) == list(range(10))
+
+
+def test_every_domain_is_drawn_for_training_equally_often():
+    rng = np.random.default_rng(0)
+    n = 2_000
+    counts = sum(np.bincount(draw_domains(np.arange(8), 2, 3, rng).train, minlength=8) for _ in range(n))
+    deviation = np.sqrt(n * 0.25 * 0.75)
+    assert np.abs(counts - n * 0.25).max() < 4 * deviation
+
+
+def test_more_domains_than_there_are_is_refused():
+    with pytest.raises(InputError, match=r"6 training and 5 unseen .* has 10"):
+        draw_domains(np.arange(10), 6, 5, np.random.default_rng(0))
+
+
+def test_no_training_domain_is_refused():
+    with pytest.raises(InputError, match="got 0 and 5"):
+        draw_domains(np.arange(10), 0, 5, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n", "n_calibration"), [(2, 1), (25, 12), (10, 5)])
+def test_half_the_domains_calibrate(n, n_calibration):
+    draw = halve_domains(np.repeat(np.arange(n), 3), np.random.default_rng(0))
+    assert (len(draw.unseen), len(draw.train)) == (n_calibration, n - n_calibration)
+
+
+def test_one_domain_cannot_be_halved():
+    with pytest.raises(InputError, match="at least 2 training domains, got 1"):
+        halve_domains(np.zeros(5, int), np.random.default_rng(0))
+
+
+def test_cells_of_the_minimal_size_are_dropped_and_larger_ones_kept(data):
+    counts = data.cell_counts()
+    limit = int(np.sort(counts[counts > 0])[5])
+    kept = data.subset(drop_small_cells(data, np.arange(len(data)), limit)).cell_counts()
+    assert np.array_equal(kept, np.where(counts > limit, counts, 0))
+
+
+def test_a_cap_keeps_small_domains_whole_and_others_at_the_cap(data):
+    rows = cap_per_domain(data.domains, np.arange(len(data)), 700, np.random.default_rng(0))
+    sizes = np.bincount(data.domains)
+    assert np.array_equal(np.bincount(data.domains[rows]), np.minimum(sizes, 700))
+    assert len(set(rows)) == len(rows)
+
+
+def test_a_cap_takes_every_row_of_a_domain_equally_often():
+    domains, rng, n = np.repeat([0, 1], [10, 3]), np.random.default_rng(0), 2_000
+    counts = sum(np.bincount(cap_per_domain(domains, np.arange(13), 5, rng), minlength=13) for _ in range(n))
+    assert np.abs(counts[:10] - n / 2).max() < 4 * np.sqrt(n / 4)
+    assert np.array_equal(counts[10:], [n] * 3)
+
+
+def test_a_domain_too_small_for_both_caps_is_divided_in_their_proportion():
+    domains = np.repeat([0, 1], [90, 5_000])
+    train, held_out = hold_out_examples(domains, np.arange(5_090), 2_000, 1_000, np.random.default_rng(0))
+    assert np.bincount(domains[train]).tolist() == [60, 2_000]
+    assert np.bincount(domains[held_out]).tolist() == [30, 1_000]
+    assert not set(train) & set(held_out)
+
+
+def test_the_parts_of_a_split_do_not_overlap_and_unseen_domains_are_unseen(data):
+    train, seen, unseen = split(data)
+    assert len({*train, *seen, *unseen}) == len(train) + len(seen) + len(unseen)
+    assert set(data.domains[train]) == set(data.domains[seen])
+    assert len(set(data.domains[train])) == 5
+    assert len(set(data.domains[unseen])) == 4
+    assert not set(data.domains[train]) & set(data.domains[unseen])
+
+
+def test_the_same_generator_gives_the_same_split_and_another_one_does_not(data):
+    assert all(np.array_equal(a, b) for a, b in zip(split(data, 1), split(data, 1), strict=True))
+    assert not np.array_equal(split(data, 1).train, split(data, 2).train)

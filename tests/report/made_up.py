@@ -1,0 +1,75 @@
+"""Made-up results in the shape every report takes."""
+
+import numpy as np
+import pandas as pd
+
+METHODS = {
+    "erm": (0.885, 1.0),
+    "pooled-train": (0.87, 1.01),
+    "pooled-held-out": (0.872, 1.035),
+    "robust": (0.946, 1.242),
+    "set-cover": (0.943, 1.231),
+}
+SPLITS = ("train", "seen", "unseen")
+SCRIPT = "</script><script>alert(1)</script>"
+HOSTILE = f"{SCRIPT}<img src=x onerror=alert(1)>\"'\u2028"
+
+
+def random_domains(
+    rng: np.random.Generator,
+    datasets: tuple[str, ...] = ("synthetic-10", "synthetic-10-random"),
+    methods: dict[str, tuple[float, float]] = METHODS,
+    labels: tuple[str, ...] = ("left", "middle", "right"),
+    n_seeds: int = 2,
+    n_domains: int = 6,
+    target_recall: float = 0.9,
+    domain_name: str = "domain",
+) -> pd.DataFrame:
+    rows = []
+    for dataset in datasets:
+        for method, (recall, size) in methods.items():
+            for split in SPLITS:
+                for seed in range(n_seeds):
+                    for domain in range(n_domains):
+                        recalls = np.clip(rng.normal(recall + 0.02, 0.025, len(labels)), 0.3, 1.0)
+                        rows.append(
+                            {
+                                "dataset": dataset,
+                                "method": method,
+                                "target_recall": target_recall,
+                                "split": split,
+                                "seed": seed,
+                                "domain": f"{domain_name} {domain}",
+                                "n": 1000,
+                                "min_recall": recalls.min(),
+                                "set_size": 1.0 if method == "erm" else rng.normal(size, 0.03),
+                                "empty_rate": 0.0,
+                                "single_rate": 0.8,
+                                "n_labels": len(labels),
+                                "recall": dict(zip(labels, recalls.tolist(), strict=True)),
+                            }
+                        )
+    return pd.DataFrame(rows)
+
+
+def results_of(domains: pd.DataFrame) -> pd.DataFrame:
+    """Reduce single domains to one row per data set, method, target and split, as the experiments do."""
+    keys = ["dataset", "method", "target_recall", "split"]
+    by_seed = domains.assign(at_target=domains["min_recall"] >= domains["target_recall"]).groupby([*keys, "seed"])
+    seeds = pd.DataFrame(
+        {
+            "n_domains": by_seed.size(),
+            "min_recall": by_seed["min_recall"].median(),
+            "set_size": by_seed["set_size"].median(),
+            "share_at_target": by_seed["at_target"].mean(),
+            "min_recall_q25": by_seed["min_recall"].quantile(0.25),
+            "min_recall_q75": by_seed["min_recall"].quantile(0.75),
+            "set_size_q25": by_seed["set_size"].quantile(0.25),
+            "set_size_q75": by_seed["set_size"].quantile(0.75),
+            "min_recall_p10": by_seed["min_recall"].quantile(0.1),
+            "min_recall_worst": by_seed["min_recall"].min(),
+        }
+    ).groupby(keys)
+    spread = seeds[["min_recall", "set_size", "share_at_target"]].std().add_suffix("_std")
+    results = seeds.mean().join(spread).assign(n_seeds=seeds.size(), train_seconds=12.345, share_by_noise=0.61)
+    return results.reset_index().astype({"n_domains": int})

@@ -1,0 +1,194 @@
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+DOMAINCOVER = [sys.executable, "-m", "domaincover"]
+SMALL = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "1", "--epochs", "1", "--jobs", "1"]
+
+
+def call(*arguments, **settings):
+    settings = {"capture_output": True, "text": True, "timeout": 300} | settings
+    return subprocess.run([*DOMAINCOVER, *map(str, arguments)], check=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    out = tmp_path_factory.mktemp("a study with spaces") / "rüns"
+    done = call(*SMALL, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("5 runs finished in ")
+    return out
+
+
+def assert_refused(done, message):
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("domaincover: ")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--target-recall", "90"], "target recall must lie between 0 and 1, got 90"),
+        (["--target-recall", "high"], "--target-recall takes numbers with commas between them, got 'high'"),
+        (["--seeds", "-1"], "--seeds is the number of seeds and must be at least 1, got -1"),
+        (["--seeds", "two"], "Invalid value for '--seeds': Input should be a valid integer"),
+        (["--methods", "set-cover,sett"], "no method 'sett'; there are erm, pooled-train"),
+        (["--methods", ","], "--methods is empty"),
+        (["--covariance", "full"], "--covariance takes shared or random, got 'full'"),
+        (["--dims", "7"], "must be even, got 7"),
+        (["--epochs", "0"], "epochs must be at least 1, got 0"),
+        (["--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["--dimms", "10"], "No such option: --dimms"),
+    ],
+)
+def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, tmp_path):
+    out = tmp_path / "runs"
+    assert_refused(call("paper", "synthetic", "--out", out, *arguments), message)
+    assert not out.exists()
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert_refused(call(*SMALL, "--out", tmp_path), "holds files but no domaincover study; name another directory")
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    assert_refused(call(*SMALL, "--out", tmp_path / "file" / "runs"), "cannot write to")
+
+
+def test_commands_on_a_directory_without_a_study_say_so(tmp_path):
+    assert_refused(call("results", tmp_path / "none"), "there is no directory")
+    (tmp_path / "x").touch()
+    assert_refused(call("results", tmp_path), "no domaincover study")
+
+
+def test_an_unknown_format_is_refused(study):
+    assert_refused(call("results", study, "--format", "xls"), "'xls'")
+
+
+def test_results_as_json_are_one_record_per_data_set_method_target_and_split(study):
+    done = call("results", study, "--format", "json")
+    records = json.loads(done.stdout)
+    assert len(records) == 5 * 3
+    asked = "dataset method target_recall split n_seeds n_domains min_recall min_recall_std set_size set_size_std"
+    asked += " share_at_target share_at_target_std train_seconds"
+    assert list(records[0])[:13] == asked.split()
+    assert {record["split"] for record in records} == {"train", "seen", "unseen"}
+    assert {record["dataset"] for record in records} == {"synthetic-10"}
+    assert records[0]["min_recall_std"] is None, "one seed has no deviation"
+
+
+@pytest.mark.parametrize(
+    ("style", "mark"), [("table", "SET-COVER"), ("md", "| "), ("latex", "\\toprule"), ("csv", ",")]
+)
+def test_results_in_every_format(study, style, mark):
+    done = call("results", study, "--format", style)
+    assert done.returncode == 0
+    assert mark in done.stdout
+    assert "\x1b[" not in done.stdout
+
+
+def test_a_table_shows_unseen_domains_and_all_splits_on_demand(study):
+    few, many = (call("results", study, "--format", "md", *more).stdout for more in ([], ["--all-splits"]))
+    assert many.count("\n") == few.count("\n") + 10
+
+
+def test_a_reader_that_leaves_early_is_no_error(study):
+    reader = subprocess.Popen(["head", "-c", "1"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    done = call("results", study, "--format", "csv", capture_output=False, stdout=reader.stdin, stderr=subprocess.PIPE)
+    reader.stdin.close()
+    assert reader.wait() == 0
+    assert done.stderr == ""
+
+
+def test_the_page_is_written_and_named(study, tmp_path):
+    done = call("report", study, "--out", tmp_path / "page.html")
+    assert done.stderr == f"The page is {(tmp_path / 'page.html').as_uri()}\n"
+    assert "SET-COVER" in (tmp_path / "page.html").read_text()
+
+
+def test_a_page_that_cannot_be_written_gets_one_line(study, tmp_path):
+    (tmp_path / "file").touch()
+    assert_refused(call("report", study, "--out", tmp_path / "file" / "page.html"), "cannot write")
+    assert_refused(call("figures", study, "--out", tmp_path / "file" / "figures"), "cannot write")
+
+
+@pytest.mark.parametrize(("style", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
+def test_figures_in_every_format(study, tmp_path, style, magic):
+    done = call("figures", study, "--out", tmp_path / "figures", "--format", style)
+    paths = [Path(line) for line in done.stdout.splitlines()]
+    assert paths
+    assert all(path.read_bytes().startswith(magic) for path in paths)
+
+
+def test_the_version_is_printed():
+    import domaincover
+
+    assert call("--version").stdout == f"{domaincover.__version__}\n"
+
+
+def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
+    ours, theirs = pty.openpty()
+    arguments = [*DOMAINCOVER, *SMALL, "--epochs", "3", "--methods", "set-cover", "--out", str(tmp_path / "runs")]
+    process = subprocess.Popen(
+        arguments, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        shown += part
+    assert process.wait() == 0
+    assert "synthetic-10 set-cover" in shown.decode()
+    assert "left" in shown.decode()
+
+
+def workers_of(process):
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    return [int(pid) for pid in children.read_text().split()]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process table of Linux")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(tmp_path, how):
+    out = tmp_path / "runs"
+    arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "2", "--epochs", "4"]
+    arguments += ["--jobs", "2", "--methods", "erm,pooled-held-out,set-cover", "--out", str(out)]
+    process = subprocess.Popen([*DOMAINCOVER, *arguments], stderr=subprocess.PIPE, text=True)
+    limit = time.monotonic() + 120
+    while not list(out.glob("*/*/*/*/DONE")) and time.monotonic() < limit:
+        time.sleep(0.05)
+    workers = workers_of(process)
+    process.send_signal(how)
+    _, message = process.communicate(timeout=60)
+    if how == signal.SIGINT:
+        assert process.returncode == 130
+        assert message == "domaincover: stopped; what is finished is kept, and the same command goes on from there.\n"
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < limit:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    n_kept = len(list(out.glob("*/*/*/*/DONE")))
+    again = call(*arguments)
+    assert again.returncode == 0
+    assert f"{6 - n_kept} runs finished" in again.stderr
+    assert f"{n_kept} were there already" in again.stderr
+    assert len(list(out.glob("*/*/*/*/DONE"))) == 6
+    assert not list(out.glob(".unfinished/*"))

@@ -1,0 +1,113 @@
+import json
+
+import numpy as np
+import pytest
+
+from domaincover import InputError, domain_report
+
+LABELS, DOMAINS = ("cat", "dog", "owl"), ("north", "south", "empty")
+
+
+def report(sets, labels, domains, **settings):
+    return domain_report(np.array(sets, bool), np.array(labels), np.array(domains), LABELS, DOMAINS, **settings)
+
+
+@pytest.fixture
+def small():
+    """North has a cat covered and one missed, and a dog covered; south an owl covered by a full set."""
+    sets = [[1, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 1]]
+    return report(sets, [0, 0, 1, 2], [0, 0, 0, 1])
+
+
+def random_report(rng, recall, n_domains=200, n=400, n_labels=3):
+    """Domains whose true recalls are given, one row or one per domain."""
+    labels = np.tile(np.arange(n_labels), n_domains * n)
+    domains = np.repeat(np.arange(n_domains), n * n_labels)
+    sets = np.zeros((len(labels), n_labels), bool)
+    truth = np.broadcast_to(recall, (n_domains, n_labels))
+    sets[np.arange(len(labels)), labels] = rng.random(len(labels)) < truth[domains, labels]
+    return domain_report(sets, labels, domains, tuple(range(n_labels)), tuple(range(n_domains)))
+
+
+def test_recall_by_domain_and_label_is_nan_where_a_label_is_absent(small):
+    assert np.array_equal(small.recall, [[0.5, 1.0, np.nan], [np.nan, np.nan, 1.0]], equal_nan=True)
+    assert small.n_by_label.tolist() == [[2, 1, 0], [0, 0, 1]]
+
+
+def test_min_recall_skips_absent_labels(small):
+    assert small.min_recall.tolist() == [0.5, 1.0]
+
+
+def test_sizes_and_rates_are_means_over_a_domains_examples(small):
+    assert small.set_size.tolist() == [1.0, 3.0]
+    assert small.empty_rate.tolist() == pytest.approx([1 / 3, 0])
+    assert small.single_rate.tolist() == pytest.approx([1 / 3, 0])
+
+
+def test_a_domain_without_examples_is_left_out(small):
+    assert small.domain_names == ("north", "south")
+
+
+def test_small_cells_do_not_count_but_their_examples_stay_in_the_size():
+    found = report([[1, 0, 0], [1, 0, 0], [1, 1, 1]], [0, 0, 1], [0, 0, 0], min_cell_size=1)
+    assert np.array_equal(found.recall, [[1.0, np.nan, np.nan]], equal_nan=True)
+    assert found.set_size.tolist() == pytest.approx([5 / 3])
+
+
+def test_names_stand_in_the_frame_and_the_records(small):
+    frame = small.to_frame()
+    assert list(frame.index) == ["north", "south"]
+    assert frame.loc["north", "recall[cat]"] == 0.5
+    assert frame.loc["south", "n[owl]"] == 1
+    records = json.loads(json.dumps(small.records(), allow_nan=False))
+    assert records[0]["recall"] == {"cat": 0.5, "dog": 1.0, "owl": None}
+    assert (records[1]["domain"], records[1]["n"]) == ("south", 1)
+
+
+def test_a_summary_reduces_over_domains_by_medians_and_quantiles():
+    rng = np.random.default_rng(0)
+    found = random_report(rng, rng.uniform(0.8, 1.0, (200, 3)))
+    summary = found.summary(0.9)
+    assert summary.min_recall == np.median(found.min_recall)
+    assert summary.min_recall_p10 == np.quantile(found.min_recall, 0.1)
+    assert summary.min_recall_worst == found.min_recall.min()
+    assert (summary.set_size_q25, summary.set_size_q75) == tuple(np.quantile(found.set_size, [0.25, 0.75]))
+    assert summary.share_at_target == np.mean(found.min_recall >= 0.9)
+    assert summary.n_domains == 200
+
+
+def test_min_recall_at_exactly_the_target_counts_as_reached():
+    sets = np.zeros((20, 3), bool)
+    sets[:18, 0] = True
+    found = report(sets, np.zeros(20, int), np.zeros(20, int))
+    assert found.summary(0.9).share_at_target == 1
+
+
+@pytest.mark.parametrize("recall", [0.9, 0.91, 0.89, [0.95, 0.9, 0.92]])
+def test_where_domains_do_not_differ_the_share_at_target_is_that_of_noise(recall):
+    found = random_report(np.random.default_rng(1), recall, n_domains=2_000)
+    by_noise = found.share_by_noise(0.9)
+    # The share is binomial; the noise share moves with the estimated mean recalls, whose error is 0.3 / sqrt(800,000),
+    # by at most sqrt(n) · 0.4 / 0.3 per unit (normal density at its peak) for each of three labels.
+    of_share = np.sqrt(by_noise * (1 - by_noise) / 2_000)
+    of_noise_share = np.sqrt(3) * np.sqrt(400) * 0.4 / 0.3 * 0.3 / np.sqrt(800_000)
+    assert abs(found.summary(0.9).share_at_target - by_noise) < 4 * np.hypot(of_share, of_noise_share)
+
+
+def test_where_domains_differ_noise_explains_less():
+    rng = np.random.default_rng(2)
+    found = random_report(rng, rng.uniform(0.85, 1.0, (200, 1)) * np.ones(3))
+    summary = found.summary(0.9)
+    # a third of the domains truly miss 0.9, while a recall of 0.925 everywhere reaches it in 0.97 of the cells
+    assert summary.share_by_noise == pytest.approx(0.97**3, abs=0.05)
+    assert summary.share_at_target == pytest.approx(2 / 3, abs=4 * np.sqrt(2 / 9 / 200))
+
+
+def test_a_label_that_no_domain_has_does_not_count_in_the_noise_share():
+    found = report([[1, 0, 0], [0, 1, 0]], [0, 1], [0, 1])
+    assert found.share_by_noise(0.9) == 1
+
+
+def test_a_target_of_ninety_is_refused(small):
+    with pytest.raises(InputError, match="between 0 and 1, got 90; write 90 % as"):
+        small.summary(90)
