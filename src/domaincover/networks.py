@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
+from domaincover.errors import InputError
+
 # Modules without parameters that act on every number alone: they work on a stack as they are.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
 
@@ -50,6 +52,8 @@ def stack(networks: Sequence[nn.Module]) -> Stack:
     """
     if len(networks) == 1:
         return _Alone(networks[0])
+    if any(getattr(part, "running_mean", None) is not None for part in networks[0].modules()):
+        raise InputError("networks with running statistics (BatchNorm) cannot be stacked; train them one at a time.")
     return _BatchedLayers(networks) if _are_plain(networks) else _Vmapped(networks)
 
 
@@ -88,7 +92,7 @@ class _BatchedLayers(Stack):
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
-        columns = zip(*(network.children() for network in networks), strict=True)
+        columns = zip(*map(tuple, networks), strict=True)  # type: ignore[arg-type]
         self.layers = nn.Sequential(
             *(_BatchedLinear(layers) if isinstance(layers[0], nn.Linear) else layers[0] for layers in columns)
         )
@@ -127,8 +131,16 @@ class _Vmapped(Stack):
         super().__init__()
         self._originals = tuple(networks)
         parameters, self._constants = stack_module_state(list(networks))
-        self._stacked = nn.ParameterList(parameters.values())
         self._names = tuple(parameters)
+        self._stacked = nn.ParameterList(
+            nn.Parameter(stacked.detach(), requires_grad=networks[0].get_parameter(name).requires_grad)
+            for name, stacked in parameters.items()
+        )
+
+    def train(self, mode: bool = True) -> _Vmapped:
+        for original in self._originals:
+            original.train(mode)
+        return super().train(mode)
 
     def forward(self, examples: Tensor) -> Tensor:
         def score(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
@@ -148,7 +160,8 @@ class _Vmapped(Stack):
 
 def _are_plain(networks: Sequence[nn.Module]) -> bool:
     return all(
-        isinstance(network, nn.Sequential)
+        type(network) is nn.Sequential
+        and all(parameter.requires_grad for parameter in network.parameters())
         and all(isinstance(layer, ELEMENTWISE) or _has_bias(layer) for layer in network)
         for network in networks
     )

@@ -25,7 +25,7 @@ from domaincover.data.synthetic import GaussianDomains
 REACH = 5.0  # in σ: farther out the cells go on to infinity; 3e-7 of a normal lies beyond on either side
 NEGLIGIBLE = 1e-9  # smaller probabilities are left out: ten thousand cells of them hold less than HIGHEST leaves
 HIGHEST = 1 - 1e-5  # a recall that comes nearer to 1 than this is asked for as this
-SCALE = 1000  # HiGHS takes coefficients below 1e-9 for 0, and its presolve fails beside them: 0.90935 in 50-d was one
+SCALE = 1000  # lifts the coefficients that are kept well above 1e-9, below which HiGHS takes them for 0
 
 
 class Plane(NamedTuple):
@@ -109,7 +109,8 @@ def _cheapest_inclusion(cost: np.ndarray, probabilities: np.ndarray, recalls: np
     """Return the inclusion probability of every cell: least cost, and the asked recall under each distribution."""
     kept = csr_array(np.where(probabilities > NEGLIGIBLE, SCALE * probabilities, 0))
     asked = SCALE * np.minimum(recalls, HIGHEST)
-    found = linprog(SCALE * cost, A_ub=-kept, b_ub=-asked, bounds=(0, 1), method="highs-ds")
+    without_presolve = {"presolve": False}  # it now and then loses its way among so many tiny coefficients
+    found = linprog(SCALE * cost, A_ub=-kept, b_ub=-asked, bounds=(0, 1), method="highs-ds", options=without_presolve)
     if not found.success:
         raise ArithmeticError(f"the linear programme was not solved: {found.message}")
     return found.x

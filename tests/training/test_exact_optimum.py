@@ -8,8 +8,6 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from domaincover.data.dataset import DomainDataset
-from domaincover.data.scaling import Scaling
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks import perceptron
 from domaincover.training.batches import Pool, ShuffledBatches
@@ -55,13 +53,6 @@ SEEDS = range(5)
 N_DOMAINS, N_PER_DOMAIN, N_FRESH = 25, 2_000, 40_000
 
 
-class Trained(NamedTuple):
-    """A trained network and the scale that its inputs are brought to."""
-
-    network: torch.nn.Module
-    scaling: Scaling
-
-
 class Measured(NamedTuple):
     """Label recalls at every position, and sizes at those that count."""
 
@@ -78,33 +69,28 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-def train_set_cover(source, seeds, keep):
-    """Train the study's perceptron on the study's scaled inputs, all seeds in one stack."""
+def train_set_cover(source, seeds):
+    """Train the study's perceptron on the study's inputs, all seeds in one stack."""
     n_features = len(source.mean)
     for_data, for_network, for_batches = zip(*(np.random.SeedSequence(seed).spawn(3) for seed in seeds), strict=True)
-    raw = [source.sample(N_DOMAINS, N_PER_DOMAIN, np.random.default_rng(seed)) for seed in for_data]
-    scalings = [Scaling.of(data.examples) for data in raw]
-    scaled = [
-        DomainDataset(scaling.apply(data.examples), data.labels, data.domains, data.label_names, data.domain_names)
-        for scaling, data in zip(scalings, raw, strict=True)
-    ]
+    data = [source.sample(N_DOMAINS, N_PER_DOMAIN, np.random.default_rng(seed)) for seed in for_data]
     networks = [perceptron(n_features, n_features // 2, 2, np.random.default_rng(seed)) for seed in for_network]
-    rows = np.arange(len(raw) * len(raw[0])).reshape(len(raw), -1)
-    batches = ShuffledBatches(Pool(scaled), rows, 128, [np.random.default_rng(seed) for seed in for_batches])
-    loss = SetCoverLoss(N_DOMAINS, 2, [0.9] * len(raw), gather=False)
-    train(networks, batches, loss, TrainingSettings(epochs=30, keep=keep))
-    return [Trained(*pair) for pair in zip(networks, scalings, strict=True)]
+    rows = np.arange(len(data) * len(data[0])).reshape(len(data), -1)
+    batches = ShuffledBatches(Pool(data), rows, 128, [np.random.default_rng(seed) for seed in for_batches])
+    loss = SetCoverLoss(N_DOMAINS, 2, [0.9] * len(data), gather=False)
+    train(networks, batches, loss, TrainingSettings(epochs=30))
+    return networks
 
 
-def measure(trained, source, rng):
+def measure(network, source, rng):
     """Measure on fresh examples; all positions share the noise, so that the worst one is not chosen by luck."""
     noise = rng.normal(0, source.deviation, (N_FRESH, len(source.mean)))
 
-    def in_set(shift):
-        return score(trained.network, trained.scaling.apply(noise + shift)) >= 0
+    def sets_of(shift):
+        return score(network, noise + shift) >= 0
 
-    of_0 = in_set(0)
-    of_1 = [in_set(np.asarray(source.mean) + z * np.asarray(source.direction)) for z in positions_of(source, 20)]
+    of_0 = sets_of(0)
+    of_1 = [sets_of(np.asarray(source.mean) + z * np.asarray(source.direction)) for z in positions_of(source, 20)]
     size = np.array([of_0.sum(axis=1).mean() + sets.sum(axis=1).mean() for sets in of_1[1:-1]]) / 2
     return Measured(float(of_0[:, 0].mean()), np.array([sets[:, 1].mean() for sets in of_1]), size)
 
@@ -113,22 +99,22 @@ def measure(trained, source, rng):
 @pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("n_features", [10, 50])
 def test_set_cover_is_within_8_percent_of_the_optimum_at_its_own_recalls(n_features):
-    """Compare mean sizes over Z in [low, high], as the optimum minimises them, under two readings of equal recall.
+    """Compare sizes over Z in [low, high], averaged over the seeds, under two readings of equal recall.
 
     - The same worst recall of each label: the optimum may lower label 1's recall to it in every domain, although the
-      wrong-label penalty never asks SET-COVER to. Measured 1.030 and 1.067 (medians over domains: 1.035 and 1.083).
-    - The same recall of each label in every domain. Measured 1.002 and 1.012. SET-COVER is then one of the rules that
+      wrong-label penalty never asks SET-COVER to. Measured 1.034 and 1.050 (medians over domains: 1.041 and 1.061).
+    - The same recall of each label in every domain. Measured 1.002 and 1.007. SET-COVER is then one of the rules that
       the optimum is chosen from, so a ratio below 1 would be a fault here. Sizes and recalls have standard errors
       below 0.5/√n each, and a recall moves the size by less than itself: 4 of them, for the size and both recalls.
     """
     source = GaussianDomains.of_paper(n_features)
     worst_kept, all_kept = [], []
-    for seed, trained in zip(SEEDS, train_set_cover(source, SEEDS), strict=True):
-        found = measure(trained, source, np.random.default_rng([seed, 1]))
+    for seed, network in zip(SEEDS, train_set_cover(source, SEEDS), strict=True):
+        found = measure(network, source, np.random.default_rng([seed, 1]))
         at_worst = smallest_sets(source, found.recall_0, found.recall_1.min())
         at_all = smallest_sets(source, found.recall_0, found.recall_1)
-        worst_kept.append(found.size.mean() / at_worst.mean_size)
+        worst_kept.append((found.size.mean() / at_worst.mean_size, np.median(found.size) / at_worst.median_size))
         all_kept.append(found.size.mean() / at_all.mean_size)
-    assert np.mean(worst_kept) <= 1.08, worst_kept
+    assert (np.mean(worst_kept, axis=0) <= 1.08).all(), worst_kept
     assert np.mean(all_kept) <= 1.03, all_kept
     assert min(all_kept) >= 1 - OF_THE_GRID - 4 * 3 * 0.5 / np.sqrt(N_FRESH), all_kept

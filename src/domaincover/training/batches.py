@@ -25,13 +25,16 @@ class Pool:
     """The examples that replicas draw their rows from: several data sets end to end."""
 
     def __init__(self, datasets: Sequence[DomainDataset], dtype: torch.dtype = torch.float32) -> None:
-        self.examples = torch.cat([torch.as_tensor(d.examples).to(dtype) for d in datasets])
-        self.labels = torch.cat([torch.as_tensor(d.labels) for d in datasets])
-        self.domains = torch.cat([torch.as_tensor(d.domains) for d in datasets])
+        self._parts = Batch(
+            torch.cat([torch.as_tensor(data.examples).to(dtype) for data in datasets]),
+            torch.cat([torch.as_tensor(data.labels) for data in datasets]),
+            torch.cat([torch.as_tensor(data.domains) for data in datasets]),
+        )
 
     def take(self, rows: Tensor) -> Batch:
         """Return the examples of the given rows, in the shape of `rows`."""
-        return Batch(self.examples[rows], self.labels[rows], self.domains[rows])
+        flat = rows.reshape(-1)  # index_select copies whole rows, several times as fast as examples[rows]
+        return Batch(*(part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in self._parts))
 
 
 class ShuffledBatches:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks import Stack, stack
+from domaincover.training.adam import FlatAdam
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.objectives import SetCoverLoss
 
@@ -71,10 +72,15 @@ def train(
 
     Replica r of the batches and of the objective belongs to `networks[r]`.
     """
+    if isinstance(objective, SetCoverLoss) and objective.shape[:-2] != (len(networks),):
+        raise InputError(
+            f"SetCoverLoss needs a list of target recalls, one for each of the {len(networks)} networks trained."
+        )
     stacked = stack(networks)
     objective.train()
     stacked.train()
-    optimizer = torch.optim.Adam(stacked.parameters(), lr=settings.learning_rate, fused=True)
+    make_optimizer = torch.optim.Adam if len(networks) == 1 else FlatAdam
+    optimizer = make_optimizer(stacked.parameters(), lr=settings.learning_rate)
     dual = _Dual(stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
     record = _Record()
     for epoch in range(settings.epochs):
@@ -101,7 +107,7 @@ class _Dual:
         self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
     ) -> None:
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
-        self._best_weights = [parameter.detach().clone() for parameter in stacked.parameters()]
+        self._best_state = [state.detach().clone() for state in self._state()]
         self._best_shortfall = torch.full((loss.shape[0],), torch.inf, dtype=torch.float64)
         self._best_size = self._best_shortfall.clone()
 
@@ -110,8 +116,10 @@ class _Dual:
         """Move the multipliers; return set size, recall by cell, and the moved multipliers, by replica."""
         if self._settings.recall_from == "full-pass":
             self._loss.counts.reset()
+            self._stacked.eval()
             for block in self._batches.in_order():
                 self._loss.count(self._stacked(block.examples), block.labels, block.domains)
+            self._stacked.train()
         set_size = self._loss.counts.mean_set_size()
         recall = self._loss.update()
         self._offer(recall, set_size)
@@ -123,15 +131,19 @@ class _Dual:
         shortfall = below.amax((-2, -1)).to(self._best_shortfall)
         size = set_size.to(self._best_size)
         better = (shortfall < self._best_shortfall) | ((shortfall == self._best_shortfall) & (size < self._best_size))
+        better &= ~size.isnan()  # nothing was counted: two updates in a row
         self._best_shortfall = torch.where(better, shortfall, self._best_shortfall)
         self._best_size = torch.where(better, size, self._best_size)
-        for best, parameter in zip(self._best_weights, self._stacked.parameters(), strict=True):
-            best.copy_(torch.where(self._stacked.by_replica(better, parameter), parameter, best))
+        for best, state in zip(self._best_state, self._state(), strict=True):
+            best.copy_(torch.where(self._stacked.by_replica(better, state), state, best))
 
     @torch.no_grad()
     def restore_best(self) -> None:
-        for best, parameter in zip(self._best_weights, self._stacked.parameters(), strict=True):
-            parameter.copy_(best)
+        for best, state in zip(self._best_state, self._state(), strict=True):
+            state.copy_(best)
+
+    def _state(self) -> list[Tensor]:
+        return [*self._stacked.parameters(), *self._stacked.buffers()]
 
 
 class _Record:

@@ -1,0 +1,106 @@
+"""Training: SET-COVER against ERM, and the stack against Algorithm 1 as one would write it with a DataLoader."""
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from benchmarks.measure import Row, ratio
+from domaincover.data.synthetic import GaussianDomains
+from domaincover.networks import perceptron
+from domaincover.training.batches import Pool, ShuffledBatches
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.objectives import CrossEntropy, SetCoverLoss
+
+N_SEEDS, N_DOMAINS, N_ROWS, BATCH = 5, 25, 2_000, 128
+
+
+def rows() -> Iterator[Row]:
+    """Yield the table's lines."""
+    torch.set_num_threads(1)
+    for n_features in (10, 50):
+        datasets = [_data(n_features, seed) for seed in range(N_SEEDS)]
+        for recall_from in ("full-pass", "batches"):
+            settings = TrainingSettings(epochs=3, recall_from=recall_from)
+            loss = partial(_set_cover_loss, gather=recall_from == "batches")
+            found = ratio(
+                partial(_train_stack, datasets, loss, settings),
+                partial(_train_stack, datasets, CrossEntropy, settings),
+                repeats=9,
+            )
+            what = f"{n_features}-d, 5 seeds stacked: SET-COVER / ERM, recall from {recall_from}"
+            yield Row(what, f"{found:.2f} x", "<= 1.10 x" if recall_from == "batches" else "")
+        found = ratio(
+            partial(_train_literally, datasets[0]),
+            partial(_train_stack, datasets, _set_cover_loss, TrainingSettings(epochs=1)),
+            repeats=3,
+        )
+        what = f"{n_features}-d: Algorithm 1 with a per-item loader / ours, per network"
+        yield Row(what, f"{found * N_SEEDS:.0f} x", ">= 20 x")
+
+
+def _data(n_features: int, seed: int):
+    return GaussianDomains.of_paper(n_features).sample(N_DOMAINS, N_ROWS, np.random.default_rng(seed))
+
+
+def _set_cover_loss(gather: bool = False) -> SetCoverLoss:
+    return SetCoverLoss(N_DOMAINS, 2, [0.9] * N_SEEDS, gather=gather)
+
+
+def _train_stack(datasets, make_objective, settings: TrainingSettings) -> None:
+    n, n_features = datasets[0].examples.shape
+    rngs = [np.random.default_rng(seed) for seed in range(N_SEEDS)]
+    networks = [perceptron(n_features, n_features // 2, 2, rng) for rng in rngs]
+    rows_of = [np.arange(n) + n * k for k in range(N_SEEDS)]
+    train(networks, ShuffledBatches(Pool(datasets), rows_of, BATCH, rngs), make_objective(), settings)
+
+
+class _Items(Dataset):
+    """One example at a time, as a data set of one's own usually is."""
+
+    def __init__(self, data) -> None:
+        self._parts = tuple(map(torch.as_tensor, (data.examples, data.labels, data.domains)))
+
+    def __len__(self) -> int:
+        return len(self._parts[0])
+
+    def __getitem__(self, row: int) -> tuple[Tensor, ...]:
+        return tuple(part[row] for part in self._parts)
+
+
+def _train_literally(data) -> None:
+    """One epoch of Algorithm 1 for one network: items by a DataLoader, labels and cells in loops."""
+    n_features = data.examples.shape[1]
+    network = perceptron(n_features, n_features // 2, 2, np.random.default_rng(0))
+    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
+    items = _Items(data)
+    multipliers = torch.full((N_DOMAINS, 2), 5.0)
+    for number, (examples, labels, domains) in enumerate(DataLoader(items, BATCH, shuffle=True), start=1):
+        scores = network(examples)
+        loss = sum(_loss_of_label(y, scores, labels, domains, multipliers) for y in range(2)) / len(labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if number % 500 == 0:
+            _update_literally(network, items, multipliers)
+    _update_literally(network, items, multipliers)
+
+
+def _loss_of_label(y: int, scores: Tensor, labels: Tensor, domains: Tensor, multipliers: Tensor) -> Tensor:
+    wrong = (labels != y) * (1 + scores[:, y]).clamp(min=0)
+    own = (labels == y) * multipliers[domains, y] * (1 - scores[:, y]).clamp(min=0)
+    return (wrong + own).sum()
+
+
+@torch.no_grad()
+def _update_literally(network: nn.Module, items: Dataset, multipliers: Tensor) -> None:
+    parts = [(network(examples), labels, domains) for examples, labels, domains in DataLoader(items, BATCH)]
+    scores, labels, domains = (torch.cat(part) for part in zip(*parts, strict=True))
+    for e in range(N_DOMAINS):
+        for y in range(2):
+            coverage = (scores[(domains == e) & (labels == y), y] >= 0).float().mean()
+            nu = 1 - (coverage - 0.9)
+            multipliers[e, y] *= (2 if nu > 1 else 1) * nu

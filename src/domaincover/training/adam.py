@@ -1,0 +1,48 @@
+"""Adam for stacks of small networks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatAdam:
+    """Adam (Kingma and Ba 2015) on all parameters as one vector.
+
+    The same steps as `torch.optim.Adam`, whose bookkeeping takes a third of a small network's training time. The
+    parameters become views of one vector for good, so it is for networks of our own making: stacks.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        lr: float,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        self._lr, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
+        self._weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
+        self._gradient, self._mean, self._square = (torch.zeros_like(self._weights) for _ in range(3))
+        start = 0
+        for parameter in trained:
+            part = slice(start, start + parameter.numel())
+            parameter.data = self._weights[part].view_as(parameter)
+            parameter.grad = self._gradient[part].view_as(parameter)  # backward adds into it
+            start = part.stop
+
+    def zero_grad(self) -> None:
+        """Forget the gradient."""
+        self._gradient.zero_()
+
+    def step(self) -> None:
+        """Move the parameters against the gradient that backward has left."""
+        self._n_steps += 1
+        decay, square_decay = self._betas
+        mean_scale, square_scale = 1 - decay**self._n_steps, 1 - square_decay**self._n_steps
+        self._mean.lerp_(self._gradient, 1 - decay)
+        self._square.mul_(square_decay).addcmul_(self._gradient, self._gradient, value=1 - square_decay)
+        scale: Tensor = self._square.sqrt().div_(square_scale**0.5).add_(self._eps)
+        self._weights.addcdiv_(self._mean, scale, value=-self._lr / mean_scale)
