@@ -44,7 +44,7 @@ class ShuffledBatches:
     generator, so it meets the batches that it would meet alone.
     """
 
-    ROWS_AT_ONCE = 8192  # rows of a replica copied from the pool in one go: fewer calls, bounded memory
+    ROWS_AT_ONCE = 4096  # rows of a replica copied from the pool in one go: fewer calls, bounded memory
 
     def __init__(
         self,

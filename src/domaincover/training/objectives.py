@@ -51,7 +51,6 @@ class SetCoverLoss(nn.Module):
 
     multipliers: Tensor
     target_recall: Tensor
-    _label_codes: Tensor
     _first_cells: Tensor
 
     def __init__(
@@ -85,19 +84,18 @@ class SetCoverLoss(nn.Module):
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
         self.register_buffer("multipliers", torch.full(self.shape, float(initial_multiplier)))
         self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
-        self.register_buffer("_label_codes", torch.arange(n_labels), persistent=False)
         self.register_buffer("_first_cells", first_cells, persistent=False)
         self.counts = CellCounts(self.shape)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss; while training, gather its hits for the next update."""
         cells = self._cells(labels, domains)
-        own = labels.unsqueeze(-1) == self._label_codes
+        own = labels.unsqueeze(-1)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
-        signed = torch.where(own, -self.multipliers.take(cells).unsqueeze(-1), 1.0)
+        signed = torch.ones_like(scores).scatter_(-1, own, self.multipliers.take(cells).neg().unsqueeze(-1))
         loss = torch.addcmul(signed.abs(), signed, scores).relu().sum((-2, -1))
         if self.penalty == "full-set":
-            loss = loss + torch.where(own, 1 + scores, 0.0).relu().sum((-2, -1))
+            loss = loss + (1 + scores.gather(-1, own)).relu().sum((-2, -1))
         if self.gather and self.training:
             self.counts.add(scores.detach(), labels, cells)
         return loss / labels.shape[-1]
