@@ -57,9 +57,9 @@ def chart_config(ink: str) -> dict[str, Any]:
             "random-text": {
                 "color": RANDOM_COLOR,
                 "fontSize": 11,
-                "align": "left",
-                "baseline": "top",
-                "dx": 6,
+                "align": "right",
+                "baseline": "bottom",
+                "dx": -6,
             },
         },
     }
@@ -121,7 +121,7 @@ class Pen(NamedTuple):
         """Return the target line and its name, at the end where neither crosses nor random sets come near."""
         target = self.tables.target_recall
         base = alt.Chart(alt.InlineData(values=[{"target": target, "text": f"target {target:g}"}]))
-        if random_line(self.tables.n_labels, self.tables.near).empty:
+        if self._right_end_is_free():
             name = base.mark_text(style="target-text", align="right", dx=-4).encode(x=alt.value("width"))
         else:
             name = base.mark_text(style="target-text", align="left", dx=4).encode(x=alt.value(0))
@@ -129,6 +129,12 @@ class Pen(NamedTuple):
             base.mark_rule(style="target-line").encode(y=self._y("target")),
             name.encode(y=self._y("target"), text="text:N"),
         ]
+
+    def _right_end_is_free(self) -> bool:
+        """Tell whether the line of random sets leaves the plot well away from the target."""
+        line = random_line(self.tables.n_labels, self.tables.near)
+        low, high = self.tables.near.recall
+        return line.empty or abs(line["min_recall"].iloc[-1] - self.tables.target_recall) > (high - low) / 8
 
     def _random_sets(self) -> list[alt.Chart]:
         """Return the diagonal of sets drawn by lot, and its name where the line is in sight."""
@@ -141,7 +147,7 @@ class Pen(NamedTuple):
             alt.Chart(inline(lines[-1]))
             .mark_line(style="random-line", clip=True)
             .encode(x=self._x("set_size"), y=self._y("min_recall")),
-            alt.Chart(inline(lines[0].mean().to_frame().T))
+            alt.Chart(inline(lines[0].tail(1)))  # above the line, which falls away to the left of its end
             .mark_text(style="random-text", text="random sets", clip=True)
             .encode(x=self._x("set_size"), y=self._y("min_recall")),
         ]
