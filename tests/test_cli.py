@@ -166,7 +166,26 @@ def workers_of(process):
     return [int(pid) for pid in children.read_text().split()]
 
 
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process table of Linux")
+ON_LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process table of Linux")
+
+
+@ON_LINUX
+def test_a_killed_worker_ends_the_study_with_one_line(tmp_path):
+    arguments = ["paper", "synthetic", "--dims", "10", "--seeds", "1", "--epochs", "50", "--jobs", "2"]
+    process = subprocess.Popen(
+        [*DOMAINCOVER, *arguments, "--out", str(tmp_path / "runs")], stderr=subprocess.PIPE, text=True
+    )
+    limit = time.monotonic() + 60
+    while len(workers_of(process)) < 3 and time.monotonic() < limit:  # two workers and Python's resource tracker
+        time.sleep(0.05)
+    os.kill(max(workers_of(process)), signal.SIGKILL)
+    _, message = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert message.startswith("domaincover: a process of the study was killed")
+    assert message.count("\n") == 1
+
+
+@ON_LINUX
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(tmp_path, how):
     out = tmp_path / "runs"

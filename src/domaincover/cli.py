@@ -104,7 +104,7 @@ def paper_synthetic(
         epochs=epochs,
     )
     plan = plan_study(study, out)
-    with _progress(plan) as on_epoch:
+    with _writing(out), _progress(plan) as on_epoch:
         outcome = run_study(plan, out, jobs or _n_cores(), on_epoch)
     kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
     typer.echo(f"{outcome.n_new} runs finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)

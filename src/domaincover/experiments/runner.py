@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.context import SpawnContext
@@ -84,6 +85,11 @@ def _run_in_processes(plan: Plan, out: Path, n_processes: int, on_epoch: OnEpoch
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             for future in done:
                 future.result()
+        except BrokenProcessPool:
+            raise InputError(
+                "a process of the study was killed, perhaps for want of memory; what is finished is kept: "
+                "run the same command again, with fewer --jobs."
+            ) from None
         except BaseException:
             stop.set()
             pool.shutdown(cancel_futures=True)
