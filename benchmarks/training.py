@@ -26,9 +26,8 @@ def rows() -> Iterator[Row]:
         pool = Pool(datasets)
         for recall_from in ("full-pass", "batches"):
             settings = TrainingSettings(epochs=3, recall_from=recall_from)
-            loss = partial(_set_cover_loss, gather=recall_from == "batches")
             found = ratio(
-                partial(_train_stack, pool, n_features, loss, settings),
+                partial(_train_stack, pool, n_features, _set_cover_loss, settings),
                 partial(_train_stack, pool, n_features, CrossEntropy, settings),
                 repeats=9,
             )
@@ -47,8 +46,8 @@ def _data(n_features: int, seed: int):
     return GaussianDomains.of_paper(n_features).sample(N_DOMAINS, N_ROWS, np.random.default_rng(seed))
 
 
-def _set_cover_loss(gather: bool = False) -> SetCoverLoss:
-    return SetCoverLoss(N_DOMAINS, 2, [0.9] * N_SEEDS, gather=gather)
+def _set_cover_loss() -> SetCoverLoss:
+    return SetCoverLoss(N_DOMAINS, 2, [0.9] * N_SEEDS)
 
 
 def _train_stack(pool: Pool, n_features: int, make_objective, settings: TrainingSettings) -> None:

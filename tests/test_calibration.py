@@ -121,7 +121,9 @@ def test_infinite_scores_are_calibrated_like_any_others():
     ("scores", "target", "message"),
     [
         (np.full((2, 2), np.nan), 0.9, "2 scores are NaN, first at row 0"),
-        (np.zeros((3, 2)), 0.9, r"shape \(3, 2\), 2 labels and 2 domains"),
+        (np.zeros((3, 2)), 0.9, r"one label for each of 3 examples, got shape \(2,\)"),
+        (np.zeros(2), 0.9, r"examples × labels, got shape \(2,\)"),
+        (np.zeros((2, 1)), 0.9, "label codes run from 0 to 1, but there are 1"),
         (np.zeros((2, 2)), 90, "between 0 and 1, got 90"),
     ],
 )
@@ -129,3 +131,21 @@ def test_infinite_scores_are_calibrated_like_any_others():
 def test_bad_scores_are_refused(rule, scores, target, message):
     with pytest.raises(InputError, match=message):
         rule(scores, np.array([0, 1]), np.array([0, 0]), target)
+
+
+@pytest.mark.parametrize(
+    ("labels", "domains", "message"),
+    [
+        (["a", "b"], [0, 0], "labels must be codes, whole numbers from 0, got <U1; `DomainDataset.from_arrays`"),
+        ([0.0, 1.0], [0, 0], "labels must be codes, whole numbers from 0, got float64"),
+        ([0, 1], [0, -1], "domain codes run from -1 to 0"),
+    ],
+)
+def test_what_is_no_code_is_refused(labels, domains, message):
+    with pytest.raises(InputError, match=message):
+        robust_thresholds(np.zeros((2, 2)), labels, domains, 0.9)
+
+
+def test_lists_and_small_integers_are_taken_as_codes():
+    codes = np.array([0, 1], np.uint8)
+    assert robust_thresholds([[1.0, 2.0], [3.0, 4.0]], codes, [0, 300], 0.9).tolist() == [1.0, 4.0]

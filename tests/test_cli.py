@@ -47,6 +47,7 @@ def assert_refused(done, message):
         (["--methods", ","], "--methods is empty"),
         (["--covariance", "full"], "--covariance takes shared or random, got 'full'"),
         (["--dims", "7"], "must be even, got 7"),
+        (["--dims", "-10"], "--dims takes even numbers from 2 to 2000, got -10"),
         (["--epochs", "0"], "epochs must be at least 1, got 0"),
         (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--dimms", "10"], "No such option: --dimms"),
@@ -132,6 +133,18 @@ def test_figures_in_every_format(study, tmp_path, style, magic):
     paths = [Path(line) for line in done.stdout.splitlines()]
     assert paths
     assert all(path.read_bytes().startswith(magic) for path in paths)
+
+
+@pytest.mark.parametrize("command", [[], ["paper"]])
+def test_a_command_left_out_gets_the_help(command):
+    done = call(*command)
+    assert "Usage" in done.stdout + done.stderr
+    assert "domaincover: " not in done.stderr
+
+
+def test_numbers_given_twice_are_run_once(tmp_path):
+    arguments = [*SMALL, "--methods", "erm", "--target-recall", "0.9,0.90", "--dims", "10,010"]
+    assert call(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 runs finished")
 
 
 def test_the_version_is_printed():

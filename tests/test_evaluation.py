@@ -111,3 +111,29 @@ def test_a_label_that_no_domain_has_does_not_count_in_the_noise_share():
 def test_a_target_of_ninety_is_refused(small):
     with pytest.raises(InputError, match="between 0 and 1, got 90; write 90 % as"):
         small.summary(90)
+
+
+@pytest.mark.parametrize(
+    ("sets", "labels", "domains", "message"),
+    [
+        (np.ones((2, 3)), [0, 1], [0, 0], "booleans, examples × 3 labels, got float64 .* compare scores"),
+        (np.ones((2, 2), bool), [0, 1], [0, 0], r"3 labels, got bool of shape \(2, 2\)"),
+        (np.ones((2, 3), bool), [0, 3], [0, 0], "label codes run from 0 to 3, but there are 3"),
+        (np.ones((2, 3), bool), [0, 1], [0, -1], "domain codes run from -1 to 0"),
+        (np.ones((2, 3), bool), ["cat", "dog"], [0, 0], "labels must be codes"),
+    ],
+)
+def test_what_is_no_set_or_code_is_refused(sets, labels, domains, message):
+    with pytest.raises(InputError, match=message):
+        domain_report(sets, labels, domains, LABELS, DOMAINS)
+
+
+def test_a_report_without_a_cell_that_counts_is_refused():
+    with pytest.raises(InputError, match="no domain has more than 100 examples of any label"):
+        report(np.ones((2, 3)), [0, 1], [0, 1], min_cell_size=100)
+
+
+def test_labels_that_read_alike_keep_a_column_each():
+    found = domain_report(np.eye(2, dtype=bool), [0, 1], [0, 0], (1, "1"), ("only",))
+    assert {"recall[1]", "recall['1']"} <= set(found.to_frame().columns)
+    assert found.records()[0]["recall"] == {"1": 1.0, "'1'": 1.0}

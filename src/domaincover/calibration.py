@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from domaincover.data.cells import cell_of
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall, hits_needed
+from domaincover.prediction_sets import check_target_recall, checked_codes, hits_needed
 
 Thresholds = NDArray[np.float64]
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
@@ -99,11 +99,11 @@ def _own_scores(
     min_cell_size: int,
 ) -> _OwnScores:
     check_target_recall(target_recall)
-    if scores.ndim != 2 or len(scores) != len(labels) or len(scores) != len(domains):
-        raise InputError(
-            f"scores must be examples × labels with one label and one domain per example, got scores of shape "
-            f"{scores.shape}, {len(labels)} labels and {len(domains)} domains."
-        )
+    scores = np.asarray(scores)
+    if scores.ndim != 2:
+        raise InputError(f"scores must be examples × labels, got shape {scores.shape}.")
+    labels = checked_codes(labels, "label", len(scores), scores.shape[1])
+    domains = checked_codes(domains, "domain", len(scores))
     own = scores[np.arange(len(labels)), labels]
     if np.isnan(own).any():
         row = int(np.isnan(own).argmax())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 app.add_typer(paper, name="paper")
 
 INTERRUPTED = 130
+MOST_FEATURES = 2000
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
@@ -49,7 +51,8 @@ def main() -> None:
 
 
 def _fail(message: str, status: int) -> NoReturn:
-    typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
+    if message:  # typer's is empty where a command was left out and the help is shown
+        typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
     sys.exit(status)
 
 
@@ -95,7 +98,7 @@ def paper_synthetic(
     study = Study(
         datasets=tuple(
             synthetic_name(n_features, kind)
-            for n_features in _numbers(dims, "--dims", int)
+            for n_features in _dims(dims)
             for kind in _choices(covariance, "--covariance", ("shared", "random"))
         ),
         methods=tuple(_items(methods, "--methods")),
@@ -129,8 +132,9 @@ def results(
     if format in ("table", "md", "latex") and not all_splits:
         table = _only_unseen(table)
     terminal = sys.stdout.isatty()
-    width = os.get_terminal_size().columns if terminal else 110
-    typer.echo(format_results(table, format, width=width, color=terminal), color=terminal or None)
+    width = shutil.get_terminal_size((110, 24)).columns if terminal else 110
+    text = format_results(table, format, width=width, color=terminal)
+    typer.echo(text.rstrip("\n"), color=terminal or None)
 
 
 @app.command()
@@ -209,6 +213,14 @@ def _n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def _dims(text: str) -> list[int]:
+    dims: list[int] = _numbers(text, "--dims", int)
+    for n_features in dims:
+        if not 2 <= n_features <= MOST_FEATURES:
+            raise InputError(f"--dims takes even numbers from 2 to {MOST_FEATURES}, got {n_features}.")
+    return dims
+
+
 def _items(text: str, option: str) -> list[str]:
     items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
     if not items:
@@ -218,7 +230,7 @@ def _items(text: str, option: str) -> list[str]:
 
 def _numbers(text: str, option: str, kind: type) -> list[Any]:
     try:
-        return [kind(item) for item in _items(text, option)]
+        return list(dict.fromkeys(kind(item) for item in _items(text, option)))
     except ValueError:
         raise InputError(f"{option} takes numbers with commas between them, got {text!r}.") from None
 

@@ -10,12 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.cells import count_cells
-from domaincover.prediction_sets import Sets, check_target_recall, hits_needed, recall_by_cell, set_sizes, share
+from domaincover.data.dataset import texts
+from domaincover.errors import InputError
+from domaincover.prediction_sets import (
+    Sets,
+    check_target_recall,
+    checked_codes,
+    hits_needed,
+    recall_by_cell,
+    set_sizes,
+    share,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-MIN_CELL_SIZE = 100  # the paper's: cells of so many examples or fewer do not count
 
 
 @dataclass(frozen=True)
@@ -103,18 +111,19 @@ class DomainReport:
         """Return one record per domain, recall by label name, None where there is none."""
         recalls = self.recall.astype(object)
         recalls[np.isnan(self.recall)] = None
+        labels = texts(self.label_names)
         return [
             {
-                "domain": str(name),
+                "domain": name,
                 "n": int(n),
                 "min_recall": float(min_recall),
                 "set_size": float(size),
                 "empty_rate": float(empty),
                 "single_rate": float(single),
-                "recall": dict(zip(map(str, self.label_names), recall, strict=True)),
+                "recall": dict(zip(labels, recall, strict=True)),
             }
             for name, n, min_recall, size, empty, single, recall in zip(
-                self.domain_names,
+                texts(self.domain_names),
                 self.n,
                 self.min_recall,
                 self.set_size,
@@ -131,8 +140,8 @@ class DomainReport:
 
         columns: dict[str, Any] = {"n": self.n, "min_recall": self.min_recall, "set_size": self.set_size}
         columns |= {"empty_rate": self.empty_rate, "single_rate": self.single_rate}
-        columns |= {f"recall[{name}]": self.recall[:, k] for k, name in enumerate(self.label_names)}
-        columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(self.label_names)}
+        columns |= {f"recall[{name}]": self.recall[:, k] for k, name in enumerate(texts(self.label_names))}
+        columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(texts(self.label_names))}
         return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
 
 
@@ -149,10 +158,20 @@ def domain_report(
     Domains without a cell that counts are left out.
     """
     n_domains = len(domain_names)
+    sets = np.asarray(sets)
+    if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
+        raise InputError(
+            f"sets must be booleans, examples × {len(label_names)} labels, got {sets.dtype} of shape {sets.shape}; "
+            "compare scores with thresholds first."
+        )
+    labels = checked_codes(labels, "label", len(sets), len(label_names))
+    domains = checked_codes(domains, "domain", len(sets), n_domains)
     counts = count_cells(domains, labels, n_domains, len(label_names))
     recall = recall_by_cell(sets, labels, domains, n_domains)
     recall[counts <= min_cell_size] = np.nan
     kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
+    if len(kept) == 0:
+        raise InputError(f"no domain has more than {min_cell_size} examples of any label: there is nothing to report.")
     sizes, n = set_sizes(sets), counts.sum(axis=1)
 
     def mean_by_domain(values: NDArray[Any]) -> NDArray[np.float64]:

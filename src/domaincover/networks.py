@@ -47,18 +47,22 @@ def _linear_layer(n_in: int, n_out: int, generator: torch.Generator) -> nn.Linea
 def stack(networks: Sequence[nn.Module]) -> Stack:
     """Join networks of one architecture: (replica, example, …) to (replica, example, label).
 
-    Replica r computes what `networks[r]` does, with weights of its own. A network alone is used as it is, so it may
-    be any module; several must be linear layers and activations in a row, or else run under `torch.func.vmap`.
+    Replica r computes what `networks[r]` does, with weights of its own. A network alone may be any
+    module; several must be linear layers and activations in a row, or else run under `torch.func.vmap`.
     """
+    if _are_plain(networks):
+        return _BatchedLayers(networks)
     if len(networks) == 1:
         return _Alone(networks[0])
     if any(getattr(part, "running_mean", None) is not None for part in networks[0].modules()):
         raise InputError("networks with running statistics (BatchNorm) cannot be stacked; train them one at a time.")
-    return _BatchedLayers(networks) if _are_plain(networks) else _Vmapped(networks)
+    return _Vmapped(networks)
 
 
 class Stack(nn.Module):
     """Several networks as one module, their parameters along a leading axis."""
+
+    owns_parameters = True  # or shares them with the network that it was made from
 
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:
         """Shape one value per replica so that it meets that replica's part of a parameter."""
@@ -71,6 +75,8 @@ class Stack(nn.Module):
 
 class _Alone(Stack):
     """One network as a stack of one; it shares the weights, so there is nothing to write back."""
+
+    owns_parameters = False
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()

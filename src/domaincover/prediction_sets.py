@@ -32,6 +32,22 @@ def hits_needed(n_examples: Any, target_recall: Any) -> NDArray[np.int64]:
     return np.asarray(np.where(n > 0, needed + (needed / whole < target_recall), 0))
 
 
+def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = None) -> NDArray[np.int64]:
+    """Return label or domain codes as an array, or refuse them; names become codes in a DomainDataset."""
+    array = np.asarray(codes)
+    if array.dtype.kind not in "iu":
+        raise InputError(
+            f"{what}s must be codes, whole numbers from 0, got {array.dtype}; "
+            "`DomainDataset.from_arrays` makes codes from names."
+        )
+    if array.shape != (n_expected,):
+        raise InputError(f"there must be one {what} for each of {n_expected} examples, got shape {array.shape}.")
+    low, high = int(array.min(initial=0)), int(array.max(initial=0))
+    if low < 0 or (n_codes is not None and high >= n_codes):
+        raise InputError(f"{what} codes run from {low} to {high}, but there are {n_codes or 'only codes from 0'}.")
+    return array.astype(np.int64, copy=False)
+
+
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
     """Put a label into the set where its score reaches its threshold."""
     return np.asarray(scores >= thresholds)

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -75,12 +79,34 @@ def test_the_same_generator_gives_the_same_examples():
     assert first.examples.dtype == np.float32
 
 
+def test_the_examples_do_not_depend_on_the_number_of_threads():
+    program = """
+import hashlib, numpy as np
+from domaincover import GaussianDomains
+data = GaussianDomains.of_paper(50, "random").sample(20, 3_000, np.random.default_rng(0))
+print(hashlib.sha256(data.examples.tobytes()).hexdigest())
+"""
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": n_threads, "OMP_NUM_THREADS": n_threads},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for n_threads in ("1", "2", "4")
+    }
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"direction": [1.0]}, r"shapes \(2,\) and \(1,\)"),
-        ({"low": 1.0}, "low 1.0 > high 0.5"),
-        ({"deviation": 0.0}, "deviation must be above 0, got 0.0"),
+        ({"low": 1.0}, "got 1.0 to 0.5"),
+        ({"high": np.inf}, "got 0.0 to inf"),
+        ({"mean": [np.nan, 0.0]}, "finite numbers only"),
+        ({"mean": [], "direction": []}, "at least one feature"),
+        ({"deviation": 0.0}, "deviation must be above 0 and finite, got 0.0"),
         ({"covariance": "full"}, "'shared' or 'random', got 'full'"),
     ],
 )

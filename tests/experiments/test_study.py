@@ -177,6 +177,31 @@ def test_a_study_of_a_newer_format_is_refused(copy):
         collect(copy)
 
 
+@pytest.mark.parametrize("content", ["{}", "[1, 2]", "3"])
+def test_a_report_that_is_none_is_named(copy, content):
+    (copy / "synthetic-10/erm/target-0.9/seed-0/report.json").write_text(content)
+    with pytest.raises(InputError, match=r"seed-0/report.json"):
+        collect(copy)
+
+
+def test_a_file_is_no_study(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file, not a study's directory"):
+        collect(tmp_path / "file")
+    with pytest.raises(InputError, match="is a file; name a directory"):
+        plan_study(SMALL, tmp_path / "file")
+
+
+def test_targets_that_are_nearly_equal_have_folders_of_their_own():
+    assert len({Run("synthetic-10", "erm", target, 0).folder for target in (0.9, 0.90, 0.8999999)}) == 2
+
+
+def test_many_seeds_train_in_several_stacks():
+    jobs = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=tuple(range(45))).runs())
+    assert sorted(len(job.runs) for job in jobs) == [5, 20, 20]
+    assert study_dataset("synthetic-500").seeds_per_stack == 2
+
+
 def test_a_torn_report_is_named(copy):
     path = copy / "synthetic-10/erm/target-0.9/seed-0/report.json"
     path.write_text("{half")
@@ -185,11 +210,11 @@ def test_a_torn_report_is_named(copy):
 
 
 def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
-    dead, alive = copy / ".unfinished/999999999-x", copy / ".unfinished/1-x"
-    for folder in (dead, alive):
+    dead, alive, foreign = (copy / ".unfinished" / name for name in ("999999999-x", "1-x", "a-b"))
+    for folder in (dead, alive, foreign):
         folder.mkdir(parents=True)
     plan_study(SMALL, copy)
-    assert (dead.exists(), alive.exists()) == (False, True)
+    assert (dead.exists(), alive.exists(), foreign.exists()) == (False, True, True)
 
 
 def test_a_study_without_finished_runs_says_so(tmp_path):

@@ -1,6 +1,7 @@
 import json
 import math
 import struct
+from pathlib import Path
 
 import altair as alt
 import numpy as np
@@ -99,6 +100,23 @@ def test_the_random_line_is_drawn_where_it_passes():
     domains = random_domains(rng, ("data",), {"a": (0.6, 1.0), "b": (0.9, 1.7)}, labels=("yes", "no"))
     layers = cross_plot(results_of(domains), domains, "data", points=False).to_dict()["layer"]
     assert [layer["mark"].get("style") for layer in layers[:2]] == ["random-line", "random-text"]
+
+
+@pytest.mark.parametrize("size", [1.7, 1.8, 1.9])
+def test_where_random_sets_end_near_the_target_its_name_is_above_and_left_of_their_crossing(size):
+    domains = random_domains(
+        np.random.default_rng(0), ("data",), {"a": (0.6, 1.0), "b": (0.9, size)}, labels=("yes", "no")
+    )
+    spec = cross_plot(results_of(domains), domains, "data", points=False).to_dict()
+    name = next(layer for layer in spec["layer"] if layer["mark"].get("style") == "target-text")
+    assert (name["mark"]["align"], name["mark"]["baseline"]) == ("right", "bottom")
+    assert [row["end"] <= 2 * row["target"] for row in values_in(spec) if "end" in row] == [True]
+
+
+def test_where_random_sets_are_out_of_sight_the_targets_name_is_at_the_right_end(results, domains):
+    layers = cross_plot(results, domains, "synthetic-10", points=False).to_dict()["layer"]
+    name = next(layer for layer in layers if layer["mark"].get("style") == "target-text")
+    assert name["encoding"]["x"] == {"value": "width"}
 
 
 def test_a_label_without_recall_is_absent_whether_nan_or_none():
@@ -245,6 +263,13 @@ def test_files_name_the_target_only_where_there_are_several(results, domains, tm
 
 
 @pytest.mark.usefixtures("no_drawing")
+def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(results, domains, tmp_path):
+    both = pd.concat([results, results.assign(target_recall=0.90000001)])
+    names = [path.name for path in figure_files(both, domains, tmp_path)]
+    assert names[:3:2] == ["cross-synthetic-10-target-0.9.png", "cross-synthetic-10-target-0.90000001.png"]
+
+
+@pytest.mark.usefixtures("no_drawing")
 def test_names_that_clash_get_a_number(tmp_path):
     domains = random_domains(np.random.default_rng(0), ("A b", "a-b", "../a/b", "splits-a-b", "???"))
     names = [path.name for path in figure_files(results_of(domains), domains, tmp_path)]
@@ -276,6 +301,15 @@ def test_a_folder_that_is_a_file_is_one_line_of_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"^cannot write [^\n]*: [^\n]*$"):
         files.write_whole(tmp_path / "file" / "a.txt", b"new")
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "folder"])
+def test_a_file_that_is_a_folder_is_one_line_of_error(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InputError, match=r"^cannot write [^\n]+: it is a directory, not a file\.$"):
+        files.write_whole(Path(path), b"new")
+    assert [found.name for found in tmp_path.rglob("*")] == ["folder"]
 
 
 def test_an_unknown_figure_format_is_refused(results, domains, tmp_path):

@@ -51,10 +51,32 @@ def test_a_gap_within_the_spread_is_said_to_be(one):
     assert "by no more than the spread between seeds" in overall_sentence(results)
 
 
-def test_one_seed_has_no_spread_to_speak_of(one):
+def test_with_one_seed_the_spread_is_said_to_be_unknown(one):
     results = one({"set-cover": 0.92, "robust": 0.9}, {"set-cover": 1.2, "robust": 1.1}, spread=math.nan)
-    assert "spread" not in experiment_sentences(results, "data", 0.9) + overall_sentence(results)
+    results = results.assign(n_seeds=1)
     assert "±" not in experiment_sentences(results, "data", 0.9)
+    assert experiment_sentences(results, "data", 0.9).count("(one seed: the spread is unknown)") == 1
+    assert overall_sentence(results).endswith("share of unseen domains (one seed: the spread is unknown).")
+
+
+def test_one_method_alone_is_compared_with_nothing(one):
+    results = one({"set-cover": 0.4}, {"set-cover": 1.2})
+    assert overall_sentence(results) == "SET-COVER holds the target in 40 % of unseen domains."
+    assert experiment_sentences(results, "data", 0.9) == (
+        "SET-COVER keeps every label's recall at 0.9 or more in 40 % of unseen domains "
+        "(± 2 points between seeds), with 1.20 labels per set."
+    )
+
+
+def test_a_data_set_with_one_method_counts_as_no_win(results):
+    lone = (results["dataset"] == "synthetic-10") & (results["method"] != "erm")
+    assert overall_sentence(checked_results(results[~lone])).startswith(("SET-COVER", "Robust"))
+
+
+def test_methods_that_never_meet_are_not_compared(results):
+    pairs = {("synthetic-10", "erm"), ("synthetic-10-random", "robust")}
+    kept = [pair in pairs for pair in zip(results["dataset"], results["method"], strict=True)]
+    assert "not compared" in overall_sentence(checked_results(results[kept]))
 
 
 def test_equal_shares_go_to_the_smaller_sets(one):
@@ -63,7 +85,7 @@ def test_equal_shares_go_to_the_smaller_sets(one):
 
 
 def test_it_is_said_when_no_method_reaches_half_of_the_domains(one):
-    results = one({"set-cover": 0.4}, {"set-cover": 1.2})
+    results = one({"set-cover": 0.4, "robust": 0.3}, {"set-cover": 1.2, "robust": 1.2})
     assert "no method holds the target in half" in experiment_sentences(results, "data", 0.9)
 
 

@@ -88,6 +88,17 @@ def test_every_table_has_a_caption_and_heads_with_a_scope(text):
     assert all(head.get("scope") in ("row", "col") for head in page.all("th"))
 
 
+def test_captions_say_how_many_seeds_and_domains_are_averaged(text):
+    captions = re.findall("<caption>(.*?)</caption>", text)
+    assert all("every number is the mean over 2 seeds of 6 domains each" in caption for caption in captions)
+
+
+def test_every_head_of_a_number_that_needs_words_has_them(text):
+    assert {"Min recall", "Set size", "Share at target", "Share by noise alone", "Train seconds"} <= set(
+        re.findall("<dt>(.*?)</dt>", text)
+    )
+
+
 def test_the_page_has_landmarks_and_one_heading_of_the_first_level(text):
     page = Page(text)
     assert [len(page.all(tag)) for tag in ("header", "main", "footer", "h1")] == [1, 1, 1, 1]

@@ -10,7 +10,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.report.frames import RESULT_COLUMNS, checked_results
-from domaincover.report.readable import HEADS, best_by_share, readable_rows
+from domaincover.report.readable import best_by_share, heads_of, readable_rows
 from domaincover.report.tables import format_results
 
 from .made_up import METHODS, random_domains, results_of
@@ -68,7 +68,7 @@ def test_rows_come_by_data_set_split_and_method_whatever_their_order(results):
 def test_markdown_has_one_line_per_row_and_as_many_cells_as_heads(results):
     lines = format_results(results, "md").splitlines()
     assert len(lines) == len(results) + 2
-    assert {line.count("|") for line in lines} == {len(HEADS) + 1}
+    assert {line.count("|") for line in lines} == {len(heads_of(readable_rows(checked_results(results)))) + 1}
 
 
 def test_markdown_escapes_bars_tags_and_line_breaks():
@@ -112,9 +112,41 @@ def test_the_terminal_table_keeps_to_its_width(results, width):
     assert max(map(len, format_results(results, "table", width=width, color=False).splitlines())) <= width
 
 
-def test_a_narrow_terminal_wraps_names_not_numbers(unseen):
-    text = format_results(unseen, "table", width=80, color=False)
-    assert all(row.min_recall in text for row in readable_rows(checked_results(unseen)))
+@pytest.mark.parametrize("width", [-1, 0, 1, 60, 70, 80, 90])
+def test_a_narrow_terminal_wraps_names_not_numbers(unseen, width):
+    text = format_results(unseen, "table", width=width, color=False)
+    rows = readable_rows(checked_results(unseen))
+    assert all(number in text for row in rows for number in (row.min_recall, row.set_size, row.share))
+    assert all(word in text.split() for row in rows for word in row.method.split())
+
+
+@pytest.mark.parametrize(
+    ("width", "dropped"),
+    [(80, ""), (71, "train seconds"), (60, "share by noise alone, 10th percentile, train seconds")],
+)
+def test_a_narrow_terminal_drops_columns_and_names_them(unseen, width, dropped):
+    same = unseen.assign(share_at_target=0.5, share_at_target_std=0.1, train_seconds=12.3)
+    note = " ".join(format_results(same, "table", width=width, color=False).split("; ", 2)[-1].split())
+    assert note.partition("; a wider terminal also shows ")[2] == dropped
+
+
+@pytest.mark.parametrize("style", ["table", "latex"])
+def test_tables_say_how_many_seeds_and_domains_they_average(results, style):
+    text = format_results(results, style, color=False)
+    assert "every number is the mean over 2 seeds of 6 domains each" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex"])
+def test_seeds_have_a_column_only_where_they_differ(results, style):
+    assert "Seeds" not in format_results(results, style, color=False)
+    text = format_results(results.assign(n_seeds=range(1, len(results) + 1)), style, color=False)
+    assert "Seeds" in text
+    assert style == "md" or "mean over seeds of 6 domains" in " ".join(text.split())
+
+
+def test_one_seed_is_called_one_seed(results):
+    text = format_results(results.assign(n_seeds=1, n_domains=range(1, len(results) + 1)), "table", color=False)
+    assert f"every number is of one seed with 1 to {len(results)} domains" in " ".join(text.split())
 
 
 def test_the_terminal_table_without_colour_is_plain_text(unseen):
@@ -153,7 +185,7 @@ def test_latex_escapes_what_is_special():
 def test_latex_has_as_many_cells_in_every_row_as_columns(results):
     lines = [line for line in format_results(results, "latex").splitlines() if line.endswith(r"\\")]
     assert len(lines) == len(results) + 1
-    assert {line.count(" & ") for line in lines} == {len(HEADS) - 1}
+    assert {line.count(" & ") for line in lines} == {len(heads_of(readable_rows(checked_results(results)))) - 1}
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")

@@ -77,7 +77,7 @@ def train_set_cover(source, seeds):
     networks = [perceptron(n_features, n_features // 2, 2, np.random.default_rng(seed)) for seed in for_network]
     rows = np.arange(len(data) * len(data[0])).reshape(len(data), -1)
     batches = ShuffledBatches(Pool(data), rows, 128, [np.random.default_rng(seed) for seed in for_batches])
-    loss = SetCoverLoss(N_DOMAINS, 2, [0.9] * len(data), gather=False)
+    loss = SetCoverLoss(N_DOMAINS, 2, [0.9] * len(data))
     train(networks, batches, loss, TrainingSettings(epochs=30))
     return networks
 

@@ -92,6 +92,12 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     return Coded(np.array([rank[name] for name in distinct])[codes], tuple(names))
 
 
+def texts(names: Sequence[Hashable]) -> list[str]:
+    """Return names as text, as code where two would read alike, such as 1 and "1"."""
+    plain = [str(name) for name in names]
+    return plain if len(set(plain)) == len(plain) else [repr(name) for name in names]
+
+
 def _sort_names(names: Sequence[Any]) -> list[Any]:
     try:
         by_value = sorted(names)
@@ -117,7 +123,10 @@ def _one_dimensional(values: Any, what: str) -> NDArray[Any]:
             objects = np.empty(len(values), dtype=object)
             objects[:] = values
             return objects
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what} must have one dimension, got rows of different lengths.") from None
     if array.ndim != 1:
         raise InputError(f"{what} must have one dimension, got shape {array.shape}.")
     return array

@@ -18,7 +18,7 @@ Covariance = Literal["shared", "random"]
 SPREAD_OF_DEVIATIONS = 0.05  # of a domain's standard deviations under random covariance (the paper's)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GaussianDomains:
     """Parameters of the generator; `mean` and `direction` have one entry per feature."""
 
@@ -35,10 +35,12 @@ class GaussianDomains:
                 f"mean and direction need one entry per feature each, got shapes {np.shape(self.mean)} "
                 f"and {np.shape(self.direction)}."
             )
-        if not self.low <= self.high:
-            raise InputError(f"the range of the domains must not be empty, got low {self.low} > high {self.high}.")
-        if not self.deviation > 0:
-            raise InputError(f"deviation must be above 0, got {self.deviation}.")
+        if np.size(self.mean) == 0 or not np.isfinite(np.array([self.mean, self.direction], dtype=float)).all():
+            raise InputError("mean and direction need at least one feature, and finite numbers only.")
+        if not -np.inf < self.low <= self.high < np.inf:
+            raise InputError(f"the range of the domains must not be empty or infinite, got {self.low} to {self.high}.")
+        if not 0 < self.deviation < np.inf:
+            raise InputError(f"deviation must be above 0 and finite, got {self.deviation}.")
         if self.covariance not in ("shared", "random"):
             raise InputError(f"covariance must be 'shared' or 'random', got {self.covariance!r}.")
 
@@ -83,7 +85,8 @@ class GaussianDomains:
             return noise
         deviations = rng.normal(self.deviation, SPREAD_OF_DEVIATIONS, (n_domains, n_features))
         rotated = deviations[:, :, None] * random_rotations(n_domains, n_features, rng)
-        return np.matmul(noise, rotated.astype(np.float32), out=noise)
+        # not matmul, whose rounding depends on the number of threads
+        return np.einsum("eni,eij->enj", noise, rotated.astype(np.float32))
 
 
 def random_rotations(n: int, n_features: int, rng: np.random.Generator) -> NDArray[np.float64]:

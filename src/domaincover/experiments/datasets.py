@@ -26,6 +26,11 @@ class StudyDataset:
     max_train_rows: int = 2_000
     max_test_rows: int = 1_000
 
+    @property
+    def seeds_per_stack(self) -> int:
+        """How many seeds train together: all share memory, and an interruption loses a stack."""
+        return max(1, min(20, 1_000 // len(np.asarray(self.source.mean))))
+
     def load(self, rng: np.random.Generator) -> DomainDataset:
         """Draw the examples: as many domains, and rows of each, as the split can use."""
         n_domains = self.n_train_domains + self.n_unseen_domains

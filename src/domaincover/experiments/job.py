@@ -22,7 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.data.dataset import DomainDataset
+from domaincover.data.dataset import DomainDataset, texts
 from domaincover.data.splits import Split, halve_domains, paper_split
 from domaincover.evaluation import domain_report
 from domaincover.experiments.datasets import StudyDataset, study_dataset
@@ -47,7 +47,8 @@ class Job:
     @property
     def name(self) -> str:
         """What runs now, for the progress bar."""
-        return f"{self.dataset} {self.scorer}"
+        seeds = [run.seed for run in self.runs]
+        return f"{self.dataset} {self.scorer}, seeds {min(seeds)} to {max(seeds)}"
 
     @property
     def epochs(self) -> int:
@@ -57,10 +58,11 @@ class Job:
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     """Group runs into jobs, the costly ones first so that processes end together."""
-    groups: dict[tuple[str, Scorer], list[Run]] = defaultdict(list)
+    groups: dict[tuple[str, Scorer, int], list[Run]] = defaultdict(list)
     for run in runs:
-        groups[run.dataset, study_method(run.method).scorer].append(run)
-    jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer), members in groups.items()]
+        stack_number = run.seed // study_dataset(run.dataset).seeds_per_stack
+        groups[run.dataset, study_method(run.method).scorer, stack_number].append(run)
+    jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _), members in groups.items()]
     return sorted(jobs, key=_rough_cost, reverse=True)
 
 
@@ -160,7 +162,6 @@ def _train(
             some.n_labels,
             [target for _, target in keys if target is not None],
             initial_multiplier=run.initial_multiplier,
-            gather=run.recall_from == "batches",
         )
     histories = train(networks, batches, objective, settings, on_epoch)
     return list(zip(networks, histories, strict=True))
@@ -179,7 +180,7 @@ def _write(
         splits[name] = {"summary": report.summary(run.target_recall).to_dict(), "domains": report.records()}
     content = {
         "config": run.to_dict(),
-        "labels": [str(name) for name in data.label_names],
+        "labels": texts(data.label_names),
         "thresholds": None if thresholds is None else thresholds.tolist(),
         "seconds": {"train": train_seconds},
         "versions": versions(),
@@ -200,11 +201,11 @@ def _predictions(material: _Material, scores: NDArray[Any], sets: Sets) -> pa.Ta
     split = np.repeat(np.arange(len(material.split)), [len(rows) for rows in material.split])
     columns = {
         "split": pa.DictionaryArray.from_arrays(split.astype(np.int8), list(Split._fields)),
-        "domain": pa.DictionaryArray.from_arrays(data.domains, [str(name) for name in data.domain_names]),
-        "label": pa.DictionaryArray.from_arrays(data.labels, [str(name) for name in data.label_names]),
+        "domain": pa.DictionaryArray.from_arrays(data.domains, texts(data.domain_names)),
+        "label": pa.DictionaryArray.from_arrays(data.labels, texts(data.label_names)),
     }
-    columns |= {f"score[{name}]": scores[:, k] for k, name in enumerate(data.label_names)}
-    columns |= {f"in_set[{name}]": sets[:, k] for k, name in enumerate(data.label_names)}
+    columns |= {f"score[{name}]": scores[:, k] for k, name in enumerate(texts(data.label_names))}
+    columns |= {f"in_set[{name}]": sets[:, k] for k, name in enumerate(texts(data.label_names))}
     return pa.table(columns)
 
 
@@ -216,7 +217,7 @@ def versions() -> dict[str, str]:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Run torch in one thread: small products gain nothing from more, and results do not depend on the machine."""
+    """Run torch in one thread: small products gain nothing from more, and rounding does not depend on how many."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

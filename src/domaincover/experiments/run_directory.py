@@ -1,7 +1,7 @@
 """Run directories: written whole or not at all, never half-read.
 
 A study's directory holds `study.json` (the mark that it is one) and a folder per run with `config.json`,
-`predictions.parquet`, `report.json`, for some methods `history.npz`, and last `DONE`.
+`predictions.parquet`, `report.json`, `history.npz` (what training went through), and last `DONE`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ UNFINISHED = ".unfinished"
 
 def open_study(path: Path) -> None:
     """Make the study's directory, or accept one that is ours; refuse what is not."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file; name a directory.")
     try:
         if path.is_dir() and any(path.iterdir()):
             _check_mark(path)
@@ -33,12 +35,16 @@ def open_study(path: Path) -> None:
             unfinished.write_text(json.dumps({"domaincover_study": FORMAT}) + "\n")
             unfinished.replace(path / MARK)
         _remove_leftovers(path)
+        (path / UNFINISHED).mkdir(exist_ok=True)
+        os.rmdir(tempfile.mkdtemp(dir=path / UNFINISHED))  # a read-only study is noticed now, not after training
     except OSError as error:
         raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
 
 
 def check_study(path: Path) -> None:
     """Refuse a path that holds no study."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, not a study's directory.")
     if not path.is_dir():
         raise InputError(f"there is no directory {path}; `domaincover paper synthetic --out {path}` makes one.")
     _check_mark(path)
@@ -56,7 +62,8 @@ def _check_mark(path: Path) -> None:
 def _remove_leftovers(path: Path) -> None:
     """Remove what interrupted processes left behind, but nothing of one that is still at work."""
     for leftover in (path / UNFINISHED).glob("*-*"):
-        if not _is_alive(int(leftover.name.split("-")[0])):
+        owner = leftover.name.split("-")[0]
+        if owner.isdecimal() and not _is_alive(int(owner)):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
@@ -112,12 +119,15 @@ def read_reports(out: Path) -> Iterator[dict[str, Any]]:
     """Yield the report of every finished run, in a fixed order."""
     check_study(out)
     for done in sorted(out.glob("*/*/target-*/seed-*/DONE")):
-        yield _read_json(done.parent / "report.json")
+        report = _read_json(done.parent / "report.json")
+        if not {"config", "labels", "seconds", "versions", "splits"} <= report.keys():
+            raise InputError(f"{done.parent / 'report.json'} is not a run's report; delete that folder and run again.")
+        yield report
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+        content: dict[str, Any] = dict(json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}); delete that folder and run the study again.") from None
     return content

@@ -75,7 +75,7 @@ def run_study(plan: Plan, out: Path, n_processes: int = 1, on_epoch: OnEpoch = l
 
 def _run_in_processes(plan: Plan, out: Path, n_processes: int, on_epoch: OnEpoch) -> None:
     context = multiprocessing.get_context("spawn")  # a forked torch may hang
-    stop = context.Event()
+    stop = context.Semaphore(0)  # not an Event: setting one waits for every sleeper, also for one that was killed
     with (
         _listening(context, on_epoch) as epochs,
         ProcessPoolExecutor(n_processes, context, initializer=_start_worker, initargs=(stop, epochs)) as pool,
@@ -91,7 +91,8 @@ def _run_in_processes(plan: Plan, out: Path, n_processes: int, on_epoch: OnEpoch
                 "run the same command again, with fewer --jobs."
             ) from None
         except BaseException:
-            stop.set()
+            for _ in range(n_processes):
+                stop.release()
             pool.shutdown(cancel_futures=True)
             raise
 
@@ -106,7 +107,8 @@ def _listening(context: SpawnContext, on_epoch: OnEpoch) -> Iterator[Any]:
         yield epochs
     finally:
         epochs.put(None)
-        listener.join()
+        listener.join(timeout=5)  # a killed worker may have taken the queue's lock with it
+        epochs.cancel_join_thread()
 
 
 _epochs: Any = None  # the worker process's end of the queue
@@ -121,7 +123,7 @@ def _start_worker(stop: Any, epochs: Any) -> None:
 def _leave_when_told(stop: Any) -> None:
     """End this worker when the study is stopped or the parent has died; what it was writing is never read."""
     parent = multiprocessing.parent_process()
-    while not stop.wait(0.3) and parent is not None and parent.is_alive():
+    while not stop.acquire(timeout=0.3) and parent is not None and parent.is_alive():
         pass
     os._exit(1)
 

@@ -33,7 +33,7 @@ class Run:
     @property
     def folder(self) -> str:
         """The run's place in the study's directory."""
-        return f"{self.dataset}/{self.method}/target-{self.target_recall:g}/seed-{self.seed}"
+        return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name."""

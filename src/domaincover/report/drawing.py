@@ -118,23 +118,31 @@ class Pen(NamedTuple):
         return alt.when(_chosen_method()).then(alt.value(usual)).otherwise(alt.value(usual / 6))
 
     def _target(self) -> list[alt.Chart]:
-        """Return the target line and its name, at the end where neither crosses nor random sets come near."""
+        """Return the target line and its name: below its right end, or above it where random sets come near."""
         target = self.tables.target_recall
-        base = alt.Chart(alt.InlineData(values=[{"target": target, "text": f"target {target:g}"}]))
+        # Above the target, no random sets lie to the left of where their line crosses it.
+        end = min(target * self.tables.n_labels, self.tables.near.size[1])
+        base = alt.Chart(alt.InlineData(values=[{"target": target, "end": end, "text": f"target {target:g}"}]))
         if self._right_end_is_free():
             name = base.mark_text(style="target-text", align="right", dx=-4).encode(x=alt.value("width"))
         else:
-            name = base.mark_text(style="target-text", align="left", dx=4).encode(x=alt.value(0))
+            above = base.mark_text(style="target-text", align="right", dx=-4, baseline="bottom", dy=-4)
+            name = above.encode(x=self._x("end"))
         return [
             base.mark_rule(style="target-line").encode(y=self._y("target")),
             name.encode(y=self._y("target"), text="text:N"),
         ]
 
     def _right_end_is_free(self) -> bool:
-        """Tell whether the line of random sets leaves the plot well away from the target."""
+        """Tell whether the line of random sets stays well below the target or crosses it well to the left."""
         line = random_line(self.tables.n_labels, self.tables.near)
-        low, high = self.tables.near.recall
-        return line.empty or abs(line["min_recall"].iloc[-1] - self.tables.target_recall) > (high - low) / 8
+        target, (low, high) = self.tables.target_recall, self.tables.near.recall
+        first, last = self.tables.near.size
+        return (
+            line.empty
+            or bool(line["min_recall"].iloc[-1] < target - (high - low) / 8)
+            or target * self.tables.n_labels < last - (last - first) / 5
+        )
 
     def _random_sets(self) -> list[alt.Chart]:
         """Return the diagonal of sets drawn by lot, and its name where the line is in sight."""
@@ -147,7 +155,7 @@ class Pen(NamedTuple):
             alt.Chart(inline(lines[-1]))
             .mark_line(style="random-line", clip=True)
             .encode(x=self._x("set_size"), y=self._y("min_recall")),
-            alt.Chart(inline(lines[0].tail(1)))  # above the line, which falls away to the left of its end
+            alt.Chart(inline(lines[0].mean().to_frame().T))  # above the line, which falls away to the left
             .mark_text(style="random-text", text="random sets", clip=True)
             .encode(x=self._x("set_size"), y=self._y("min_recall")),
         ]

@@ -84,7 +84,7 @@ def figure_files(results: pd.DataFrame, domains: pd.DataFrame, out_dir: Path, fm
     used: set[str] = set()
     paths = []
     for dataset, target in experiments(table):
-        suffix = "" if one_target else f"-target-{target:g}"
+        suffix = "" if one_target else f"-target-{target!r}"
         charts: dict[str, alt.LayerChart | alt.HConcatChart] = {
             "cross": cross_plot(table, single, dataset, "unseen", target, points=False),
             "cross-splits": cross_splits_plot(table, single, dataset, target),

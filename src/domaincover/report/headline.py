@@ -10,6 +10,7 @@ from domaincover.report.frames import experiments, of_experiment
 from domaincover.report.style import method_styles
 
 OURS = "set-cover"
+ONE_SEED = " (one seed: the spread is unknown)"
 
 
 def overall_sentence(results: pd.DataFrame) -> str:
@@ -18,15 +19,19 @@ def overall_sentence(results: pd.DataFrame) -> str:
     rankings = [ranking for ranking in rankings if ranking]
     if not rankings:
         return "These results hold no unseen domains, so they say nothing about new ones."
-    (winner, n_wins), *others = Counter(ranking[0]["label"] for ranking in rankings).most_common()
-    n_close = sum(within_spread(*ranking[:2]) for ranking in rankings if len(ranking) > 1)
+    doubt = ONE_SEED if all(row["n_seeds"] == 1 for ranking in rankings for row in ranking) else ""
+    compared = [ranking for ranking in rankings if len(ranking) > 1]
+    if not compared:
+        return _without_rivals([row for (row,) in rankings], doubt)
+    (winner, n_wins), *others = Counter(ranking[0]["label"] for ranking in compared).most_common()
+    n_close = sum(within_spread(*ranking[:2]) for ranking in compared)
     claim = f"{winner} holds the target in the largest share of unseen domains"
-    if len(rankings) == 1:
-        return f"{claim}{', by no more than the spread between seeds' if n_close else ''}."
+    if len(compared) == 1:
+        return f"{claim}{', by no more than the spread between seeds' if n_close else ''}{doubt}."
     noun = "data sets" if results["target_recall"].nunique() == 1 else "comparisons of data set and target"
     rest = "".join(f", {label} on {count}" for label, count in others)
     close = f" On {n_close} of these, the lead is no more than the spread between seeds." if n_close else ""
-    return f"{claim} on {n_wins} of {len(rankings)} {noun}{rest}.{close}"
+    return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{close}"
 
 
 def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> str:
@@ -37,7 +42,7 @@ def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: flo
     first, *others = ranking
     sentences = [_first_place(first)]
     sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
-    if first["share_at_target"] < 0.5:
+    if others and first["share_at_target"] < 0.5:
         sentences.append("So no method holds the target in half of the unseen domains.")
     return " ".join(sentences)
 
@@ -58,9 +63,19 @@ def within_spread(first: dict[str, Any], second: dict[str, Any]) -> bool:
     return bool(gap <= math.hypot(first["share_at_target_std"], second["share_at_target_std"]))
 
 
+def _without_rivals(rows: list[dict[str, Any]], doubt: str) -> str:
+    label, *other_labels = dict.fromkeys(row["label"] for row in rows)
+    if other_labels:
+        return "No data set has more than one method here, so methods are not compared."
+    low, high = (f"{100 * end(row['share_at_target'] for row in rows):.0f}" for end in (min, max))
+    share = low if low == high else f"{low} to {high}"
+    return f"{label} holds the target in {share} % of unseen domains{doubt}."
+
+
 def _first_place(row: dict[str, Any]) -> str:
     spread = row["share_at_target_std"]
     between_seeds = "" if math.isnan(spread) else f" (± {100 * spread:.0f} points between seeds)"
+    between_seeds = ONE_SEED if row["n_seeds"] == 1 else between_seeds
     return (
         f"{row['label']} keeps every label's recall at {row['target_recall']:g} or more in "
         f"{100 * row['share_at_target']:.0f} % of unseen domains{between_seeds}, "

@@ -14,7 +14,7 @@ from domaincover.report.figures import splits_of
 from domaincover.report.files import write_whole
 from domaincover.report.frames import checked_domains, checked_results, experiments, of_experiment
 from domaincover.report.headline import experiment_sentences, overall_sentence
-from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, readable_rows
+from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.style import dataset_label, split_label
 
 CHOSEN_SPLIT = "chosen_split"
@@ -50,6 +50,8 @@ def write_page(
         rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
+        heads_of=heads_of,
+        seeds_and_domains=seeds_and_domains,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         settings=settings or {},
         library=chart_library(),

@@ -1,6 +1,7 @@
 """Rows of results as a reader sees them: names, rounding and units, the same in every table."""
 
 import math
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
@@ -13,6 +14,7 @@ HEADS = {
     "method": "Method",
     "target": "Target",
     "split": "Split",
+    "seeds": "Seeds",
     "min_recall": "Median min recall",
     "set_size": "Median set size",
     "share": "Share at target",
@@ -31,6 +33,8 @@ class ReadableRow(NamedTuple):
     method: str
     target: str
     split: str
+    seeds: str
+    domains: str
     min_recall: str
     set_size: str
     share: str
@@ -51,6 +55,8 @@ def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
             method=printable(styles[row["method"]].label),
             target=f"{row['target_recall']:g}",
             split=printable(row["split"]),
+            seeds=str(row["n_seeds"]),
+            domains=str(row["n_domains"]),
             min_recall=with_spread(row["min_recall"], row["min_recall_std"]),
             set_size=with_spread(row["set_size"], row["set_size_std"]),
             share=percent(row["share_at_target"], row["share_at_target_std"]),
@@ -65,6 +71,24 @@ def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
     ]
 
 
+def heads_of(rows: Iterable[ReadableRow]) -> dict[str, str]:
+    """Return the heads of a table of these rows: the number of seeds has a column only where it differs."""
+    same = len({row.seeds for row in rows}) == 1
+    return {name: head for name, head in HEADS.items() if not (same and name == "seeds")}
+
+
+def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
+    """Say what the numbers of these rows are means of, as the end of a sentence."""
+    shown = list(rows)
+    seeds, domains = ({int(getattr(row, name)) for row in shown} for name in ("seeds", "domains"))
+    each = str(domains.pop()) if len(domains) == 1 else f"{min(domains)} to {max(domains)}"
+    each += " domain" if each == "1" else " domains"
+    if seeds == {1}:
+        return f"every number is of one seed with {each}, so the spread over seeds is unknown"
+    over = f"{seeds.pop()} seeds" if len(seeds) == 1 else "seeds"
+    return f"every number is the mean over {over} of {each} each, ± standard deviation over seeds"
+
+
 def best_by_share(results: pd.DataFrame) -> pd.Series:
     """Say of each row whether no other method that gives sets holds the target in more domains.
 
@@ -77,15 +101,16 @@ def best_by_share(results: pd.DataFrame) -> pd.Series:
     return share == share.groupby(rivals).transform("max")
 
 
-def with_spread(value: float, spread: float = math.nan) -> str:
-    """Return a number with its standard deviation, if there is one.
+def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit: str = "") -> str:
+    """Return a number with its standard deviation, if there is one, and its unit.
 
     >>> with_spread(0.9431, 0.0123), with_spread(1.25)
     ('0.943 ± 0.012', '1.250')
     """
     if math.isnan(value):
         return ABSENT
-    return f"{value:.3f}" if math.isnan(spread) else f"{value:.3f} ± {spread:.3f}"
+    plus_minus = "" if math.isnan(spread) else f" ± {spread:.{decimals}f}"
+    return f"{value:.{decimals}f}{plus_minus}{unit}"
 
 
 def percent(share: float, spread: float = math.nan) -> str:
@@ -94,9 +119,7 @@ def percent(share: float, spread: float = math.nan) -> str:
     >>> percent(0.896, 0.1), percent(0.5)
     ('90 ± 10 %', '50 %')
     """
-    if math.isnan(share):
-        return ABSENT
-    return f"{100 * share:.0f} %" if math.isnan(spread) else f"{100 * share:.0f} ± {100 * spread:.0f} %"
+    return with_spread(100 * share, 100 * spread, decimals=0, unit=" %")
 
 
 def seconds(duration: float) -> str:

@@ -47,7 +47,6 @@ GLYPHS = {
     "triangle-right": "▶",
     "triangle-left": "◀",
 }
-TARGET_COLOR = "#747677"
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"
 

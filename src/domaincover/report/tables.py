@@ -11,7 +11,15 @@ import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.report.frames import TEXT_COLUMNS, checked_results
-from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, printable, readable_rows
+from domaincover.report.readable import (
+    HEADS,
+    TEXT_HEADS,
+    ReadableRow,
+    heads_of,
+    printable,
+    readable_rows,
+    seeds_and_domains,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -23,6 +31,7 @@ TERMINAL_HEADS = {
     "method": "Method",
     "target": "Target",
     "split": "Split",
+    "seeds": "Seeds",
     "min_recall": "Median\nmin recall",
     "set_size": "Median\nset size",
     "share": "Share at\ntarget",
@@ -31,6 +40,9 @@ TERMINAL_HEADS = {
     "worst": "Worst",
     "seconds": "Train\n(s)",
 }
+DROPPED_FIRST = ("seconds", "noise", "p10", "worst")
+LONGEST_WORD = 12
+GAP = 2
 
 MARKDOWN_ESCAPES = {char: f"\\{char}" for char in "\\|*_`[]<>#&~"}
 LATEX_ESCAPES = {char: f"\\{char}" for char in "&%$#_{}"} | {
@@ -50,7 +62,7 @@ LATEX_TABLE = r"""% needs \usepackage{{booktabs}} and \usepackage{{graphicx}}
     columns give its median over domains, the median of the mean set size, the share of domains whose min
     recall is at least the target, and the share that counting noise alone would leave if every domain's true
     recall were at its mean; then the 10th percentile of min recall and its worst domain.
-    $\pm$: standard deviation over seeds. Bold: highest share at target among methods that give sets.}}
+    Here {counted}. Bold: highest share at target among methods that give sets.}}
   \resizebox{{\linewidth}}{{!}}{{%
   \begin{{tabular}}{{{alignment}}}
     \toprule
@@ -102,30 +114,37 @@ def _no_formula(text: str) -> str:
 
 
 def _markdown(rows: list[ReadableRow]) -> str:
-    alignment = ["---" if name in TEXT_HEADS else "---:" for name in HEADS]
-    lines = [HEADS.values(), alignment]
-    lines += [_cells(row, MARKDOWN_ESCAPES, "**{}**") for row in rows]
+    heads = heads_of(rows)
+    alignment = ["---" if name in TEXT_HEADS else "---:" for name in heads]
+    lines = [heads.values(), alignment]
+    lines += [_cells(row, heads, MARKDOWN_ESCAPES, "**{}**") for row in rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _latex(rows: list[ReadableRow]) -> str:
+    heads = heads_of(rows)
     groups = [
-        " \\\\\n    ".join(" & ".join(_cells(row, LATEX_ESCAPES, r"\textbf{{{}}}")) for row in group)
+        " \\\\\n    ".join(" & ".join(_cells(row, heads, LATEX_ESCAPES, r"\textbf{{{}}}")) for row in group)
         for group in _by_dataset(rows)
     ]
     return LATEX_TABLE.format(
-        alignment="".join("l" if name in TEXT_HEADS else "r" for name in HEADS),
-        heads=" & ".join(HEADS.values()),
+        counted=_escaped(seeds_and_domains(rows), LATEX_ESCAPES),
+        alignment="".join("l" if name in TEXT_HEADS else "r" for name in heads),
+        heads=" & ".join(heads.values()),
         body=" \\\\\n    \\midrule\n    ".join(groups) + r" \\",
     )
 
 
-def _cells(row: ReadableRow, escapes: dict[str, str], bold: str) -> list[str]:
+def _cells(row: ReadableRow, heads: Iterable[str], escapes: dict[str, str], bold: str) -> list[str]:
     """Return the escaped texts of a row in the order of the heads, the best share in bold."""
-    texts = {name: "".join(escapes.get(char, char) for char in getattr(row, name)) for name in HEADS}
+    texts = {name: _escaped(getattr(row, name), escapes) for name in heads}
     if row.best:
         texts["share"] = bold.format(texts["share"])
     return list(texts.values())
+
+
+def _escaped(text: str, escapes: dict[str, str]) -> str:
+    return "".join(escapes.get(char, char) for char in text)
 
 
 def _by_dataset(rows: Iterable[ReadableRow]) -> Iterator[list[ReadableRow]]:
@@ -140,38 +159,54 @@ def _terminal(rows: list[ReadableRow], width: int, color: bool) -> str:
     from rich.text import Text
 
     said_once = {name for name in ("target", "split") if len({getattr(row, name) for row in rows}) == 1}
-    shown = [name for name in TERMINAL_HEADS if name not in said_once]
+    wanted = [name for name in TERMINAL_HEADS if name in heads_of(rows) and name not in said_once]
+    widths = _column_widths(rows, wanted, width)
     text = io.StringIO()
     console = Console(
         file=text,
-        width=width,
+        width=max(width, _total(widths)),
         force_terminal=color,
         color_system="standard" if color else None,
         highlight=False,
     )
     for group in _by_dataset(rows):
         console.print(Rule(Text(group[0].dataset, style="bold"), align="left", style="dim"))
-        console.print(_terminal_block(group, rows, shown, width))
+        console.print(_terminal_block(group, widths))
     notes = [f"{HEADS[name].lower()} {getattr(rows[0], name)}" for name in ("split", "target") if name in said_once]
-    notes.append("± standard deviation over seeds")
+    notes.append(seeds_and_domains(rows))
+    dropped = [HEADS[name].lower() for name in wanted if name not in widths]
+    notes += [f"a wider terminal also shows {', '.join(dropped)}"] if dropped else []
     console.print(Rule(style="dim"), Text("; ".join(notes), style="dim"), sep="\n")
     return text.getvalue()
 
 
-def _terminal_block(group: list[ReadableRow], rows: list[ReadableRow], shown: list[str], width: int) -> "Table":
-    """Return the rows of one data set in columns as wide as all the rows need, so that blocks line up."""
+def _column_widths(rows: list[ReadableRow], wanted: list[str], width: int) -> dict[str, int]:
+    """Return the columns that fit and their widths: names of methods are folded first, then columns dropped."""
     from rich.cells import cell_len
+
+    texts = {name: [*TERMINAL_HEADS[name].split("\n"), *(getattr(row, name) for row in rows)] for name in wanted}
+    widths = {name: max(map(cell_len, texts[name])) for name in wanted}
+    unfolded = widths["method"]
+    longest_word = max(cell_len(word) for text in texts["method"] for word in text.split())
+    widths["method"] = min(longest_word, LONGEST_WORD)
+    for name in DROPPED_FIRST:
+        if _total(widths) > width:
+            del widths[name]
+    widths["method"] += max(0, min(unfolded - widths["method"], width - _total(widths)))
+    return widths
+
+
+def _total(widths: dict[str, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)
+
+
+def _terminal_block(group: list[ReadableRow], widths: dict[str, int]) -> "Table":
+    """Return the rows of one data set; equal widths make the blocks line up."""
     from rich.table import Table
     from rich.text import Text
 
-    widths = {
-        name: max(cell_len(text) for text in (*TERMINAL_HEADS[name].split("\n"), *(getattr(row, name) for row in rows)))
-        for name in shown
-    }
-    room = width - sum(widths.values()) + widths["method"] - 2 * (len(shown) - 1)
-    widths["method"] = max(min(widths["method"], room), 10)
     table = Table(box=None, pad_edge=False)
-    for name in shown:
+    for name in widths:
         text_column = name in TEXT_HEADS
         table.add_column(
             TERMINAL_HEADS[name],
@@ -181,6 +216,6 @@ def _terminal_block(group: list[ReadableRow], rows: list[ReadableRow], shown: li
         )
     for row in group:
         table.add_row(
-            *(Text(getattr(row, name), style="bold" if row.best and name == "share" else "") for name in shown)
+            *(Text(getattr(row, name), style="bold" if row.best and name == "share" else "") for name in widths)
         )
     return table

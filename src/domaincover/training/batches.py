@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domaincover.data.dataset import DomainDataset
+from domaincover.errors import InputError
 
 
 class Batch(NamedTuple):
@@ -30,6 +31,13 @@ class Pool:
             torch.cat([torch.as_tensor(data.labels) for data in datasets]),
             torch.cat([torch.as_tensor(data.domains) for data in datasets]),
         )
+
+    def check_codes(self, n_domains: int, n_labels: int) -> None:
+        """Refuse domain or label codes beyond the given numbers; they would meet other cells' multipliers."""
+        for codes, n, what in ((self._parts.domains, n_domains, "domain"), (self._parts.labels, n_labels, "label")):
+            low, high = int(codes.min()), int(codes.max())
+            if low < 0 or high >= n:
+                raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
 
     def take(self, rows: Tensor) -> Batch:
         """Return the examples of the given rows, in the shape of `rows`."""
@@ -53,6 +61,8 @@ class ShuffledBatches:
         batch_size: int,
         rngs: Sequence[np.random.Generator],
     ) -> None:
+        if len({len(part) for part in rows}) != 1 or len(rows[0]) == 0:
+            raise InputError(f"replicas need equally many rows, at least one, got {[len(part) for part in rows]}.")
         self.pool, self.rngs = pool, rngs
         self.rows = np.stack(rows)
         self.batch_size = min(batch_size, self.rows.shape[1])

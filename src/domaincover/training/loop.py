@@ -76,10 +76,12 @@ def train(
         raise InputError(
             f"SetCoverLoss needs a list of target recalls, one for each of the {len(networks)} networks trained."
         )
+    if isinstance(objective, SetCoverLoss):
+        batches.pool.check_codes(*objective.shape[-2:])
     stacked = stack(networks)
     objective.train()
     stacked.train()
-    make_optimizer = torch.optim.Adam if len(networks) == 1 else FlatAdam
+    make_optimizer = FlatAdam if stacked.owns_parameters else torch.optim.Adam
     optimizer = make_optimizer(stacked.parameters(), lr=settings.learning_rate)
     dual = _Dual(stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
     record = _Record()
@@ -107,6 +109,7 @@ class _Dual:
         self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
     ) -> None:
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
+        loss.gather = settings.recall_from == "batches"
         self._best_state = [state.detach().clone() for state in self._state()]
         self._best_shortfall = torch.full((loss.shape[0],), torch.inf, dtype=torch.float64)
         self._best_size = self._best_shortfall.clone()
@@ -139,8 +142,10 @@ class _Dual:
 
     @torch.no_grad()
     def restore_best(self) -> None:
+        """Go back to the best weights, where any were judged."""
+        judged = self._best_shortfall.isfinite()
         for best, state in zip(self._best_state, self._state(), strict=True):
-            state.copy_(best)
+            state.copy_(torch.where(self._stacked.by_replica(judged, state), best, state))
 
     def _state(self) -> list[Tensor]:
         return [*self._stacked.parameters(), *self._stacked.buffers()]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from domaincover.errors import InputError
+
 
 def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tensor, floor: float, cap: float) -> Tensor:
     """Raise the multipliers of cells below the target, lower those above; a cell without recall (NaN) keeps its own.
@@ -25,8 +27,9 @@ class CellCounts:
 
     MOST_PENDING_SCORES = 2_000_000
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], first_cells: Tensor) -> None:
         self.shape = shape  # (…replicas, domains, labels)
+        self._first_cells = first_cells  # the number of each replica's first cell
         self.reset()
 
     def reset(self) -> None:
@@ -59,6 +62,7 @@ class CellCounts:
         scores = torch.cat([part[0] for part in self._pending], dim=-2)
         labels, cells = (torch.cat([part[k] for part in self._pending], dim=-1) for k in (1, 2))
         self._pending, self._n_pending = [], 0
+        self._check(labels, cells - self._first_cells.to(cells.device))
         in_set = scores >= 0
         hit = in_set.gather(-1, labels[..., None])[..., 0]
         n_cells = self._hits.numel()
@@ -68,3 +72,12 @@ class CellCounts:
         self._hits = self._hits.to(hits.device) + hits.view(self.shape)
         self._examples = self._examples.to(hits.device) + examples.view(self.shape)
         self._labels_in_sets = self._labels_in_sets.to(hits.device) + in_set.sum((-2, -1))
+
+    def _check(self, labels: Tensor, cells: Tensor) -> None:
+        """Refuse codes that would count in another cell or replica."""
+        n_domains, n_labels = self.shape[-2:]
+        domains = torch.div(cells - labels, n_labels, rounding_mode="floor")
+        for codes, n, what in ((labels, n_labels, "label"), (domains, n_domains, "domain")):
+            low, high = int(codes.min()), int(codes.max())
+            if low < 0 or high >= n:
+                raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -30,7 +31,7 @@ class CrossEntropy(nn.Module):
 
 
 class SetCoverLoss(nn.Module):
-    """SET-COVER's loss for a batch: scores above 0 put a label into the set.
+    """SET-COVER's loss for a batch: a score of at least 0 puts a label into the set.
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
     full-set penalty relu(1 + score) as well. Summed over labels, averaged over the batch. The multipliers are a
@@ -63,11 +64,10 @@ class SetCoverLoss(nn.Module):
         initial_multiplier: float = 5.0,
         floor: float = 1e-6,
         cap: float = 1e6,
-        gather: bool = True,
     ) -> None:
         """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each."""
         super().__init__()
-        targets = [target_recall] if isinstance(target_recall, int | float) else list(target_recall)
+        targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
         for target in targets:
             check_target_recall(target)
         if penalty not in ("wrong-label", "full-set"):
@@ -78,21 +78,22 @@ class SetCoverLoss(nn.Module):
             )
         if n_domains < 1 or n_labels < 1:
             raise InputError(f"at least one domain and one label are needed, got {n_domains} and {n_labels}.")
-        replicas = () if isinstance(target_recall, int | float) else (len(targets),)
+        replicas = (len(targets),) if np.ndim(target_recall) else ()
         self.shape = (*replicas, n_domains, n_labels)
-        self.penalty, self.floor, self.cap, self.gather = penalty, floor, cap, gather
+        self.penalty, self.floor, self.cap = penalty, floor, cap
+        self.gather = True  # off where the recall comes from elsewhere
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
         self.register_buffer("multipliers", torch.full(self.shape, float(initial_multiplier)))
         self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
         self.register_buffer("_first_cells", first_cells, persistent=False)
-        self.counts = CellCounts(self.shape)
+        self.counts = CellCounts(self.shape, first_cells)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss; while training, gather its hits for the next update."""
         cells = self._cells(labels, domains)
         own = labels.unsqueeze(-1)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
-        signed = torch.ones_like(scores).scatter_(-1, own, self.multipliers.take(cells).neg().unsqueeze(-1))
+        signed = torch.ones_like(scores).scatter_(-1, own, -self.multipliers.take(cells).unsqueeze(-1).to(scores.dtype))
         loss = torch.addcmul(signed.abs(), signed, scores).relu().sum((-2, -1))
         if self.penalty == "full-set":
             loss = loss + (1 + scores.gather(-1, own)).relu().sum((-2, -1))
