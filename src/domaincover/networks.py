@@ -69,8 +69,7 @@ class Stack(nn.Module):
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
 
     def write_back(self) -> None:
-        """Write the stack's weights into the networks that it was made from."""
-        raise NotImplementedError
+        """Write the stack's weights into the networks that it was made from, where it does not share them."""
 
 
 class _Alone(Stack):
@@ -88,9 +87,6 @@ class _Alone(Stack):
 
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - there is no such axis here
         return values[0]
-
-    def write_back(self) -> None:
-        pass
 
 
 class _BatchedLayers(Stack):

@@ -69,6 +69,7 @@ def test_cells_are_counted_by_domain_and_label():
         (EXAMPLES, [1, 1, 1, 1], [0, 0, 1, 1], "every label is 1"),
         (EXAMPLES, [[0], [1], [0], [1]], [0, 0, 1, 1], "labels must have one dimension"),
         (EXAMPLES, [0, 1, 0, 1], [[1], 2, [1], 2], "domains must be hashable"),
+        (EXAMPLES, [[0], [1, 2], [0], [1]], [0, 0, 1, 1], "labels must have one dimension, got rows of different"),
         (EXAMPLES[:, 0], [0, 1, 0, 1], [0, 0, 1, 1], "a row per example"),
         (EXAMPLES[:0], [], [], "no examples"),
         (EXAMPLES.astype(str), [0, 1, 0, 1], [0, 0, 1, 1], "must be numbers"),

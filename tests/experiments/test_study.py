@@ -171,6 +171,12 @@ def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
+def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
+    (tmp_path / "study.json.unfinished").write_text("{half")
+    assert plan_study(SMALL, tmp_path).n_finished == 0
+    assert (tmp_path / "study.json").exists()
+
+
 def test_a_study_of_a_newer_format_is_refused(copy):
     (copy / "study.json").write_text('{"domaincover_study": 2}')
     with pytest.raises(InputError, match="format 2 and this version reads 1"):

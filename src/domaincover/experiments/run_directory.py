@@ -27,11 +27,11 @@ def open_study(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; name a directory.")
     try:
-        if path.is_dir() and any(path.iterdir()):
+        unfinished = path / (MARK + UNFINISHED)
+        if path.is_dir() and any(item != unfinished for item in path.iterdir()):
             _check_mark(path)
         else:
             path.mkdir(parents=True, exist_ok=True)
-            unfinished = path / (MARK + UNFINISHED)
             unfinished.write_text(json.dumps({"domaincover_study": FORMAT}) + "\n")
             unfinished.replace(path / MARK)
         _remove_leftovers(path)
