@@ -144,7 +144,7 @@ def test_a_command_left_out_gets_the_help(command):
 
 def test_numbers_given_twice_are_run_once(tmp_path):
     arguments = [*SMALL, "--methods", "erm", "--target-recall", "0.9,0.90", "--dims", "10,010"]
-    assert call(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 runs finished")
+    assert call(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 run finished")
 
 
 def test_the_version_is_printed():

@@ -110,7 +110,8 @@ def paper_synthetic(
     with _writing(out), _progress(plan) as on_epoch:
         outcome = run_study(plan, out, jobs or _n_cores(), on_epoch)
     kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
-    typer.echo(f"{outcome.n_new} runs finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)
+    runs = "run" if outcome.n_new == 1 else "runs"
+    typer.echo(f"{outcome.n_new} {runs} finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
+from domaincover.training.multipliers import check_codes
 
 
 class Batch(NamedTuple):
@@ -33,11 +34,9 @@ class Pool:
         )
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Refuse domain or label codes beyond the given numbers; they would meet other cells' multipliers."""
-        for codes, n, what in ((self._parts.domains, n_domains, "domain"), (self._parts.labels, n_labels, "label")):
-            low, high = int(codes.min()), int(codes.max())
-            if low < 0 or high >= n:
-                raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
+        """Refuse examples of domains or labels that an objective does not have."""
+        check_codes(self._parts.domains, n_domains, "domain")
+        check_codes(self._parts.labels, n_labels, "label")
 
     def take(self, rows: Tensor) -> Batch:
         """Return the examples of the given rows, in the shape of `rows`."""

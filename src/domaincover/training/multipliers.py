@@ -19,6 +19,13 @@ def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tens
     return torch.where(recall.isnan(), multipliers, moved)
 
 
+def check_codes(codes: Tensor, n: int, what: str) -> None:
+    """Refuse codes beyond 0 to n − 1: they would meet the multipliers of other cells."""
+    low, high = int(codes.min()), int(codes.max())
+    if low < 0 or high >= n:
+        raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
+
+
 class CellCounts:
     """Hits and examples of every cell, gathered batch by batch; also the labels in all sets, for the mean size.
 
@@ -77,7 +84,5 @@ class CellCounts:
         """Refuse codes that would count in another cell or replica."""
         n_domains, n_labels = self.shape[-2:]
         domains = torch.div(cells - labels, n_labels, rounding_mode="floor")
-        for codes, n, what in ((labels, n_labels, "label"), (domains, n_domains, "domain")):
-            low, high = int(codes.min()), int(codes.max())
-            if low < 0 or high >= n:
-                raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
+        check_codes(labels, n_labels, "label")
+        check_codes(domains, n_domains, "domain")
