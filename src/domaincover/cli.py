@@ -65,11 +65,6 @@ def _version(version: Annotated[bool, typer.Option("--version", help="Print the 
         raise typer.Exit
 
 
-@paper.callback()
-def _paper() -> None:
-    """Run the paper's experiments."""
-
-
 @paper.command("synthetic")
 def paper_synthetic(
     out: Annotated[Path, typer.Option(help="Directory of the study; finished runs in it are kept.")],

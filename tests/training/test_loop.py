@@ -170,3 +170,8 @@ def test_replicas_with_unequal_rows_are_refused():
 def test_a_target_recall_may_be_a_numpy_number():
     assert SetCoverLoss(3, 2, np.float32(0.5)).multipliers.shape == (3, 2)
     assert SetCoverLoss(3, 2, np.array([0.5, 0.9])).multipliers.shape == (2, 3, 2)
+
+
+def test_an_empty_batch_is_refused():
+    with pytest.raises(InputError, match="batch_size must be at least 1, got 0"):
+        batches(batch_size=0)

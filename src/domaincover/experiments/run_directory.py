@@ -70,10 +70,10 @@ def _remove_leftovers(path: Path) -> None:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:
-        return True
+    except PermissionError:  # it is there, and somebody else's
+        pass
     return True
 
 

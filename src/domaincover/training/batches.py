@@ -62,6 +62,8 @@ class ShuffledBatches:
     ) -> None:
         if len({len(part) for part in rows}) != 1 or len(rows[0]) == 0:
             raise InputError(f"replicas need equally many rows, at least one, got {[len(part) for part in rows]}.")
+        if batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}.")
         self.pool, self.rngs = pool, rngs
         self.rows = np.stack(rows)
         self.batch_size = min(batch_size, self.rows.shape[1])

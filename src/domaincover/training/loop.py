@@ -72,12 +72,6 @@ def train(
 
     Replica r of the batches and of the objective belongs to `networks[r]`.
     """
-    if isinstance(objective, SetCoverLoss) and objective.shape[:-2] != (len(networks),):
-        raise InputError(
-            f"SetCoverLoss needs a list of target recalls, one for each of the {len(networks)} networks trained."
-        )
-    if isinstance(objective, SetCoverLoss):
-        batches.pool.check_codes(*objective.shape[-2:])
     stacked = stack(networks)
     objective.train()
     stacked.train()
@@ -108,6 +102,12 @@ class _Dual:
     def __init__(
         self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
     ) -> None:
+        n_networks = len(batches.rows)
+        if loss.shape[:-2] != (n_networks,):
+            raise InputError(
+                f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
+            )
+        batches.pool.check_codes(*loss.shape[-2:])
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
         loss.gather = settings.recall_from == "batches"
         self._best_state = [state.detach().clone() for state in self._state()]
