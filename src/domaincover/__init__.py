@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from domaincover.calibration import cell_thresholds, pooled_thresholds, robust_thresholds
     from domaincover.data.dataset import DomainDataset
+    from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
     from domaincover.errors import InputError
+    from domaincover.estimators.assessment import assess
+    from domaincover.estimators.base import predict_set, to_label_lists
+    from domaincover.estimators.conformal import ConformalSetClassifier
+    from domaincover.estimators.erm import ERMClassifier
+    from domaincover.estimators.saving import load, save
+    from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
+    from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.training.objectives import SetCoverLoss
 
@@ -16,29 +24,53 @@ __version__ = version("domaincover")
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
+    "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
     "DomainReport": "evaluation",
+    "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
     "InputError": "errors",
+    "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
+    "TableEncoder": "data.encoding",
+    "assess": "estimators.assessment",
     "cell_thresholds": "calibration",
     "domain_report": "evaluation",
+    "load": "estimators.saving",
+    "mean_size_scorer": "estimators.scorers",
+    "min_recall_scorer": "estimators.scorers",
     "pooled_thresholds": "calibration",
+    "predict_set": "estimators.base",
     "robust_thresholds": "calibration",
+    "save": "estimators.saving",
+    "share_at_target_scorer": "estimators.scorers",
+    "to_label_lists": "estimators.base",
 }
 
 __all__ = [
+    "ConformalSetClassifier",
     "DomainDataset",
     "DomainReport",
+    "ERMClassifier",
     "GaussianDomains",
     "InputError",
+    "SetCoverClassifier",
     "SetCoverLoss",
     "Summary",
+    "TableEncoder",
+    "assess",
     "cell_thresholds",
     "domain_report",
+    "load",
+    "mean_size_scorer",
+    "min_recall_scorer",
     "pooled_thresholds",
+    "predict_set",
     "robust_thresholds",
+    "save",
+    "share_at_target_scorer",
+    "to_label_lists",
 ]
 
 

@@ -7,6 +7,7 @@ counts. A label without any calibration cell gets −∞: always in the set, nev
 from __future__ import annotations
 
 import warnings
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,10 +51,11 @@ def robust_thresholds(
     domains: NDArray[np.int64],
     target_recall: float,
     min_cell_size: int = 0,
+    label_names: Sequence[Hashable] | None = None,
 ) -> Thresholds:
     """Return for each label its lowest cell threshold: in the set if any domain's threshold admits it."""
     own = _own_scores(scores, labels, domains, target_recall, min_cell_size)
-    return _with_uncalibrated(_cell_thresholds(own, target_recall).min(axis=0, initial=np.inf), own)
+    return _with_uncalibrated(_cell_thresholds(own, target_recall).min(axis=0, initial=np.inf), own, label_names)
 
 
 def pooled_thresholds(
@@ -62,6 +64,7 @@ def pooled_thresholds(
     domains: NDArray[np.int64],
     target_recall: float,
     min_cell_size: int = 0,
+    label_names: Sequence[Hashable] | None = None,
 ) -> Thresholds:
     """Return for each label the largest threshold at which its recall, averaged over domains, is at target.
 
@@ -79,7 +82,7 @@ def pooled_thresholds(
     pick = np.searchsorted(gained, before + target_recall - ROUNDING)
     thresholds = np.full(own.n_labels, np.inf)
     thresholds[present] = own.scores[order[pick]]
-    return _with_uncalibrated(thresholds, own)
+    return _with_uncalibrated(thresholds, own, label_names)
 
 
 def _cell_thresholds(own: _OwnScores, target_recall: float) -> Thresholds:
@@ -126,12 +129,13 @@ def _sort_within(scores: NDArray[Any], group: NDArray[np.int64], n_groups: int) 
     return by_score[np.argsort(small[by_score], kind="stable")]
 
 
-def _with_uncalibrated(thresholds: Thresholds, own: _OwnScores) -> Thresholds:
-    """Put labels without a calibration cell into every set, and say so."""
+def _with_uncalibrated(thresholds: Thresholds, own: _OwnScores, label_names: Sequence[Hashable] | None) -> Thresholds:
+    """Put labels without a calibration cell into every set, and say so, by name where names are given."""
     uncalibrated = ~own.cell_counts.reshape(-1, own.n_labels).any(axis=0)
     if uncalibrated.any():
-        codes = ", ".join(str(code) for code in np.flatnonzero(uncalibrated))
+        codes = np.flatnonzero(uncalibrated).tolist()
+        named = ", ".join(str(code if label_names is None else repr(label_names[code])) for code in codes)
         warnings.warn(
-            f"no calibration cell holds enough examples of label(s) {codes}; they will be in every set.", stacklevel=3
+            f"no calibration cell holds enough examples of label(s) {named}; they will be in every set.", stacklevel=3
         )
     return np.where(uncalibrated, -np.inf, thresholds)

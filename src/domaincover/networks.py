@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -21,12 +23,25 @@ def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Seque
     return nn.Sequential(_linear_layer(n_features, n_labels, torch_generator(rng)))
 
 
-def perceptron(n_features: int, hidden: int, n_labels: int, rng: np.random.Generator) -> nn.Sequential:
-    """Return the paper's 2-layer perceptron."""
+def perceptron(
+    n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator
+) -> nn.Sequential:
+    """Return a perceptron with the given hidden layers; one layer makes the paper's."""
     generator = torch_generator(rng)
-    return nn.Sequential(
-        _linear_layer(n_features, hidden, generator), nn.ReLU(), _linear_layer(hidden, n_labels, generator)
-    )
+    widths = [n_features, *([hidden] if isinstance(hidden, int | np.integer) else hidden)]
+    layers = [part for pair in pairwise(widths) for part in (_linear_layer(*pair, generator), nn.ReLU())]
+    return nn.Sequential(*layers, _linear_layer(widths[-1], n_labels, generator))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch in one thread: small products gain nothing from more, and rounding does not depend on how many."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def torch_generator(rng: np.random.Generator) -> torch.Generator:

@@ -17,3 +17,14 @@ def count_cells(domains: NDArray[Any], labels: NDArray[Any], n_domains: int, n_l
     """Return the number of examples of every cell, domains by labels."""
     counts = np.bincount(cell_of(domains, labels, n_labels), minlength=n_domains * n_labels)
     return counts.reshape(n_domains, n_labels)
+
+
+def merge_small_cells(
+    domains: NDArray[np.int64], labels: NDArray[np.int64], n_domains: int, n_labels: int, min_cell_size: int
+) -> NDArray[np.int64]:
+    """Return domain codes in which a label's cells of fewer than `min_cell_size` examples are one cell together.
+
+    They get the code `n_domains`: recall of a handful of examples is noise, and a rare label needs some cell.
+    """
+    small = count_cells(domains, labels, n_domains, n_labels) < min_cell_size
+    return np.where(small[domains, labels], n_domains, domains)

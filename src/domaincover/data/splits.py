@@ -81,6 +81,13 @@ def hold_out_examples(
     return rows[~held_out & (position < n_held_out + max_train)], rows[held_out]
 
 
+def hold_out_share(groups: NDArray[Any], rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Split the rows of every group (domain, label) at random: the given share of each is held out, rounded."""
+    group = groups[rows]
+    held_out = _random_position_in_domain(group, rng) < np.rint(np.bincount(group) * share)[group]
+    return rows[~held_out], rows[held_out]
+
+
 def paper_split(
     dataset: DomainDataset,
     *,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -18,7 +17,6 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 from torch import nn
 
@@ -29,7 +27,7 @@ from domaincover.experiments.datasets import StudyDataset, study_dataset
 from domaincover.experiments.methods import Scorer, study_method
 from domaincover.experiments.run_directory import write_json, write_run
 from domaincover.experiments.study import Run
-from domaincover.networks import perceptron
+from domaincover.networks import one_thread, perceptron
 from domaincover.prediction_sets import Sets
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import History, TrainingSettings, score, train
@@ -93,7 +91,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
     by_network: dict[tuple[int, float | None], list[Run]] = defaultdict(list)
     for run in job.runs:
         by_network[_network_key(run)].append(run)
-    with _one_thread():
+    with one_thread():
         materials = {
             seed: _draw(setting, job.scorer, seed, job.runs[0].min_cell_size)
             for seed in dict.fromkeys(seed for seed, _ in by_network)
@@ -213,14 +211,3 @@ def versions() -> dict[str, str]:
     """Return the versions that a result depends on."""
     packages = ("domaincover", "numpy", "scipy", "torch")
     return {"python": platform.python_version()} | {name: version(name) for name in packages}
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Run torch in one thread: small products gain nothing from more, and rounding does not depend on how many."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)

@@ -16,7 +16,7 @@ from domaincover.report.crosses import (
     note_on_random_sets,
 )
 from domaincover.report.drawing import Pen, chart_config, inline
-from domaincover.report.files import write_whole
+from domaincover.files import write_whole
 from domaincover.report.frames import checked_domains, checked_results, experiments
 from domaincover.report.style import INK, SPLIT_LABELS, dataset_label, split_label, unused_name
 

@@ -1,6 +1,5 @@
 """One HTML page that holds everything: sentences, tables, interactive plots and the code that draws them."""
 
-import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,14 +7,17 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
+from domaincover.files import write_whole
 from domaincover.report.crosses import CrossPlotTables, cross_plot_tables, note_on_random_sets
 from domaincover.report.drawing import Pen, chart_config, inline
 from domaincover.report.figures import splits_of
-from domaincover.report.files import write_whole
 from domaincover.report.frames import checked_domains, checked_results, experiments, of_experiment
 from domaincover.report.headline import experiment_sentences, overall_sentence
 from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.style import dataset_label, split_label
+from domaincover.report.template import chart_library, rendered
+
+__all__ = ["chart_library", "chart_spec", "packed", "write_page"]
 
 CHOSEN_SPLIT = "chosen_split"
 CODED_COLUMNS = ("label", "split", "domain")
@@ -42,7 +44,8 @@ def write_page(
     single = checked_domains(domains, table)
     all_tables = [cross_plot_tables(table, single, *experiment) for experiment in experiments(table)]
     rows = readable_rows(table)
-    page = _template().render(
+    page = rendered(
+        "page.html",
         title=title,
         headline=overall_sentence(table),
         sections=[_section(table, rows, tables) for tables in all_tables],
@@ -54,9 +57,8 @@ def write_page(
         seeds_and_domains=seeds_and_domains,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         settings=settings or {},
-        library=chart_library(),
     )
-    write_whole(Path(path), page.encode())
+    write_whole(Path(path), page)
 
 
 def chart_spec(tables: CrossPlotTables) -> dict[str, Any]:
@@ -87,14 +89,6 @@ def packed(points: pd.DataFrame) -> dict[str, Any]:
     return columns
 
 
-@functools.cache
-def chart_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script; it defines window.vegaEmbed."""
-    import vl_convert
-
-    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
-
-
 def _section(results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTables) -> Section:
     dataset, target = tables.dataset, tables.target_recall
     shown = of_experiment(results, dataset, target).query("split == 'unseen'").index
@@ -105,17 +99,3 @@ def _section(results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTa
         rows=[rows[place] for place in shown],
         note=note_on_random_sets(tables),
     )
-
-
-def _template() -> Any:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("domaincover", "report"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment.get_template("page.html")

@@ -23,7 +23,7 @@ class FlatAdam:
         eps: float = 1e-8,
     ) -> None:
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        self._lr, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
+        self.lr, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
         self._weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
         self._gradient, self._mean, self._square = (torch.zeros_like(self._weights) for _ in range(3))
         start = 0
@@ -45,4 +45,4 @@ class FlatAdam:
         self._mean.lerp_(self._gradient, 1 - decay)
         self._square.mul_(square_decay).addcmul_(self._gradient, self._gradient, value=1 - square_decay)
         scale: Tensor = self._square.sqrt().div_(square_scale**0.5).add_(self._eps)
-        self._weights.addcdiv_(self._mean, scale, value=-self._lr / mean_scale)
+        self._weights.addcdiv_(self._mean, scale, value=-self.lr / mean_scale)

@@ -26,12 +26,21 @@ class Batch(NamedTuple):
 class Pool:
     """The examples that replicas draw their rows from: several data sets end to end."""
 
-    def __init__(self, datasets: Sequence[DomainDataset], dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, datasets: Sequence[DomainDataset], dtype: torch.dtype = torch.float32, device: str = "cpu"
+    ) -> None:
+        parts = zip(*((data.examples, data.labels, data.domains) for data in datasets), strict=True)
+        examples, labels, domains = ([torch.as_tensor(values) for values in part] for part in parts)
         self._parts = Batch(
-            torch.cat([torch.as_tensor(data.examples).to(dtype) for data in datasets]),
-            torch.cat([torch.as_tensor(data.labels) for data in datasets]),
-            torch.cat([torch.as_tensor(data.domains) for data in datasets]),
+            _joined([part.to(dtype) for part in examples]).to(device),
+            _joined(labels).to(device),
+            _joined(domains).to(device),
         )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the examples lie."""
+        return self._parts.labels.device
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
         """Refuse examples of domains or labels that an objective does not have."""
@@ -40,7 +49,9 @@ class Pool:
 
     def take(self, rows: Tensor) -> Batch:
         """Return the examples of the given rows, in the shape of `rows`."""
-        flat = rows.reshape(-1)  # index_select copies whole rows, several times as fast as examples[rows]
+        flat = rows.reshape(-1).to(
+            self.device
+        )  # index_select copies whole rows, several times as fast as examples[rows]
         return Batch(*(part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in self._parts))
 
 
@@ -86,3 +97,7 @@ class ShuffledBatches:
         """Yield every row once, in large blocks, for passes without a gradient."""
         for block in torch.from_numpy(self.rows).split(self.ROWS_AT_ONCE, dim=1):
             yield self.pool.take(block)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)  # a large table is not copied for nothing

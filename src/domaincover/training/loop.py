@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -14,8 +15,9 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.networks import Stack, stack
 from domaincover.training.adam import FlatAdam
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.objectives import SetCoverLoss
+from domaincover.training.selection import BestWeights, shortfall
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class TrainingSettings:
     With multipliers, weights swing about the target: an update that doubles a multiplier blows the sets up until
     later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
     takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
+    Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights.
+    `decay` lowers the learning rate to 0 over the second half.
     """
 
     epochs: int = 30
@@ -32,6 +36,8 @@ class TrainingSettings:
     update_every: int = 500
     recall_from: Literal["full-pass", "batches"] = "full-pass"
     keep: Literal["best", "last"] = "best"
+    decay: bool = False
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "update_every"):
@@ -41,6 +47,8 @@ class TrainingSettings:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
         if self.recall_from not in ("batches", "full-pass"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
         if self.keep not in ("best", "last"):
             raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
 
@@ -61,43 +69,116 @@ class History:
     multipliers: NDArray[np.float64] | None = None
 
 
+Judge = Callable[[Stack], tuple[Tensor, Tensor]]
+
+
 def train(
     networks: Sequence[nn.Module],
     batches: ShuffledBatches,
     objective: nn.Module,
     settings: TrainingSettings,
     on_epoch: Callable[[], object] = lambda: None,
+    judge: Judge | None = None,
 ) -> list[History]:
     """Train the networks in place, each as if alone, and return their histories.
 
-    Replica r of the batches and of the objective belongs to `networks[r]`.
+    Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if there is one, says after every
+    dual step (epoch, where there are none) how good the weights are: two criteria per replica, lower is better.
     """
-    stacked = stack(networks)
-    objective.train()
-    stacked.train()
-    make_optimizer = FlatAdam if stacked.owns_parameters else torch.optim.Adam
-    optimizer = make_optimizer(stacked.parameters(), lr=settings.learning_rate)
-    dual = _Dual(stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
-    record = _Record()
+    training = _Training(networks, batches, objective, settings, judge)
     for epoch in range(settings.epochs):
-        for number, batch in enumerate(batches.epoch(), start=1):
-            losses = objective(stacked(batch.examples), batch.labels, batch.domains)
-            optimizer.zero_grad()
-            losses.sum().backward()
-            optimizer.step()
-            record.add_loss(losses.detach())
-            if dual is not None and number % settings.update_every == 0:
-                record.add_step(epoch, number, *dual.step())
-        record.add_step(epoch, batches.n_batches, *(dual.step() if dual is not None else ()))
+        training.epoch(epoch)
         on_epoch()
-    if dual is not None and settings.keep == "best":
-        dual.restore_best()
-    stacked.write_back()
-    return record.histories()
+        if training.is_over:
+            break
+    return training.finish()
+
+
+class _Training:
+    """The primal steps of a stack, and what happens between them."""
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        batches: ShuffledBatches,
+        objective: nn.Module,
+        settings: TrainingSettings,
+        judge: Judge | None,
+    ) -> None:
+        self.stacked = stack(networks)
+        self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
+        self.objective.train()
+        self.stacked.train()
+        self._make_optimizer()
+        self.dual = _Dual(self.stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
+        self.best = BestWeights(self.stacked, len(networks))
+        self.record = _Record()
+        self.n_steps = self.n_steps_judged = 0
+
+    @property
+    def is_over(self) -> bool:
+        patience = self.settings.patience
+        return patience is not None and self.best.n_offers_since_better >= patience
+
+    def epoch(self, epoch: int) -> None:
+        for number, batch in enumerate(self.batches.epoch(), start=1):
+            self._primal_step(batch)
+            if self.dual is not None and number % self.settings.update_every == 0:
+                self._between(epoch, number)
+        self._between(epoch, self.batches.n_batches)
+
+    def finish(self) -> list[History]:
+        if self.settings.keep == "best":
+            self.best.restore()
+        self.stacked.write_back()
+        return self.record.histories()
+
+    def _primal_step(self, batch: Batch) -> None:
+        if self.settings.decay:
+            share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
+            self._set_rate(self.settings.learning_rate * min(1.0, 2 * share_left))
+        losses = self.objective(self.stacked(batch.examples), batch.labels, batch.domains)
+        self.optimizer.zero_grad()
+        losses.sum().backward()
+        self.optimizer.step()
+        self.record.add_loss(losses.detach())
+        self.n_steps += 1
+
+    def _between(self, epoch: int, number: int) -> None:
+        """Move the multipliers, judge the weights, take note."""
+        moved = self.dual.step() if self.dual is not None else None
+        self.record.add_step(epoch, number, *(moved or ()))
+        if self.n_steps == self.n_steps_judged:  # two updates in a row: the same weights are not judged again
+            return
+        self.n_steps_judged = self.n_steps
+        if self.judge is not None:
+            self.stacked.eval()
+            self.best.offer(*self.judge(self.stacked))
+            self.stacked.train()
+        elif self.dual is not None and moved is not None:
+            self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
+
+    def _make_optimizer(self) -> None:
+        rate = self.settings.learning_rate
+        if self.stacked.owns_parameters:
+            flat = FlatAdam(self.stacked.parameters(), lr=rate)
+            self.optimizer: FlatAdam | torch.optim.Adam = flat
+            self._set_rate = partial(setattr, flat, "lr")
+        else:
+            self.optimizer = torch.optim.Adam(self.stacked.parameters(), lr=rate)
+            self._set_rate = partial(self.optimizer.param_groups[0].__setitem__, "lr")
+
+
+class DualStep(NamedTuple):
+    """Set size, recall by cell, and the multipliers after the step, by replica."""
+
+    set_size: Tensor
+    recall: Tensor
+    multipliers: Tensor
 
 
 class _Dual:
-    """The dual steps, and the best weights that they met, replica by replica."""
+    """The dual steps."""
 
     def __init__(
         self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
@@ -110,13 +191,11 @@ class _Dual:
         batches.pool.check_codes(*loss.shape[-2:])
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
         loss.gather = settings.recall_from == "batches"
-        self._best_state = [state.detach().clone() for state in self._state()]
-        self._best_shortfall = torch.full((loss.shape[0],), torch.inf, dtype=torch.float64)
-        self._best_size = self._best_shortfall.clone()
+        self.target_recall = loss.target_recall
 
     @torch.no_grad()
-    def step(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Move the multipliers; return set size, recall by cell, and the moved multipliers, by replica."""
+    def step(self) -> DualStep:
+        """Move the multipliers by the recall of the training examples."""
         if self._settings.recall_from == "full-pass":
             self._loss.counts.reset()
             self._stacked.eval()
@@ -125,30 +204,7 @@ class _Dual:
             self._stacked.train()
         set_size = self._loss.counts.mean_set_size()
         recall = self._loss.update()
-        self._offer(recall, set_size)
-        return set_size, recall, self._loss.multipliers.clone()
-
-    def _offer(self, recall: Tensor, set_size: Tensor) -> None:
-        """Keep the current weights of the replicas that are closer to the target, or as close with smaller sets."""
-        below = (self._loss.target_recall - recall).nan_to_num(0.0).clamp(min=0)
-        shortfall = below.amax((-2, -1)).to(self._best_shortfall)
-        size = set_size.to(self._best_size)
-        better = (shortfall < self._best_shortfall) | ((shortfall == self._best_shortfall) & (size < self._best_size))
-        better &= ~size.isnan()  # nothing was counted: two updates in a row
-        self._best_shortfall = torch.where(better, shortfall, self._best_shortfall)
-        self._best_size = torch.where(better, size, self._best_size)
-        for best, state in zip(self._best_state, self._state(), strict=True):
-            best.copy_(torch.where(self._stacked.by_replica(better, state), state, best))
-
-    @torch.no_grad()
-    def restore_best(self) -> None:
-        """Go back to the best weights, where any were judged."""
-        judged = self._best_shortfall.isfinite()
-        for best, state in zip(self._best_state, self._state(), strict=True):
-            state.copy_(torch.where(self._stacked.by_replica(judged, state), best, state))
-
-    def _state(self) -> list[Tensor]:
-        return [*self._stacked.parameters(), *self._stacked.buffers()]
+        return DualStep(set_size, recall, self._loss.multipliers.clone())
 
 
 class _Record:
@@ -185,9 +241,9 @@ def _by_network(values: Sequence[Tensor]) -> NDArray[np.float64]:
 def score(network: nn.Module, examples: NDArray[Any], rows_at_once: int = 65_536) -> NDArray[Any]:
     """Return the network's scores, examples by labels."""
     network.eval()
-    dtype = next(network.parameters()).dtype
+    weights = next(network.parameters())
     blocks = [
-        network(torch.as_tensor(examples[start : start + rows_at_once]).to(dtype))
+        network(torch.as_tensor(examples[start : start + rows_at_once]).to(weights.device, weights.dtype)).cpu()
         for start in range(0, len(examples), rows_at_once)
     ]
     scores: NDArray[Any] = torch.cat(blocks).numpy()

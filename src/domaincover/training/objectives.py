@@ -61,29 +61,35 @@ class SetCoverLoss(nn.Module):
         target_recall: float | Sequence[float] = 0.9,
         *,
         penalty: Penalty = "wrong-label",
-        initial_multiplier: float = 5.0,
+        initial_multiplier: float | Sequence[float] = 5.0,
         floor: float = 1e-6,
         cap: float = 1e6,
     ) -> None:
-        """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each."""
+        """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each.
+
+        The multipliers start at `initial_multiplier`, one number or one for each label.
+        """
         super().__init__()
         targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
         for target in targets:
             check_target_recall(target)
         if penalty not in ("wrong-label", "full-set"):
             raise InputError(f"penalty must be 'wrong-label' or 'full-set', got {penalty!r}.")
-        if not 0 < floor <= initial_multiplier <= cap:
-            raise InputError(
-                f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {initial_multiplier:g} and {cap:g}."
-            )
         if n_domains < 1 or n_labels < 1:
             raise InputError(f"at least one domain and one label are needed, got {n_domains} and {n_labels}.")
+        start = np.atleast_1d(np.asarray(initial_multiplier, dtype=np.float32))
+        if start.shape not in ((1,), (n_labels,)):
+            raise InputError(f"initial_multiplier must be one number or {n_labels}, one per label, got {len(start)}.")
+        if not (0 < floor <= start.min() and start.max() <= cap):
+            raise InputError(
+                f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {start.min():g} and {cap:g}."
+            )
         replicas = (len(targets),) if np.ndim(target_recall) else ()
         self.shape = (*replicas, n_domains, n_labels)
         self.penalty, self.floor, self.cap = penalty, floor, cap
         self.gather = True  # off where the recall comes from elsewhere
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
-        self.register_buffer("multipliers", torch.full(self.shape, float(initial_multiplier)))
+        self.register_buffer("multipliers", torch.from_numpy(start).expand(self.shape).clone())
         self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
         self.register_buffer("_first_cells", first_cells, persistent=False)
         self.counts = CellCounts(self.shape, first_cells)

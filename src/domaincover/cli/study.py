@@ -1,17 +1,17 @@
-"""The command line. Bad input ends with one line on standard error and exit code 2."""
+"""Commands for studies: paper, results, report, figures."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli.terminal import text_width, writing
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,50 +19,12 @@ if TYPE_CHECKING:
 
     from domaincover.experiments.runner import OnEpoch, Plan
 
-app = typer.Typer(
-    help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
 paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
-app.add_typer(paper, name="paper")
 
-INTERRUPTED = 130
 MOST_FEATURES = 2000
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
-
-
-def main() -> None:
-    """Run the command line; the entry point of `domaincover`."""
-    try:
-        status = app(standalone_mode=False)
-    except (InputError, typer.TyperException) as error:
-        _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
-    except (KeyboardInterrupt, typer.Abort):
-        status = INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
-    if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
-        _fail("stopped; what is finished is kept, and the same command goes on from there.", INTERRUPTED)
-    sys.exit(status if isinstance(status, int) else 0)
-
-
-def _fail(message: str, status: int) -> NoReturn:
-    if message:  # typer's is empty where a command was left out and the help is shown
-        typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
-    sys.exit(status)
-
-
-@app.callback(invoke_without_command=True)
-def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
-    if version:
-        from domaincover import __version__
-
-        typer.echo(__version__)
-        raise typer.Exit
 
 
 @paper.command("synthetic")
@@ -102,14 +64,13 @@ def paper_synthetic(
         epochs=epochs,
     )
     plan = plan_study(study, out)
-    with _writing(out), _progress(plan) as on_epoch:
+    with writing(out), _progress(plan) as on_epoch:
         outcome = run_study(plan, out, jobs or _n_cores(), on_epoch)
     kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
     runs = "run" if outcome.n_new == 1 else "runs"
     typer.echo(f"{outcome.n_new} {runs} finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)
 
 
-@app.command()
 def results(
     directory: StudyDirectory,
     format: Annotated[TableFormat, typer.Option(help="How to print.")] = "table",  # noqa: A002
@@ -128,12 +89,10 @@ def results(
     if format in ("table", "md", "latex") and not all_splits:
         table = _only_unseen(table)
     terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size((110, 24)).columns if terminal else 110
-    text = format_results(table, format, width=width, color=terminal)
+    text = format_results(table, format, width=text_width(), color=terminal)
     typer.echo(text.rstrip("\n"), color=terminal or None)
 
 
-@app.command()
 def report(
     directory: StudyDirectory,
     out: Annotated[Path, typer.Option(help="The page to write.")] = Path("report.html"),
@@ -146,12 +105,11 @@ def report(
     from domaincover.report.page import write_page
 
     tables = collect(directory)
-    with _writing(out):
+    with writing(out):
         write_page(tables.results, tables.domains, out, settings=tables.settings)
     typer.echo(f"The page is {out.resolve().as_uri()}", err=True)
 
 
-@app.command()
 def figures(
     directory: StudyDirectory,
     out: Annotated[Path, typer.Option(help="Directory for the figures.")],
@@ -165,21 +123,13 @@ def figures(
     from domaincover.report.figures import figure_files
 
     tables = collect(directory)
-    with _writing(out):
+    with writing(out):
         for path in figure_files(tables.results, tables.domains, out, format):
             typer.echo(path)
 
 
 def _only_unseen(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["split"] == "unseen"]
-
-
-@contextmanager
-def _writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from None
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""The command line. Bad input ends with one line on standard error and exit code 2."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, NoReturn
+
+import typer
+
+from domaincover.cli import model, study
+from domaincover.errors import InputError
+
+app = typer.Typer(
+    help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+PANELS: dict[str, list[Callable[..., None]]] = {
+    "Your own data": [model.fit, model.predict, model.evaluate],
+    "Studies": [study.results, study.report, study.figures],
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        app.command(rich_help_panel=panel)(command)
+app.add_typer(study.paper, name="paper", rich_help_panel="Studies")
+
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Run the command line; the entry point of `domaincover`."""
+    try:
+        status = app(standalone_mode=False)
+    except (InputError, typer.TyperException) as error:
+        _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
+    except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
+        _fail("stopped; what is finished is kept, and the same command goes on from there.", INTERRUPTED)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _fail(message: str, status: int) -> NoReturn:
+    if message:  # typer's is empty where a command was left out and the help is shown
+        typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
+    sys.exit(status)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False) -> None:
+    if version:
+        from domaincover import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit

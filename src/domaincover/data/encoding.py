@@ -1,0 +1,204 @@
+"""From a table of numbers, booleans, dates and categories to the matrix of numbers that a model reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from domaincover.data.columns import (
+    MISSING,
+    Categories,
+    Kind,
+    column_kind,
+    date_names,
+    date_parts,
+    has_times,
+    read_days,
+    read_numbers,
+)
+from domaincover.errors import InputError
+
+__all__ = ["Categories", "Kind", "TableEncoder", "as_table", "checked_inputs", "column_kind"]
+
+FAR = 5.0  # standard deviations at which a number's pull begins to level off
+_LARGEST = np.finfo(np.float32).max
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn a table into float32 numbers: what a network needs, and enough for trees.
+
+    Booleans become 0 and 1, durations seconds, dates a day count and their place in year, week and day. All these are
+    then standardised, with far values drawn in; a missing one becomes the mean, with a column that says so where
+    training had such rows. Categories become a column per level; a level that training did not have is none of them.
+    Text that is different in almost every row, as names and keys are, is ignored.
+
+    Parameters
+    ----------
+    scale : bool
+        False leaves numbers and missing values as they are, as trees like them.
+    max_categories : int
+        Levels kept per category, the most frequent ones.
+
+    >>> table = pd.DataFrame({"age": [30.0, 50.0, None], "smoker": [True, False, True], "ward": ["A", "B", "A"]})
+    >>> encoder = TableEncoder(scale=False).fit(table)
+    >>> encoder.kinds_
+    {'age': 'number', 'smoker': 'boolean', 'ward': 'category'}
+    >>> encoder.transform(table)
+    array([[30.,  1.,  1.,  0.],
+           [50.,  0.,  0.,  1.],
+           [nan,  1.,  1.,  0.]], dtype=float32)
+    """
+
+    def __init__(self, *, scale: bool = True, max_categories: int = 50) -> None:
+        self.scale = scale
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002 - scikit-learn's signature
+        """Learn what each column is, and its scale or levels."""
+        X = checked_inputs(self, X, reset=True)
+        table = X if isinstance(X, pd.DataFrame) else pd.DataFrame()  # arrays hold numbers only
+        self.kinds_: dict[Any, Kind] = {name: column_kind(table[name], self.max_categories) for name in table}
+        self.has_times_: list[Any] = [name for name in self._of_kind("date") if has_times(read_days(table[name]))]
+        self.categories_: dict[Any, Categories] = {
+            name: Categories.of(table[name], self.max_categories) for name in self._of_kind("category")
+        }
+        if self.kinds_ and set(self.kinds_.values()) == {"ignored"}:
+            raise InputError("every column is text that differs from row to row; there is nothing to learn from.")
+        self._learn_scale(self._numbers(X))
+        if self.kinds_:  # the parts of a date are missing together: one mark will do
+            columns = self._of_kind("number", "boolean", "date")
+            self.marked_ &= np.array([part == 0 for name in columns for part in range(len(self._parts_of(name)))], bool)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the table as a matrix: numbers, marks of missing ones, then a column per level."""
+        check_is_fitted(self, "kinds_")
+        return self.encode(checked_inputs(self, X, reset=False))
+
+    def encode(self, X: Any) -> NDArray[np.float32]:
+        """Do as `transform` does, for a part of a table that has been checked."""
+        X = self._as_fitted(X)
+        numbers = self._numbers(X)
+        parts = [self._scaled(numbers) if self.scale else numbers.astype(np.float32, copy=False)]
+        if self.scale and self.marked_.any():
+            parts.append(np.isnan(numbers[:, self.marked_]).astype(np.float32))
+        parts += [_one_hot(levels.codes(X[name]), len(levels.levels)) for name, levels in self.categories_.items()]
+        return np.ascontiguousarray(parts[0]) if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    @property
+    def n_features_out(self) -> int:
+        """How many columns `transform` returns."""
+        n_marked = int(self.marked_.sum()) if self.scale else 0
+        return len(self.mean_) + n_marked + sum(len(levels.levels) for levels in self.categories_.values())
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return a name for every column of the matrix."""
+        check_is_fitted(self, "kinds_")
+        names = _check_feature_names_in(self, input_features)
+        numbers = self._number_names() if self.kinds_ else list(names)
+        marks = [f"{name} missing" for name, marked in zip(numbers, self.marked_, strict=True) if marked and self.scale]
+        levels = [
+            f"{name}={'missing' if level is MISSING else level}"
+            for name, categories in self.categories_.items()
+            for level in categories.levels
+        ]
+        return np.array([*numbers, *marks, *levels], dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _of_kind(self, *kinds: Kind) -> list[Any]:
+        return [name for name, kind in self.kinds_.items() if kind in kinds]
+
+    def _number_names(self) -> list[str]:
+        return [part for name in self._of_kind("number", "boolean", "date") for part in self._parts_of(name)]
+
+    def _parts_of(self, name: Any) -> list[str]:
+        return date_names(name, name in self.has_times_) if self.kinds_[name] == "date" else [str(name)]
+
+    def _as_fitted(self, X: Any) -> Any:
+        """Return a table if `fit` was given one, else numbers; scikit-learn has warned where the two differ."""
+        if not isinstance(X, pd.DataFrame):
+            return pd.DataFrame(X, columns=list(self.kinds_)) if self.kinds_ else X
+        if not self.kinds_:
+            return np.stack([read_numbers(X[name]) for name in X], axis=1)
+        absent = [name for name in self.kinds_ if name not in X]  # scikit-learn checks names that are text
+        if absent:
+            raise InputError(f"the table has no column {absent[0]!r}, which the model was fitted on.")
+        return X
+
+    def _numbers(self, X: Any) -> NDArray[Any]:
+        """Return numbers, booleans and parts of dates as one matrix, missing values as NaN."""
+        if not isinstance(X, pd.DataFrame):
+            return np.asarray(X) if np.asarray(X).dtype.kind == "f" else np.asarray(X, dtype=np.float64)
+        columns: list[NDArray[Any]] = []
+        for name in self._of_kind("number", "boolean", "date"):
+            if self.kinds_[name] == "date":
+                columns += date_parts(read_days(X[name]), name in self.has_times_)
+            else:
+                columns.append(read_numbers(X[name]))
+        return np.stack(columns).T if columns else np.empty((len(X), 0))
+
+    def _learn_scale(self, numbers: NDArray[Any]) -> None:
+        missing = np.isnan(numbers)
+        n_known = np.maximum((~missing).sum(axis=0), 1)
+        self.mean_ = np.sum(numbers, axis=0, dtype=np.float64, where=~missing) / n_known
+        centred = np.where(missing, 0.0, numbers - self.mean_)
+        deviation = np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_known)
+        constant = deviation <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
+        self.deviation_ = np.where(constant, 1.0, deviation)
+        self.marked_ = missing.any(axis=0)
+
+    def _scaled(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
+        """Standardise; beyond `FAR` deviations the pull levels off, and a missing number is the mean."""
+        kind = np.float32 if numbers.dtype == np.float32 else np.float64
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is far, and drawn in below
+            scaled = np.subtract(numbers, self.mean_.astype(kind))
+            scaled *= (1 / self.deviation_).astype(kind)
+            highest = np.maximum(scaled.max(axis=0), -scaled.min(axis=0))
+        unusual = np.flatnonzero(~(highest <= FAR))  # columns with far or missing numbers; others need no more work
+        if len(unusual) > 0:
+            scaled[:, unusual] = _drawn_in(scaled[:, unusual])
+        return scaled.astype(np.float32, copy=False)
+
+
+def _drawn_in(scaled: NDArray[Any]) -> NDArray[Any]:
+    """Let far numbers grow like their logarithm, and put a missing one at the mean, 0."""
+    size = np.minimum(np.abs(scaled), _LARGEST)
+    drawn = np.where(size > FAR, np.copysign(FAR + np.log1p(np.maximum(size - FAR, 0)), scaled), scaled)
+    return np.nan_to_num(drawn, copy=False)
+
+
+def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
+    """Check names and number of columns, or learn them; an array must hold numbers, a table may hold more."""
+    table = as_table(X)
+    if table is None:
+        return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
+    if min(table.shape) == 0:
+        raise InputError(f"the table has {len(table)} sample(s) and {table.shape[1]} feature(s); both are needed.")
+    if not table.columns.is_unique:
+        twice = table.columns[table.columns.duplicated()][0]
+        raise InputError(f"the table has more than one column {twice!r}; rename all but one.")
+    validate_data(estimator, table, reset=reset, skip_check_array=True)
+    return table
+
+
+def as_table(X: Any) -> pd.DataFrame | None:
+    """Return X as a pandas table if it is a table of pandas, polars or arrow, None for arrays and lists."""
+    if isinstance(X, pd.DataFrame):
+        return X
+    return X.to_pandas() if hasattr(X, "to_pandas") and hasattr(X, "columns") else None
+
+
+def _one_hot(codes: NDArray[np.int64], n_levels: int) -> NDArray[np.float32]:
+    return (codes[:, None] == np.arange(n_levels)).astype(np.float32)

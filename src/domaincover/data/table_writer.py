@@ -1,0 +1,117 @@
+"""Tables to files: CSV (plain or gzip) and Parquet, block by block, written whole or not at all.
+
+All blocks take the columns of the first one and, in Parquet, its types. Categories are written as their values.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import os
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from domaincover.data.table_faults import writing
+from domaincover.errors import InputError
+
+ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
+
+
+def ending_of(path: Path, action: str) -> str:
+    """Return the ending that says what kind of table a file is."""
+    for ending in ENDINGS:
+        if path.name.lower().endswith(ending):
+            return ending
+    raise InputError(f"cannot {action} {path}: the names of tables end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
+
+
+def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
+    """Write blocks as they come and return the number of rows; on any failure an old file stays as it was."""
+    path, n_rows = Path(path), 0
+    with _unfinished(path) as sink:
+        for block in blocks:
+            with writing(path):
+                sink.append(block)
+            n_rows += len(block)
+    return n_rows
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
+    """Open a hidden file beside `path`, before the first block is made, and rename it when all are written."""
+    ending = ending_of(path, "write")
+    part = path.with_name(f".{secrets.token_hex(6)}.part")
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(_quietly, part.unlink)
+        with writing(path):
+            if path.is_dir():
+                raise InputError(f"cannot write {path}: it is a directory, not a file.")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = open(part, "xb")  # noqa: SIM115 (cleanup closes it, and takes no offence at a full disk)
+        cleanup.callback(_quietly, file.close)
+        sink = _CsvSink(file, ending == ".csv.gz") if ending.startswith(".csv") else _ParquetSink(file)
+        cleanup.callback(_quietly, sink.close)
+        yield sink
+        with writing(path):
+            sink.close()
+            file.close()
+            os.replace(part, path)
+
+
+class _CsvSink:
+    def __init__(self, file: BinaryIO, compress: bool) -> None:
+        # without name and time, so that the same table makes the same bytes
+        packed: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compress else file
+        self._text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
+        self._columns: list[Any] | None = None
+
+    def append(self, block: pd.DataFrame) -> None:
+        is_first = self._columns is None
+        self._columns = self._columns or list(block.columns)
+        block.to_csv(self._text, columns=self._columns, header=is_first, index=False, lineterminator="\n")
+
+    def close(self) -> None:
+        self._text.close()
+
+
+class _ParquetSink:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer: Any = None
+
+    def append(self, block: pd.DataFrame) -> None:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._file, _lasting_schema(block))
+        self._writer.write_table(pa.Table.from_pandas(block, schema=self._writer.schema, preserve_index=False))
+
+    def close(self) -> None:
+        if self._writer is None:
+            pq.write_table(pa.table({}), self._file)
+        else:
+            self._writer.close()
+
+
+def _lasting_schema(block: pd.DataFrame) -> Any:
+    schema = pa.Schema.from_pandas(block, preserve_index=False)
+    return pa.schema([(field.name, _lasting_type(field.type)) for field in schema])
+
+
+def _lasting_type(kind: Any) -> Any:
+    """Replace types that fit the first block only: its categories, and objects that are all missing or empty."""
+    if pa.types.is_dictionary(kind):
+        return kind.value_type
+    if pa.types.is_list(kind):
+        return pa.list_(_lasting_type(kind.value_type))
+    return pa.string() if pa.types.is_null(kind) else kind
+
+
+def _quietly(act: Callable[[], object]) -> None:
+    with contextlib.suppress(Exception):  # what is cleaned up here may be gone or closed, as it should be
+        act()

@@ -1,0 +1,261 @@
+"""Tables in files: CSV (plain or gzip) and Parquet, whole or block by block.
+
+CSV is UTF-8 text with a header line. Its separator (comma, semicolon or tab) is told from the first lines, and so is
+the decimal comma that goes with semicolons. What pandas takes for missing is missing ("", NA, N/A, NaN, None, null, …),
+in text columns too: a category named "NA" needs another name. A row that is shorter than the header ends in missing
+values, one that is longer is refused. Types come from the values: of all rows in `read`, of each block in `blocks`.
+
+Parquet brings its types along. Decimals become floats, dates timestamps, dictionaries of texts categories, and nested
+values objects. Integers with missing values become floats and booleans with missing values objects, as in CSV.
+
+Row numbers without a name, as pandas and R write them, are not columns of the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import io
+import re
+import warnings
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from domaincover.data.table_faults import reading
+from domaincover.data.table_writer import ending_of, write_table
+from domaincover.errors import InputError
+
+__all__ = ["Table", "open_table", "write_table"]
+
+ROWS_AT_ONCE = 65_536
+HEAD = 100_000  # characters that tell the separator; the csv module takes no field above 131,072
+OTHER_FORMATS = {
+    b"PAR1": "a Parquet file",
+    b"\x1f\x8b": "gzip data",
+    b"PK\x03\x04": "a zip archive or a spreadsheet",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
+    b"\xff\xfe": "UTF-16 text",
+    b"\xfe\xff": "UTF-16 text",
+}
+
+
+class Table(ABC):
+    """A file that has been opened: of its contents, only the names of its columns have been read."""
+
+    def __init__(self, path: Path, columns: Sequence[str]) -> None:
+        self.path = path
+        self.columns = tuple(columns)
+        for name, count in Counter(columns).most_common(1):
+            if count > 1:
+                raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
+
+    def read(self, columns: Sequence[str] | None = None, text_columns: Collection[str] = ()) -> pd.DataFrame:
+        """Read the whole table, or some columns of it in the order given; `text_columns` as in `blocks`."""
+        return self._read(self._wanted(columns), text_columns)
+
+    def blocks(
+        self,
+        rows_at_once: int = ROWS_AT_ONCE,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
+
+        Those of `text_columns` that the table has are read as text whatever they look like: in CSV "007" stays "007",
+        in Parquet the number 7 becomes "7". The rows of each block are numbered from 0.
+        """
+        return self._blocks(rows_at_once, self._wanted(columns), text_columns)
+
+    def check_column(self, name: str, option: str) -> None:
+        """Refuse a name that is not a column, and say which was probably meant."""
+        if name not in self.columns:
+            given = f" ({option})" if option else ""
+            raise InputError(f"{self.path} has no column {name!r}{given}; {self._suggestion(name)}")
+
+    def _suggestion(self, name: str) -> str:
+        by_plain_name = {column.strip().casefold(): column for column in self.columns}
+        near = difflib.get_close_matches(name.strip().casefold(), by_plain_name, n=1)
+        if near:
+            return f"did you mean {by_plain_name[near[0]]!r}?"
+        more = f", … and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
+        return f"its columns are {', '.join(self.columns[:8])}{more}."
+
+    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+        for name in columns or ():
+            self.check_column(name, option="")
+        return list(self.columns if columns is None else columns)
+
+    @abstractmethod
+    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame: ...
+
+    @abstractmethod
+    def _blocks(
+        self, rows_at_once: int, columns: list[str], text_columns: Collection[str]
+    ) -> Iterator[pd.DataFrame]: ...
+
+
+def open_table(path: Path) -> Table:
+    """Open a table by the ending of its name; nothing is fetched from a network, whatever the path looks like."""
+    path = Path(path)
+    with reading(path), open(path, "rb") as file:
+        start = file.read(4)
+    if not start:
+        raise InputError(f"{path} is empty.")
+    if ending_of(path, "read").startswith(".csv"):
+        return _CsvTable(path)
+    if start != b"PAR1":
+        raise InputError(f"{path} is not a Parquet file, whatever its name says.")
+    return _ParquetTable(path)
+
+
+class _CsvTable(Table):
+    def __init__(self, path: Path) -> None:
+        with _text_of(path) as text:
+            self._dialect = _dialect(text.read(HEAD))
+        with _text_of(path) as text:
+            names = self._read_header(text)
+            any_rows = any(line.strip() for line in text)
+        super().__init__(path, names[1:] if names[:1] == [""] else names)
+        if not names:
+            raise InputError(f"{path} is empty: it has no header line.")
+        if "" in self.columns:
+            raise InputError(f"{path} has a column without a name, number {names.index('', 1) + 1}; name or remove it.")
+        if not any_rows:
+            raise InputError(f"{path} has columns but no rows.")
+
+    def _read_header(self, text: io.TextIOWrapper) -> list[str]:
+        rows = csv.reader(text, delimiter=self._dialect["sep"])
+        return next((row for row in rows if any(field.strip() for field in row)), [])
+
+    def _blocks(self, rows_at_once: int, columns: list[str], text_columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        with _text_of(self.path) as text:
+            names = self._read_header(text)
+            reader = pd.read_csv(
+                text,
+                header=None,
+                names=names,  # without usecols, for with it pandas passes over the excess of rows that are too long
+                index_col=False,
+                dtype=dict.fromkeys(set(text_columns) & set(names), str),
+                chunksize=rows_at_once,
+                low_memory=False,  # which would guess types in parts of a block
+                **self._dialect,
+            )
+            while (block := _next_block(reader)) is not None:
+                yield block[columns].reset_index(drop=True)
+
+    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame:
+        # joined blocks take little more than half the memory of one read_csv, and no more time
+        blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns))
+        kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in columns}
+        mixed = {name for name in columns if len(kinds[name]) > 1}
+        if mixed:  # numbers here and text there: all of it is text
+            return self._read(columns, {*text_columns, *mixed})
+        # text or booleans here and nothing there, which pandas takes for floats
+        uneven = [n for n in columns if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
+        blocks = [block.astype(dict.fromkeys(uneven, object)) for block in blocks]
+        return pd.concat(blocks, ignore_index=True).infer_objects()
+
+
+@contextmanager
+def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
+    open_bytes: Any = gzip.open if path.name.lower().endswith(".gz") else open
+    with reading(path), open_bytes(path, "rb") as file:
+        _refuse_other_formats(path, file.read(4096))
+        file.seek(0)
+        try:
+            yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        except UnicodeDecodeError as error:  # the piece that could not be decoded ends where the file was read to
+            byte = file.tell() - len(error.object) + error.start + 1
+            raise InputError(f"{path} is not UTF-8 text, at byte {byte:,}; save it as CSV in UTF-8.") from None
+
+
+def _refuse_other_formats(path: Path, start: bytes) -> None:
+    for magic, what in OTHER_FORMATS.items():
+        if start.startswith(magic):
+            raise InputError(f"{path} holds {what}, not CSV in UTF-8; rename or convert it.")
+    if b"\0" in start:
+        raise InputError(f"{path} holds binary data, not CSV in UTF-8.")
+
+
+def _dialect(head: str) -> dict[str, Any]:
+    rows_by_separator = {
+        sep: list(islice(csv.reader(io.StringIO(head, newline=""), delimiter=sep), 100)) for sep in ",;\t"
+    }
+    sep = max(rows_by_separator, key=lambda sep: _fit(rows_by_separator[sep]))
+    fields = [field for row in rows_by_separator[sep] for field in row]
+    commas, points = (any(re.fullmatch(rf"[+-]?\d+{mark}\d+", f) for f in fields) for mark in (",", r"\."))
+    return {"sep": sep, "decimal": "," if sep == ";" and commas and not points else "."}
+
+
+def _fit(rows: list[list[str]]) -> tuple[bool, float, int]:
+    """Grade a separator: first it divides the header, then the rows agree with the header, then columns are many."""
+    widths = [len(row) for row in rows if row] or [0]
+    return widths[0] > 1, widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0, widths[0]
+
+
+def _next_block(reader: Any) -> pd.DataFrame | None:
+    with warnings.catch_warnings():  # pandas only warns of a first row that is longer than the header
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return next(reader, None)
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    if not column.notna().any():
+        return "empty"
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    return "number" if kind in ("integer", "floating") else kind
+
+
+class _ParquetTable(Table):
+    def __init__(self, path: Path) -> None:
+        with _parquet_file(path) as file:
+            names, n_rows = file.schema_arrow.names, file.metadata.num_rows
+        super().__init__(path, [name for name in names if not re.fullmatch(r"__index_level_\d+__", name)])
+        if not self.columns or not n_rows:
+            raise InputError(f"{path} has {'columns but no rows' if self.columns else 'no columns'}.")
+
+    def _blocks(self, rows_at_once: int, columns: list[str], text_columns: Collection[str]) -> Iterator[pd.DataFrame]:
+        with _parquet_file(self.path) as file:
+            for batch in file.iter_batches(rows_at_once, columns=columns):
+                yield _to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
+
+    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame:
+        with _parquet_file(self.path) as file:
+            return _to_pandas(file.read(columns).select(columns), text_columns)
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
+    # OSFile, because pyarrow looks up paths such as s3://…; a buffer, because pre_buffer loads whole row groups
+    with (
+        reading(path),
+        pa.OSFile(str(path)) as source,
+        pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file,
+    ):
+        yield file
+
+
+def _to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
+    for k, field in enumerate(table.schema):
+        if field.name in text_columns:
+            table = table.set_column(k, field.name, _to_text(table[k]))
+        elif pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
+            table = table.set_column(k, field.name, table[k].cast(pa.float64()))
+    return table.to_pandas(ignore_metadata=True, date_as_object=False, self_destruct=True)
+
+
+def _to_text(column: Any) -> Any:
+    if pa.types.is_boolean(column.type):
+        return pc.if_else(column, "True", "False")  # as in CSV; Arrow spells them in lower case
+    return column.cast(pa.string())

@@ -1,0 +1,1 @@
+"""What a user calls: fit, predict_set, domain_report."""

@@ -1,0 +1,67 @@
+"""Domains that training does not use judge the weights that it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from domaincover.calibration import cell_thresholds
+from domaincover.data.dataset import DomainDataset
+from domaincover.networks import Stack
+
+ROWS_AT_ONCE = 65_536
+
+
+class HeldOutDomains:
+    """Examples of held-out domains, and the scores that a network gives them."""
+
+    def __init__(self, data: DomainDataset, device: str) -> None:
+        self.labels, self.domains = data.labels, data.domains
+        self._examples = torch.as_tensor(data.examples).to(device)
+
+    @torch.no_grad()
+    def scores(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
+        """Return the scores, examples × labels."""
+        return torch.cat([network(block) for block in self._examples.split(ROWS_AT_ONCE)]).cpu().numpy()
+
+
+class SmallestSets:
+    """Sets are judged by their size once one threshold has brought every held-out cell to the target.
+
+    So weights that came early, with sets too large, and late ones, too sure of the training domains, compare fairly.
+    """
+
+    def __init__(self, held_out: HeldOutDomains, target_recall: float) -> None:
+        self._held_out, self._target_recall = held_out, target_recall
+
+    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
+        """Return the mean set size, and nothing to break a tie."""
+        scores = self._held_out.scores(lambda block: stacked(block[None])[0])
+        size = float(np.count_nonzero(scores >= self._threshold(scores)) / len(scores))
+        return torch.tensor([size]), torch.zeros(1)
+
+    def threshold(self, network: nn.Module) -> float:
+        """Return the highest threshold at which every held-out cell is at target."""
+        network.eval()
+        return self._threshold(self._held_out.scores(network))
+
+    def _threshold(self, scores: NDArray[np.float32]) -> float:
+        by_cell = cell_thresholds(scores, self._held_out.labels, self._held_out.domains, self._target_recall)
+        return float(by_cell.min())
+
+
+class LowestLoss:
+    """Probabilities are judged by their cross-entropy on held-out domains."""
+
+    def __init__(self, held_out: HeldOutDomains) -> None:
+        self._held_out, self._labels = held_out, torch.as_tensor(held_out.labels)
+
+    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
+        """Return the mean loss, and nothing to break a tie."""
+        scores = torch.from_numpy(self._held_out.scores(lambda block: stacked(block[None])[0]))
+        return functional.cross_entropy(scores, self._labels)[None], torch.zeros(1)

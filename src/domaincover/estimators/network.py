@@ -1,0 +1,231 @@
+"""What SET-COVER's and ERM's classifiers share: a network on an encoded table, trained and judged by domains."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from domaincover.data.cells import merge_small_cells
+from domaincover.data.dataset import DomainDataset
+from domaincover.data.encoding import TableEncoder, checked_inputs
+from domaincover.errors import InputError
+from domaincover.estimators.base import SetClassifier, Targets
+from domaincover.estimators.judges import HeldOutDomains
+from domaincover.estimators.seeds import generators
+from domaincover.networks import linear, one_thread, perceptron
+from domaincover.training.batches import Pool, ShuffledBatches
+from domaincover.training.loop import History, TrainingSettings, train
+
+MakeNetwork = Callable[[int, int], nn.Module]
+Network = Literal["linear", "mlp"] | MakeNetwork
+ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
+
+# Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
+STEPS = 6_000
+MOST_EPOCHS = 200
+DUAL_STEPS = 60
+SMALL_CELLS = "(small cells)"
+FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
+
+
+class Plan(NamedTuple):
+    """How long to train and in what portions."""
+
+    batch_size: int
+    epochs: int
+    update_every: int
+    recall_from: Literal["full-pass", "batches"]
+
+
+def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
+    """Fill in what was not given: about 6,000 steps, batches that grow with the table, 60 dual steps."""
+    if batch_size is None:
+        batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
+    while 1 < batch_size < n_rows and n_rows % batch_size == 1:
+        batch_size += 1  # a last batch of one row has no statistics, which BatchNorm needs
+    n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
+    if epochs is None:
+        epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
+    if update_every is None:  # in equal portions of an epoch, the last of which ends with it
+        update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
+    # A full pass at every dual step would cost more than training itself where there are several in an epoch.
+    return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
+
+
+class NetworkClassifier(SetClassifier):
+    """A network that scores every label; the table is encoded and standardised inside."""
+
+    network: Network
+    hidden: int | Sequence[int]
+    epochs: int | None
+    batch_size: int | None
+    learning_rate: float
+    validation_domains: float
+    patience: int | None
+    device: str
+    random_state: Any
+    verbose: bool
+
+    @abstractmethod
+    def _objective(self, data: DomainDataset) -> nn.Module:
+        """Return what the network minimises."""
+
+    @abstractmethod
+    def _judge(self, held_out: HeldOutDomains) -> Any:
+        """Return what judges the weights by held-out domains."""
+
+    @abstractmethod
+    def _learn(
+        self, objective: nn.Module, history: History, targets: Targets, used: NDArray[np.int64], judge: Any
+    ) -> None:
+        """Set the learned attributes of a subclass; `used` are the codes of the domains trained on."""
+
+    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
+        """Train on examples, labels and the domain of each example; None means that there is one domain."""
+        X = checked_inputs(self, X, reset=True)
+        self._check_settings()
+        targets = self._learn_targets(y, domains, len(X))
+        self.encoder_ = TableEncoder().fit(X)
+        rngs = generators(self.random_state, 4)
+        held_out = hold_out_domains(targets.domains, self.validation_domains, rngs[0])
+        used = np.setdiff1d(np.arange(len(targets.domain_names)), held_out)
+        self.held_out_domains_ = self.domains_[held_out]
+        with self._reproducible(rngs[1]):
+            self.network_ = self._make_network(self.encoder_.n_features_out, len(self.classes_), rngs[2])
+            self._train(self.encoder_.encode(X), targets, used, rngs[3])
+        self.network_.to("cpu")
+        return self
+
+    def label_scores(self, X: Any) -> NDArray[np.float32]:
+        """Return the network's scores, examples × labels in the order of `classes_`."""
+        check_is_fitted(self, "network_")
+        X = checked_inputs(self, X, reset=False)
+        scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
+        for start, part in _parts(X):
+            scores[start : start + len(part)] = self._score(part)
+        return scores
+
+    @torch.no_grad()
+    def _score(self, part: Any) -> NDArray[np.float32]:
+        self.network_.eval()
+        return self.network_(torch.from_numpy(self.encoder_.encode(part))).numpy()
+
+    def _train(
+        self, encoded: NDArray[np.float32], targets: Targets, used: NDArray[np.int64], rng: np.random.Generator
+    ) -> None:
+        held_out_codes = np.setdiff1d(np.arange(len(targets.domain_names)), used)
+        train_on, judge_by = (
+            _examples_of(encoded, targets, chosen, getattr(self, "min_cell_size", 1))
+            for chosen in (used, held_out_codes)
+        )
+        plan = plan_training(len(train_on), self.batch_size, self.epochs, getattr(self, "update_every", None))
+        batches = ShuffledBatches(
+            Pool([train_on], device=self.device), [np.arange(len(train_on))], plan.batch_size, [rng]
+        )
+        judge = self._judge(HeldOutDomains(judge_by, self.device)) if len(judge_by) > 0 else None
+        objective = self._objective(train_on).to(self.device)
+        settings = TrainingSettings(
+            plan.epochs,
+            self.learning_rate,
+            plan.update_every,
+            plan.recall_from,
+            decay=True,
+            patience=self.patience if judge is not None else None,
+        )
+        self.network_.to(self.device)
+        with _progress(self.verbose, plan.epochs, type(self).__name__) as on_epoch:
+            (history,) = train([self.network_], batches, objective, settings, on_epoch, judge)
+        self._learn(objective, history, targets, used, judge)
+
+    def _make_network(self, n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Module:
+        if callable(self.network):
+            network = self.network(n_features, n_labels)
+            if not isinstance(network, nn.Module):
+                raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
+            n_scores = network.eval()(torch.zeros(2, n_features)).shape[-1]
+            if n_scores != n_labels:
+                raise InputError(f"network must give one score per label, {n_labels}; it gives {n_scores}.")
+            return network
+        if self.network == "linear":
+            return linear(n_features, n_labels, rng)
+        return perceptron(n_features, self.hidden, n_labels, rng)
+
+    def _check_settings(self) -> None:
+        if not callable(self.network) and self.network not in ("linear", "mlp"):
+            raise InputError(f"network must be 'linear', 'mlp' or a function that makes one, got {self.network!r}.")
+        widths = np.atleast_1d(np.asarray(self.hidden))
+        if self.network == "mlp" and widths.size and (widths.dtype.kind not in "iu" or widths.min() < 1):
+            raise InputError(f"hidden must be one width or several, whole numbers from 1, got {self.hidden!r}.")
+        try:
+            torch.zeros(1, device=self.device)
+        except (AssertionError, RuntimeError) as fault:
+            raise InputError(f"device {self.device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
+        if not 0 <= self.validation_domains < 1:
+            raise InputError(
+                f"validation_domains is a share of the domains from 0 to below 1, got {self.validation_domains:g}."
+            )
+
+    @contextmanager
+    def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
+        """Seed torch's own generator for networks that draw from it (their start, dropout), and give it back."""
+        with torch.random.fork_rng(devices=[]), nullcontext() if callable(self.network) else one_thread():
+            torch.random.manual_seed(int(rng.integers(2**63)))
+            yield
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def hold_out_domains(domains: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Draw the domains that judge and do not train: a share of them, three where there are some, none of too few."""
+    present = np.unique(domains)
+    if share == 0 or len(present) < FEWEST_DOMAINS_TO_HOLD_OUT_FROM:
+        return present[:0]
+    n_held_out = min(max(round(share * len(present)), min(3, len(present) // 3)), len(present) - 1)
+    return np.sort(rng.permutation(present)[:n_held_out])
+
+
+def _examples_of(
+    encoded: NDArray[np.float32], targets: Targets, chosen: NDArray[np.int64], min_cell_size: int
+) -> DomainDataset:
+    """Return the examples of the chosen domains, their small cells merged; these are a domain more."""
+    is_chosen = np.isin(np.arange(len(targets.domain_names)), chosen)
+    rows = is_chosen[targets.domains]
+    if not is_chosen.all():  # a large table is not copied for nothing
+        encoded = encoded[rows]
+    labels, domains = targets.labels[rows], np.searchsorted(chosen, targets.domains[rows])
+    domains = merge_small_cells(domains, labels, len(chosen), len(targets.classes), min_cell_size)
+    names = (*(targets.domain_names[code] for code in chosen), SMALL_CELLS)
+    return DomainDataset(encoded, labels, domains, tuple(targets.classes.tolist()), names)
+
+
+def _parts(X: Any) -> Iterator[tuple[int, Any]]:
+    rows = X.iloc if hasattr(X, "iloc") else X
+    for start in range(0, len(X), ROWS_AT_ONCE):
+        yield start, rows[start : start + ROWS_AT_ONCE]
+
+
+@contextmanager
+def _progress(shown: bool, n_epochs: int, name: str) -> Iterator[Callable[[], object]]:
+    if not shown:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("epochs,"), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("left"), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=n_epochs)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,48 @@
+"""Methods by name, as the command line has them: what makes the sets, and what scores the labels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.pipeline import make_pipeline
+
+from domaincover.data.encoding import TableEncoder
+from domaincover.errors import InputError
+from domaincover.estimators.base import SetClassifier
+from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.set_cover import SetCoverClassifier
+
+Method = Literal["set-cover", "robust", "pooled", "erm"]
+Base = Literal["mlp", "linear", "boosting"]
+
+
+def make_classifier(
+    method: Method,
+    base: Base = "mlp",
+    target_recall: float = 0.9,
+    *,
+    random_state: int | None = None,
+    verbose: bool = False,
+) -> SetClassifier:
+    """Return an unfitted classifier for tables with numbers, dates and categories, missing values included.
+
+    >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
+    'histgradientboostingclassifier'
+    """
+    if method == "set-cover":
+        if base == "boosting":
+            raise InputError("set-cover trains a network; boosting goes with robust, pooled or erm.")
+        return SetCoverClassifier(target_recall, network=base, random_state=random_state, verbose=verbose)
+    scorer = _scorer(base, random_state, verbose)
+    if method == "erm":
+        return scorer if isinstance(scorer, SetClassifier) else ConformalSetClassifier(scorer, rule="single")
+    return ConformalSetClassifier(scorer, rule=method, target_recall=target_recall, random_state=random_state)
+
+
+def _scorer(base: Base, random_state: int | None, verbose: bool) -> BaseEstimator:
+    if base == "boosting":
+        return make_pipeline(TableEncoder(scale=False), HistGradientBoostingClassifier(random_state=random_state))
+    return ERMClassifier(network=base, random_state=random_state, verbose=verbose)

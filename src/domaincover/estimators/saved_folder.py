@@ -1,0 +1,178 @@
+"""A folder of files that appears whole or not at all, and is read only as it was written.
+
+`model.json` lists the SHA-256 of every other file, and ends in one of its own content. This is against damage: disks,
+half-finished copies, editors. It is no signature, since whoever forges a file can forge its checksum as well; against
+forgers the formats themselves protect, JSON, safetensors and checked skops, since none of them runs what it reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from domaincover.errors import InputError
+
+MANIFEST = "model.json"
+FORMAT = "domaincover-model"
+FORMAT_VERSION = 1
+OPENING = f'{{"format":"{FORMAT}",'.encode()  # of every manifest
+# The only names of files, so that a manifest cannot point out of its folder.
+NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors)|extra\.json")
+
+
+class SavedFolder(NamedTuple):
+    """A model's folder and what its manifest says, which has been checked."""
+
+    path: Path
+    content: dict[str, Any]
+
+    def read(self, name: str) -> bytes:
+        """Return a file's bytes, or refuse one that is missing or is not what was saved."""
+        path = self.path / name
+        if not os.path.isfile(path):
+            raise InputError(f"{path} is missing, so the model is not complete; copy or save it again.")
+        content = _bytes_of(path)
+        if _digest(content) != self.content["files"][name]:
+            raise _damaged(path)
+        return content
+
+
+def read_folder(folder: str | Path) -> SavedFolder:
+    """Read and check the manifest of a saved model."""
+    path = Path(folder)
+    if not os.path.isdir(path):
+        is_there = os.path.exists(path)
+        raise InputError(f"{path} {'is a file; a saved model is a folder.' if is_there else 'does not exist.'}")
+    if not os.path.isfile(path / MANIFEST):
+        raise InputError(f"{path} holds no {MANIFEST}, so it is not a model that domaincover saved.")
+    content = _checked_manifest(path / MANIFEST)
+    files = content.get("files")
+    if not isinstance(files, dict) or not all(NAMES.fullmatch(name) for name in files):
+        raise InputError(f"{path / MANIFEST} lists files that no model has.")
+    return SavedFolder(path, content)
+
+
+def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    """Write the files and their manifest beside the folder, then put them in its place."""
+    check_folder(folder)
+    target = _behind_links(folder)
+    with _told_in_one_line(f"write {folder}"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _write_beside(target, content, files)
+
+
+def check_folder(folder: str | Path) -> None:
+    """Refuse a place for a model where something other than an older model would be lost, before work is done."""
+    target = _behind_links(folder)
+    if not os.path.exists(target):
+        above = next(parent for parent in target.parents if os.path.exists(parent))
+        if not above.is_dir() or not os.access(above, os.W_OK):
+            raise InputError(f"cannot write {folder}: {above} is not a folder that can be written to.")
+        return
+    if not target.is_dir():
+        raise InputError(f"{folder} is a file; a model is saved to a folder, so choose another name.")
+    with _told_in_one_line(f"read {folder}"):
+        names = os.listdir(target)
+    if names and not (MANIFEST in names and _bytes_of(target / MANIFEST).startswith(OPENING)):
+        raise InputError(f"{folder} is not a model folder and is not empty; choose another name.")
+    foreign = [name for name in names if name != MANIFEST and not NAMES.fullmatch(name)]
+    if foreign:
+        raise InputError(f"{folder} holds {foreign[0]!r} beside a model, which would be lost; move it elsewhere.")
+
+
+def _behind_links(folder: str | Path) -> Path:
+    return Path(os.path.realpath(folder))  # so that a link to a model stays a link
+
+
+def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
+    unfinished = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.part")
+    try:
+        unfinished.mkdir()
+        digests = {}
+        for name, part in files.items():
+            (unfinished / name).write_bytes(part)
+            digests[name] = _digest(part)
+        head = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        (unfinished / MANIFEST).write_bytes(_sealed({**head, **content, "files": digests}))
+        _put_in_place(unfinished, target)
+    finally:  # after a failure or Ctrl-C as well
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _put_in_place(unfinished: Path, target: Path) -> None:
+    """Rename a finished folder to its name; what was there is deleted only afterwards, and comes back on failure."""
+    old = unfinished.with_suffix(".old")
+    try:
+        if target.exists():
+            os.rename(target, old)
+        os.rename(unfinished, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _checked_manifest(path: Path) -> dict[str, Any]:
+    content = _unsealed(_bytes_of(path))
+    if content is None:
+        raise _damaged(path)
+    version = content.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise InputError(
+            f"{path} is of format {version!r}, and this domaincover reads up to {FORMAT_VERSION}; upgrade domaincover."
+        )
+    return content
+
+
+def _unsealed(written: bytes) -> dict[str, Any] | None:
+    """Return what a manifest says, None where it is not as it was written.
+
+    Its bytes have one form only: whatever says the same in other bytes, or says something else, has been changed.
+    This stays the rule for later versions of the format, so that theirs can be told from damage.
+    """
+    with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError):
+        content = json.loads(written)
+        del content["checksum"]
+        if written.startswith(OPENING) and _sealed(content) == written:
+            return content
+    return None
+
+
+def _sealed(content: Mapping[str, Any]) -> bytes:
+    checksum = _digest(json_bytes(content))
+    return json_bytes({**content, "checksum": checksum})
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return strict JSON in its one form: no spaces, nothing but ASCII, no NaN."""
+    return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _bytes_of(path: Path) -> bytes:
+    with _told_in_one_line(f"read {path}"):
+        return path.read_bytes()
+
+
+@contextlib.contextmanager
+def _told_in_one_line(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot {doing}: {error.strerror}.") from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _damaged(path: Path) -> InputError:
+    return InputError(f"{path} is damaged: it is not what was saved; copy or save the model again.")

@@ -1,0 +1,192 @@
+"""Estimators as parts: a flat list in which every part comes after those that it is made of.
+
+A part of ours is its parameters and what `fit` learned, as JSON, with a network's weights beside it as safetensors;
+a pipeline is its steps; every other scikit-learn estimator is a skops file. Nothing is imported by a name in a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from torch import Tensor, nn
+
+from domaincover.data.encoding import TableEncoder
+from domaincover.errors import InputError
+from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.network import MakeNetwork, NetworkClassifier
+from domaincover.estimators.saved_sklearn import from_skops, to_skops
+from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
+from domaincover.estimators.set_cover import SetCoverClassifier
+
+OWN: dict[str, Any] = {
+    kind.__name__: kind for kind in (ConformalSetClassifier, ERMClassifier, Pipeline, SetCoverClassifier, TableEncoder)
+}
+SKOPS = "skops"
+# A pipeline's memory is a folder of this machine, which joblib would read as pickles.
+LEFT_OUT = {"memory"}
+OUTPUT_FORMAT = "_sklearn_output_config"  # of set_output: whether a transformer returns arrays or tables
+
+
+class PartsWriter:
+    """Collects parts and files; an object that is met twice is one part."""
+
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self.parts: list[Json] = []
+        self.files: dict[str, bytes] = {}
+        self._trusted = tuple(trusted)
+        self._numbers: dict[int, int] = {}
+
+    def add(self, model: BaseEstimator) -> int:
+        """Write an estimator and all it is made of; return the number of its part."""
+        if id(model) not in self._numbers:
+            is_own = type(model) in OWN.values()
+            part = self._own(model) if is_own else {"kind": SKOPS}  # first, since it may add parts itself
+            number = self._numbers[id(model)] = len(self.parts)
+            self.parts.append(part)
+            if not is_own:
+                self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
+            elif hasattr(model, "network_"):
+                self.files[f"part-{number}.safetensors"] = _weights(model.network_)
+        return self._numbers[id(model)]
+
+    def _own(self, model: BaseEstimator) -> Json:
+        params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
+        learned = {name: value for name, value in vars(model).items() if _is_learned(name) and name != "network_"}
+        return {
+            "kind": type(model).__name__,
+            "params": {name: self._value(model, name, value) for name, value in params.items()},
+            "learned": {name: self._value(model, name, value) for name, value in learned.items()},
+        }
+
+    def _value(self, model: BaseEstimator, name: str, value: Any) -> Json:
+        if name == "random_state" and hasattr(value, "get_state"):
+            return None  # where a generator stood is of no use once the model is fitted
+        if name == "network" and callable(value):
+            return {"function": getattr(value, "__name__", type(value).__name__)}
+        try:
+            return to_json(value, self._other)
+        except InputError as error:
+            raise InputError(f"{name} of {type(model).__name__} cannot be saved: {error}") from error
+
+    def _other(self, value: Any) -> Json:
+        return {"part": self.add(value)} if isinstance(value, BaseEstimator) else refuse(value)
+
+
+class PartsReader:
+    """Makes estimators of parts, one after the other."""
+
+    def __init__(self, files: Mapping[str, bytes], network: MakeNetwork | None, trusted: Iterable[str]) -> None:
+        self._files = files
+        self._network = network
+        self._trusted = tuple(trusted)
+        self._made: list[Any] = []
+        self.used_network = False
+
+    def read(self, parts: list[Json]) -> Any:
+        """Return the estimator of the last part."""
+        for number, part in enumerate(parts):
+            self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
+        return self._made[-1]
+
+    def _skops(self, number: int) -> Any:
+        name = f"part-{number}.skops"
+        return from_skops(self._files[name], self._trusted, name)
+
+    def _own(self, number: int, part: Json) -> Any:
+        if part["kind"] not in OWN:
+            raise InputError(f"{part['kind']!r} is no kind of estimator that it can hold.")
+        kind = OWN[part["kind"]]
+        known = set(kind._get_param_names()) - LEFT_OUT
+        for name in part["params"]:
+            if name not in known:
+                raise InputError(f"{name!r} is no parameter of {kind.__name__}.")
+        model = kind(**{name: self._value(value) for name, value in part["params"].items()})
+        for name, value in part["learned"].items():
+            # hasattr: a name from a file must not hide a method or a property
+            if not _is_learned(name) or hasattr(kind, name):
+                raise InputError(f"{name!r} is nothing that {kind.__name__} learns.")
+            setattr(model, name, self._value(value))
+        if isinstance(model, NetworkClassifier) and part["learned"]:
+            model.network_ = self._with_weights(model, f"part-{number}.safetensors")
+        return model
+
+    def _value(self, content: Json) -> Any:
+        return from_json(content, {"part": self._part, "function": self._function})
+
+    def _part(self, number: Json) -> Any:
+        if type(number) is not int or not 0 <= number < len(self._made):
+            raise InputError(f"part {number!r} does not come before the one that is made of it.")
+        return self._made[number]
+
+    def _function(self, name: Json) -> MakeNetwork:
+        if self._network is None:
+            given = name if str(name).isidentifier() else "…"
+            raise InputError(
+                f"the network was made by the function {str(name)!r}, which is not in the folder; pass it: "
+                f"load(folder, network={given})."
+            )
+        self.used_network = True
+        return self._network
+
+    def _with_weights(self, model: NetworkClassifier, name: str) -> nn.Module:
+        weights = safetensors.torch.load(self._files[name])
+        network = _empty_network(model)
+        faults = _misfits(network.state_dict(), weights)
+        if faults:
+            raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")
+        # A function's network keeps its own tensors, since some of them may be tied to each other.
+        network.load_state_dict(weights, assign=not callable(model.network))
+        return network
+
+
+def _is_learned(name: str) -> bool:
+    return (name.endswith("_") and not name.startswith("_")) or name == OUTPUT_FORMAT
+
+
+def _weights(network: nn.Module) -> bytes:
+    """Return parameters and buffers with their types; each is copied, since tied ones share their numbers."""
+    state = network.state_dict()
+    for name, value in state.items():
+        if not isinstance(value, Tensor):
+            raise InputError(f"the network's {name!r} is a {type(value).__name__}; only tensors can be saved.")
+    return safetensors.torch.save({name: value.detach().cpu().contiguous().clone() for name, value in state.items()})
+
+
+def _empty_network(model: NetworkClassifier) -> nn.Module:
+    """Return the network with its layers in place, to be filled with weights."""
+    n_features, n_labels = model.encoder_.n_features_out, len(model.classes_)
+    if callable(model.network):
+        return _called(model.network, n_features, n_labels)
+    hidden: Any = model.hidden  # one width or several
+    if model.network == "linear" or isinstance(hidden, int | np.integer):
+        hidden = [] if model.network == "linear" else [hidden]
+    # The layers of `networks.perceptron`, without numbers: a forged width takes no memory.
+    widths = pairwise([n_features, *hidden, n_labels])
+    layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
+    return nn.Sequential(*layers[:-1])
+
+
+def _called(make: Callable[[int, int], Any], n_features: int, n_labels: int) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):  # its first weights are thrown away, so nobody's draws should move
+        network = make(n_features, n_labels)
+    if not isinstance(network, nn.Module):
+        raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
+    return network
+
+
+def _misfits(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> list[str]:
+    faults = [f"{name!r} is not in the file" for name in own if name not in saved]
+    faults += [f"{name!r} is not in the network" for name in saved if name not in own]
+    for name in own.keys() & saved.keys():
+        kinds = [f"{tuple(value.shape)} of {value.dtype}" for value in (saved[name], own[name])]
+        if kinds[0] != kinds[1]:
+            faults.append(f"{name!r} is {kinds[0]} in the file and {kinds[1]} in the network")
+    return faults

@@ -1,0 +1,63 @@
+"""Scorers for `cross_validate` and `GridSearchCV`: higher is better, as scikit-learn has it.
+
+Domains reach a scorer by metadata routing: call `sklearn.set_config(enable_metadata_routing=True)` and pass
+`params={"domains": …}` to `cross_validate` (`domains=…` to the search's `fit`). Without, all rows count as one domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from domaincover.estimators.base import unwrapped
+from domaincover.evaluation import DomainReport
+from domaincover.prediction_sets import check_target_recall
+
+DEFAULT_TARGET = 0.9  # for models without a target of their own, such as ERM
+
+
+class SetScorer:
+    """One number from a model's `domain_report`: a scikit-learn scorer that asks for domains."""
+
+    def __init__(self, name: str, reduce: Callable[[DomainReport, float], float], target_recall: float | None = None):
+        self._name, self._reduce, self._target_recall = name, reduce, target_recall
+
+    def __call__(self, estimator: Any, X: Any, y: Any, domains: Any = None) -> float:
+        """Return the number for a fitted model and examples with their domains."""
+        model, X = unwrapped(estimator, X)
+        own = getattr(model, "target_recall", DEFAULT_TARGET)
+        target = own if self._target_recall is None else self._target_recall
+        return self._reduce(model.domain_report(X, y, domains), target)
+
+    def with_target(self, target_recall: float) -> SetScorer:
+        """Return the scorer for another target recall than the model's own."""
+        return SetScorer(self._name, self._reduce, check_target_recall(target_recall))
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Tell scikit-learn that scoring wants `domains`."""
+        request = MetadataRequest(owner=self)
+        request.score.add_request(param="domains", alias=True)
+        return request
+
+    def __repr__(self) -> str:
+        return f"<{self._name} of the sets over domains>"
+
+
+# Functions with names, not lambdas: scorers are pickled on their way to other processes.
+def _min_recall(report: DomainReport, target_recall: float) -> float:
+    return report.summary(target_recall).min_recall
+
+
+def _share_at_target(report: DomainReport, target_recall: float) -> float:
+    return report.summary(target_recall).share_at_target
+
+
+def _minus_mean_size(report: DomainReport, target_recall: float) -> float:  # noqa: ARG001
+    return -float(report.set_size.mean())
+
+
+min_recall_scorer = SetScorer("median min recall", _min_recall)
+share_at_target_scorer = SetScorer("share at target", _share_at_target)
+mean_size_scorer = SetScorer("minus mean size", _minus_mean_size)

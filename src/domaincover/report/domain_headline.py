@@ -1,0 +1,74 @@
+"""What a report of domains says, in sentences: in how many domains the target holds, and where it holds least."""
+
+import numpy as np
+
+from domaincover.evaluation import DomainReport
+from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.readable import percent
+
+LONGEST_NAME = 60
+
+
+def summary_lines(reports: Reports, target_recall: float, *, kind: str = "unseen") -> list[str]:
+    """Return the headline, the worst domain, and what chance alone would give; `kind` says which domains these are."""
+    shown = worst_first(reports, target_recall)
+    model = next(iter(shown.values()))
+    lines = [_headline(shown, target_recall, f"{kind} ".lstrip()), _worst(model, target_recall)]
+    return lines if len(model.domain_names) == 1 else [*lines, _chance(model, target_recall)]
+
+
+def target_in_words(target_recall: float) -> str:
+    """Return the target in percent.
+
+    >>> target_in_words(0.9), target_in_words(0.975)
+    ('90 %', '97.5 %')
+    """
+    return f"{100 * target_recall:.6g} %"
+
+
+def n_at_target(report: DomainReport, target_recall: float) -> int:
+    """Return the number of domains whose min recall is at least the target."""
+    return int((report.min_recall >= target_recall).sum())
+
+
+def _headline(shown: dict[str, DomainReport], target_recall: float, kind: str) -> str:
+    (_, model), *others = shown.items()
+    n_domains, n_held = len(model.domain_names), n_at_target(model, target_recall)
+    claim = f"every label's recall is at least {target_in_words(target_recall)}"
+    if n_domains == 1:
+        where = f"the only {kind}domain" + ("" if n_held else " not")
+    elif n_held in (0, n_domains):
+        where = f"{'all' if n_held else 'none of the'} {n_domains} {kind}domains"
+    else:
+        where = f"{n_held} of {n_domains} {kind}domains"
+    size = f"{np.median(model.set_size):.2f} labels per set{' at the median' if n_domains > 1 else ''}"
+    rivals = [_rival(shortened([name], LONGEST_NAME)[0], report, target_recall) for name, report in others]
+    return "; ".join([f"In {where} {claim}, with {size}", *rivals]) + "."
+
+
+def _rival(name: str, report: DomainReport, target_recall: float) -> str:
+    n_domains = len(report.domain_names)
+    is_single = bool((report.single_rate == 1).all())
+    who = f"a single-label model ({name})" if is_single else name
+    size = "" if is_single else f", with {np.median(report.set_size):.2f} labels per set"
+    if n_domains == 1:
+        return f"the lowest recall of {who} is {recall_text(report.min_recall[0], target_recall)}{size}"
+    return f"{who} does so in {n_at_target(report, target_recall)} of {n_domains}{size}"
+
+
+def _worst(model: DomainReport, target_recall: float) -> str:
+    label, recall = lowest_labels(model)[0], recall_text(model.min_recall[0], target_recall)
+    label_name, domain = (
+        shortened([str(name)], LONGEST_NAME)[0] for name in (model.label_names[label], model.domain_names[0])
+    )
+    n = int(model.n_by_label[0, label])
+    examples = "1 example" if n == 1 else f"{n} examples"
+    return f"The lowest recall is {recall}: label “{label_name}” in domain “{domain}”, from {examples}."
+
+
+def _chance(model: DomainReport, target_recall: float) -> str:
+    share = percent(model.share_by_noise(target_recall))
+    return (
+        f"If no domain differed from another, chance alone would put {share} of domains at the target; "
+        f"{n_at_target(model, target_recall)} of {len(model.domain_names)} are."
+    )

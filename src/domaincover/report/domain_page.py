@@ -1,0 +1,112 @@
+"""One HTML page on how a set-valued model does in each domain: sentences, a chart, and a table to sort and search."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from domaincover.evaluation import DomainReport
+from domaincover.files import write_whole
+from domaincover.report.domain_chart import (
+    MOST_ROWS,
+    domain_chart,
+    domain_chart_data,
+    marks_in_words,
+    note_on_rest,
+    overview_chart,
+)
+from domaincover.report.domain_headline import summary_lines, target_in_words
+from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, worst_first
+from domaincover.report.domain_rows import DomainChartData
+from domaincover.report.domain_table import summary_texts
+from domaincover.report.readable import percent
+from domaincover.report.template import rendered
+
+LEAST_ROWS_TO_SEARCH = 15
+MOST_LABELS_IN_PRINT = 6
+
+
+class Cell(NamedTuple):
+    """What a table shows in one place; numbers are sorted by value, and a recall below the target is marked."""
+
+    text: str
+    value: float | None = None
+    below: bool = False
+
+
+class Column(NamedTuple):
+    """A head and the cells below it; the columns of single labels may be left out in print."""
+
+    head: str
+    cells: list[Cell]
+    is_text: bool = False
+    of_label: bool = False
+
+
+def write_domain_page(
+    path: Path,
+    reports: Reports,
+    target_recall: float,
+    *,
+    title: str,
+    notes: Sequence[str] = (),
+    settings: Mapping[str, str] | None = None,
+    kind: str = "unseen",
+) -> None:
+    """Write the page as one file that needs no network; `kind` says in a word which domains these are."""
+    shown = worst_first(reports, target_recall)
+    model = next(iter(shown.values()))
+    headline, *lines = summary_lines(reports, target_recall, kind=kind)
+    data = domain_chart_data(reports, target_recall)
+    page = rendered(
+        "domain_page.html",
+        title=title,
+        headline=headline,
+        notes=[" ".join(lines), *notes],
+        summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
+        target=target_in_words(target_recall),
+        charts=domain_chart_specs(data),
+        caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
+        most_rows=MOST_ROWS,
+        columns=domain_columns(shown, target_recall),
+        n_domains=len(model.domain_names),
+        searchable=len(model.domain_names) >= LEAST_ROWS_TO_SEARCH,
+        wide=len(model.label_names) > MOST_LABELS_IN_PRINT,
+        settings=settings or {},
+    )
+    write_whole(Path(path), page)
+
+
+def domain_chart_specs(data: DomainChartData) -> dict[str, dict[str, Any]]:
+    """Return the charts of the page by name; the overview only where not every domain has a row."""
+    specs = {"domains": domain_chart(data.worst(MOST_ROWS)).to_dict()}
+    return {"overview": overview_chart(data).to_dict()} | specs if len(data.domains) > MOST_ROWS else specs
+
+
+def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> list[Column]:
+    """Return the full table of domains, column by column, worst domain first."""
+    (_, model), *others = shown.items()
+    lowest = lowest_labels(model)
+    n_lowest = model.n_by_label[range(len(lowest)), lowest]
+
+    def recalls(values: Any) -> list[Cell]:
+        return [_recall_cell(float(value), target_recall) for value in values]
+
+    return [
+        Column("Domain", [Cell(str(name)) for name in model.domain_names], is_text=True),
+        Column("Examples", [Cell(str(n), int(n)) for n in model.n]),
+        Column("Min recall", recalls(model.min_recall)),
+        Column("of label", [Cell(str(model.label_names[label])) for label in lowest], is_text=True),
+        Column("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
+        Column("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
+        Column("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
+        *(Column(f"Min recall of {name}", recalls(other.min_recall)) for name, other in others),
+        *(
+            Column(f"Recall of {name}", recalls(column), of_label=True)
+            for name, column in zip(model.label_names, model.recall.T, strict=True)
+        ),
+    ]
+
+
+def _recall_cell(recall: float, target_recall: float) -> Cell:
+    text = recall_text(recall, target_recall)
+    return Cell(text) if recall != recall else Cell(text, round(recall, 6), recall < target_recall)  # NaN is absent

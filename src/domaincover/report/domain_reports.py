@@ -1,0 +1,128 @@
+"""Reports of one or more methods on the same domains: checked, worst domain first, with names fit to be shown."""
+
+import dataclasses
+import itertools
+import math
+import re
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.dataset import texts
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport
+from domaincover.prediction_sets import check_target_recall
+from domaincover.report.readable import ABSENT, printable
+from domaincover.report.style import KNOWN_METHODS, unused_name
+
+Reports = Mapping[str, DomainReport]
+MOST_DECIMALS = 9
+
+
+def worst_first(reports: Reports, target_recall: float) -> dict[str, DomainReport]:
+    """Return the reports with rows by the first one's min recall, ties by name; names are distinct and printable."""
+    check_target_recall(target_recall)
+    if not reports:
+        raise InputError("there is no report to show: give at least one method's.")
+    (first_name, first), *others = reports.items()
+    for name, other in others:
+        _check_same_domains(first_name, first, name, other)
+    domains, labels = shown_names(first.domain_names), shown_names(first.label_names)
+    min_recall = first.min_recall
+    rows = sorted(range(len(domains)), key=lambda row: (min_recall[row], _natural(domains[row])))
+    names = shown_names([_method_label(name) for name in reports])
+    return {
+        name: _rows_of(report, rows, [domains[row] for row in rows], labels)
+        for name, report in zip(names, reports.values(), strict=True)
+    }
+
+
+def shown_names(names: Sequence[Hashable]) -> list[str]:
+    r"""Return names without line breaks and control codes, each different from the others.
+
+    >>> shown_names(["a", "a\n", "a ", ""])
+    ['a', 'a-2', 'a-3', '(blank)']
+    """
+    used: set[str] = set()
+    return [unused_name(printable(name).strip() or "(blank)", used) for name in texts(names)]
+
+
+def shortened(names: Sequence[str], longest: int) -> list[str]:
+    """Return names cut with "…", and still distinct: first words that all long ones share, as many as need be.
+
+    >>> shortened(["North clinic, ward 7", "North clinic, ward 12 for children", "South"], 12)
+    ['…7', '…12 for chi…', 'South']
+    """
+    n_shared = _n_shared([name for name in names if len(name) > longest], longest)
+    used: set[str] = set()
+    return [unused_name(_cut(name, n_shared, longest) if len(name) > longest else name, used) for name in names]
+
+
+def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
+    """Return the code of the label with the smallest recall in each domain."""
+    return np.where(np.isnan(report.recall), np.inf, report.recall).argmin(axis=1)
+
+
+def recall_text(recall: float, target_recall: float, decimals: int = 3) -> str:
+    """Return a recall with more digits where rounding would carry a miss up to the target.
+
+    >>> recall_text(0.89961, 0.9), recall_text(0.8981, 0.9), recall_text(0.9, 0.9)
+    ('0.8996', '0.898', '0.900')
+    """
+    if np.isnan(recall):
+        return ABSENT
+    text = f"{recall:.{decimals}f}"
+    if decimals < MOST_DECIMALS and recall < target_recall <= float(text):
+        return recall_text(recall, target_recall, decimals + 1)
+    return text
+
+
+def bound_text(lowest: float, target_recall: float) -> str:
+    """Return a short number that the lowest of several recalls is not below: the target, or two digits rounded down.
+
+    >>> bound_text(0.9384, 0.9), bound_text(0.9049, 0.903)
+    ('0.93', '0.903')
+    """
+    down = math.floor(100 * lowest) / 100
+    return f"{target_recall:g}" if down < target_recall <= lowest else f"{down:.2f}"
+
+
+def _n_shared(names: list[str], longest: int) -> int:
+    """Return how many characters of the whole words that all names begin with must go, or else of all such words."""
+    if len(names) < 2:
+        return 0
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+    ends = [match.end() for match in re.finditer(r"[\W_]+", "".join(char for char, _ in pairs))]
+    n_most = max(map(len, names))
+    return next((end for end in ends if n_most - end < longest), max(ends, default=0))
+
+
+def _cut(name: str, n_shared: int, longest: int) -> str:
+    rest = f"…{name[n_shared:]}" if n_shared else name
+    return rest if len(rest) <= longest else f"{rest[: longest - 1]}…"
+
+
+def _check_same_domains(first_name: str, first: DomainReport, name: str, other: DomainReport) -> None:
+    for what in ("domain", "label"):
+        ours, theirs = (getattr(report, f"{what}_names") for report in (first, other))
+        if ours != theirs:
+            raise InputError(
+                f"the reports of {first_name!r} and {name!r} do not have the same {what}s ({len(ours)} and "
+                f"{len(theirs)}); evaluate both on the same examples."
+            )
+
+
+def _rows_of(report: DomainReport, rows: list[int], domains: list[str], labels: list[str]) -> DomainReport:
+    by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
+    taken = {name: getattr(report, name)[rows] for name in by_domain}
+    return dataclasses.replace(report, domain_names=tuple(domains), label_names=tuple(labels), **taken)
+
+
+def _method_label(name: str) -> str:
+    return KNOWN_METHODS[name].label if name in KNOWN_METHODS else name
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts "ward 9" before "ward 10"."""
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]

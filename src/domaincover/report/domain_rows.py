@@ -1,0 +1,148 @@
+"""What the charts of domains show, as tables: domains worst first, the recall of their labels, and sorted curves."""
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from domaincover.evaluation import DomainReport
+from domaincover.report.crosses import MOST_LABELS_IN_TOOLTIP
+from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
+
+# Colours of the methods' palette, which holds on light and dark paper: no method has a colour in these charts.
+LABEL_LOOKS = (
+    ("#4f87db", "circle"),
+    ("#d97a24", "square"),
+    ("#157630", "diamond"),
+    ("#f420a4", "triangle-up"),
+    ("#7c5cd6", "triangle-down"),
+    ("#0d8a97", "triangle-right"),
+    ("#a0622d", "triangle-left"),
+    ("#7f8000", "cross"),
+)
+OTHER_LOOK = ("#747677", "circle")
+LONGEST_ROW_NAME = 36
+
+
+class DomainChartData(NamedTuple):
+    """All that the charts are drawn from: a row per domain, worst first, and a row per domain and label it has.
+
+    `looks` gives each group of labels its colour and shape: every label is its own group while there are looks
+    enough, else the labels that are lowest most often are, and the others share one. `curves` has every method's
+    min recalls in rising order.
+    """
+
+    target_recall: float
+    methods: tuple[str, ...]
+    domains: pd.DataFrame
+    labels: pd.DataFrame
+    looks: dict[str, tuple[str, str]]
+    curves: pd.DataFrame
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of the second method, if there is one."""
+        return self.methods[1] if len(self.methods) > 1 else None
+
+    def worst(self, n_domains: int) -> "DomainChartData":
+        """Return the first rows only; the curves stay whole."""
+        domains = self.domains.head(n_domains)
+        return self._replace(domains=domains, labels=self.labels[self.labels["domain"].isin(domains["domain"])])
+
+
+def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData:
+    """Return the tables behind the charts: every domain, whether or not there is room to draw it."""
+    shown = worst_first(reports, target_recall)
+    model, *others = shown.values()
+    groups, looks = _groups_and_looks(model)
+    domains = _domain_rows(model, groups, target_recall)
+    if others:
+        domains["baseline_min_recall"] = others[0].min_recall
+        domains["baseline_set_size"] = others[0].set_size
+    return DomainChartData(target_recall, tuple(shown), domains, _label_rows(model, groups), looks, _curves(shown))
+
+
+def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
+    """Return recall ∓ one standard error of counting n examples: Wilson's, which is not 0 at a recall of 0 or 1.
+
+    >>> print("{:.3f} {:.3f}".format(*standard_error_ends(1.0, 4)))
+    0.800 1.000
+    """
+    middle = (recall + 0.5 / n) / (1 + 1 / n)
+    reach = np.sqrt(recall * (1 - recall) / n + 0.25 / n**2) / (1 + 1 / n)
+    return middle - reach, middle + reach
+
+
+def _domain_rows(model: DomainReport, groups: list[str], target_recall: float) -> pd.DataFrame:
+    lowest, min_recall = lowest_labels(model), model.min_recall
+    n_lowest = model.n_by_label[np.arange(len(lowest)), lowest]
+    low, high = standard_error_ends(min_recall, n_lowest)
+    rows = {
+        "row": _row_names(model),
+        "domain": model.domain_names,
+        "n": model.n,
+        "min_recall": min_recall,
+        "low": low,
+        "high": high,
+        "at_target": min_recall >= target_recall,
+        "min_recall_text": [recall_text(recall, target_recall) for recall in min_recall],
+        "label": [model.label_names[label] for label in lowest],
+        "group": [groups[label] for label in lowest],
+        "n_lowest": n_lowest,
+        "set_size": model.set_size,
+        "recalls": [_recalls_in_words(model, row) for row in range(len(lowest))],
+    }
+    return pd.DataFrame(rows)
+
+
+def _row_names(model: DomainReport) -> list[str]:
+    return shortened([str(name) for name in model.domain_names], LONGEST_ROW_NAME)
+
+
+def _label_rows(model: DomainReport, groups: list[str]) -> pd.DataFrame:
+    rows, labels = np.nonzero(~np.isnan(model.recall))
+    row_names = _row_names(model)
+    return pd.DataFrame(
+        {
+            "row": [row_names[row] for row in rows],
+            "domain": [model.domain_names[row] for row in rows],
+            "label": [model.label_names[label] for label in labels],
+            "group": [groups[label] for label in labels],
+            "recall": model.recall[rows, labels],
+            "n": model.n_by_label[rows, labels],
+        }
+    )
+
+
+def _curves(shown: dict[str, DomainReport]) -> pd.DataFrame:
+    n_domains = len(next(iter(shown.values())).domain_names)
+    share = (np.arange(n_domains) + 1) / n_domains
+    curves = [
+        pd.DataFrame({"method": name, "share": share, "min_recall": np.sort(report.min_recall)})
+        for name, report in shown.items()
+    ]
+    return pd.concat(curves, ignore_index=True)
+
+
+def _groups_and_looks(model: DomainReport) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    labels = [str(name) for name in model.label_names]
+    if len(labels) <= len(LABEL_LOOKS):
+        return labels, dict(zip(labels, LABEL_LOOKS, strict=False))
+    how_often = Counter(lowest_labels(model).tolist())
+    usual = sorted(sorted(range(len(labels)), key=lambda label: -how_often[label])[: len(LABEL_LOOKS) - 1])
+    others = f"{len(labels) - len(usual)} other labels"
+    looks = dict(zip((labels[label] for label in usual), LABEL_LOOKS, strict=False)) | {others: OTHER_LOOK}
+    return [name if label in usual else others for label, name in enumerate(labels)], looks
+
+
+def _recalls_in_words(model: DomainReport, row: int) -> str:
+    """Return each label's recall and number of examples, lowest first; what does not count comes last."""
+    recalls, counts = model.recall[row], model.n_by_label[row]
+    lines = [
+        f"{model.label_names[label]}: {'not counted' if np.isnan(recalls[label]) else f'{recalls[label]:.3f}'} "
+        f"(n = {counts[label]})"
+        for label in np.argsort(recalls, kind="stable")[:MOST_LABELS_IN_TOOLTIP]  # NaN sorts last
+    ]
+    rest = len(recalls) - len(lines)
+    return "\n".join([*lines, f"and {rest} more labels"] if rest else lines)

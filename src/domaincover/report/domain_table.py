@@ -1,0 +1,176 @@
+"""Recall by domain as text for a terminal: worst domain first, never wider than asked."""
+
+import io
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from domaincover.evaluation import DomainReport
+from domaincover.report.domain_headline import n_at_target, target_in_words
+from domaincover.report.domain_reports import Reports, bound_text, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.readable import percent
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod, RenderableType
+
+BELOW = "▼"
+MOST_LABEL_COLUMNS = 6
+LONGEST_HEAD = 12
+SHORTEST_NAME = 8
+GAP = 2
+
+
+class Column(NamedTuple):
+    """One column of text: names may be shortened down to `least` characters, numbers never."""
+
+    head: str
+    texts: list[str]
+    is_name: bool = False
+
+    @property
+    def width(self) -> int:
+        """The characters that the longest text takes."""
+        from rich.cells import cell_len
+
+        return max(map(cell_len, [*self.head.split("\n"), *self.texts]))
+
+    def fitted(self, width: int) -> list[str]:
+        """Return the texts, names shortened to a width."""
+        names = list(dict.fromkeys(self.texts))
+        short = dict(zip(names, shortened(names, width), strict=True)) if self.is_name else {}
+        return [short.get(text, text) for text in self.texts]
+
+    @property
+    def least(self) -> int:
+        """The characters that the column needs."""
+        return min(self.width, SHORTEST_NAME) if self.is_name else self.width
+
+
+def domain_table(
+    reports: Reports, target_recall: float, *, width: int = 110, color: bool = False, most_rows: int | None = 20
+) -> str:
+    """Return one row per domain, worst first; what does not fit the width is left out or shortened with "…"."""
+    shown = worst_first(reports, target_recall)
+    model = next(iter(shown.values()))
+    n_rows = len(model.domain_names) if most_rows is None else max(most_rows, 1)
+    columns = _domain_columns(shown, target_recall, n_rows)
+    with_labels = [*columns[:4], *_label_columns(model, target_recall, n_rows), *columns[4:]]
+    fitting = _first_to_fit(width, with_labels, columns, _without(columns, "n"))
+    notes = [_rest(model, n_rows, target_recall)] if n_rows < len(model.domain_names) else []
+    notes.append(f"{BELOW} below the target of {target_in_words(target_recall)}")
+    return _printed(fitting, notes, width, color)
+
+
+def summary_table(reports: Reports, target_recall: float, *, width: int = 110, color: bool = False) -> str:
+    """Return one row per method: min recall and set size over domains, the share at target and by chance alone."""
+    shown = worst_first(reports, target_recall)
+    rows = [summary_texts(report, target_recall) for report in shown.values()]
+    columns = [Column("Method", list(shown), is_name=True)]
+    columns += [Column("\n".join(head.rsplit(" ", 1)), [row[head] for row in rows]) for head in rows[0]]
+    without_percentile = _without(columns, "10th\npercentile")
+    fitting = _first_to_fit(width, columns, without_percentile, _without(without_percentile, "By chance\nalone"))
+    notes = [f"at target: every label's recall is at least {target_in_words(target_recall)}"]
+    notes += ["by chance alone: if no domain differed from another"] if fitting[-1] is columns[-1] else []
+    return _printed(fitting, ["; ".join(notes)], width, color)
+
+
+def summary_texts(report: DomainReport, target_recall: float) -> dict[str, str]:
+    """Return the reductions over domains as a reader sees them, by head."""
+    summary = report.summary(target_recall)
+    return {
+        "Median min recall": recall_text(summary.min_recall, target_recall),
+        "10th percentile": recall_text(summary.min_recall_p10, target_recall),
+        "Worst domain": recall_text(summary.min_recall_worst, target_recall),
+        "Median set size": f"{summary.set_size:.2f}",
+        "Domains at target": f"{n_at_target(report, target_recall)} of {summary.n_domains}, "
+        + percent(summary.share_at_target),
+        "By chance alone": percent(summary.share_by_noise),
+    }
+
+
+def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows: int) -> list[Column]:
+    (_, model), *others = shown.items()
+
+    def column(head: str, values: Iterable[object], text: Callable[..., str] = str, is_name: bool = False) -> Column:
+        return Column(head, [text(value) for value in list(values)[:n_rows]], is_name)
+
+    def marked(recall: float) -> str:
+        return f"{BELOW if recall < target_recall else ' '} {recall_text(recall, target_recall)}"
+
+    return [
+        column("Domain", model.domain_names, is_name=True),
+        column("n", model.n),
+        column("Min\nrecall", model.min_recall, marked),
+        column("of label", (model.label_names[label] for label in lowest_labels(model)), is_name=True),
+        column("Set\nsize", model.set_size, "{:.2f}".format),
+        *(
+            column(f"{shortened([name], LONGEST_HEAD)[0]}\nmin recall", other.min_recall, marked)
+            for name, other in others
+        ),
+    ]
+
+
+def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> list[Column]:
+    labels = [str(name) for name in model.label_names]
+    if len(labels) > MOST_LABEL_COLUMNS:
+        return []
+    return [
+        Column(f"Recall\n{name}", [recall_text(recall, target_recall) for recall in recalls[:n_rows]])
+        for name, recalls in zip(shortened(labels, LONGEST_HEAD), model.recall.T, strict=True)
+    ]
+
+
+def _first_to_fit(width: int, *choices: list[Column]) -> list[Column]:
+    """Return the first choice of columns that the width holds, or else the last choice."""
+    return next((choice for choice in choices if _total(column.least for column in choice) <= width), choices[-1])
+
+
+def _without(columns: list[Column], head: str) -> list[Column]:
+    return [column for column in columns if column.head != head]
+
+
+def _rest(model: DomainReport, n_rows: int, target_recall: float) -> str:
+    """Say how many domains are not shown, and a bound that holds for all of them: the lowest, rounded down."""
+    n_more, lowest = len(model.domain_names) - n_rows, float(model.min_recall[n_rows])
+    bound = bound_text(lowest, target_recall)
+    n_below = int((model.min_recall[n_rows:] < target_recall).sum())
+    below = f", {n_below} of them below the target" if n_below and n_more > 1 else ""
+    return f"… and {n_more} more {'domain' if n_more == 1 else 'domains, all'} with min recall ≥ {bound}{below}"
+
+
+def _total(widths: Iterable[int]) -> int:
+    shown = list(widths)
+    return sum(shown) + GAP * (len(shown) - 1)
+
+
+def _widths(columns: list[Column], width: int) -> list[int]:
+    """Return the width of each column: what the numbers leave goes to the names, from the left."""
+    widths = [column.least for column in columns]
+    for place, column in enumerate(columns):
+        widths[place] += max(0, min(column.width - column.least, width - _total(widths)))
+    return widths
+
+
+def _printed(columns: list[Column], notes: list[str], width: int, color: bool) -> str:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    widths = _widths(columns, width)
+    for column, column_width in zip(columns, widths, strict=True):
+        justify: JustifyMethod = "left" if column.is_name else "right"
+        table.add_column(Text(column.head), width=column_width, justify=justify, overflow="ellipsis", no_wrap=True)
+    texts = [column.fitted(column_width) for column, column_width in zip(columns, widths, strict=True)]
+    for row in zip(*texts, strict=True):
+        table.add_row(*(Text(text, style="bold red" if text.startswith(BELOW) else "") for text in row))
+    text = io.StringIO()
+    console = Console(
+        file=text,
+        width=max(width, _total(widths)),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        highlight=False,
+    )
+    lines: list[RenderableType] = [Text(note, style="dim") for note in notes]
+    console.print(table, *lines, sep="\n")
+    return text.getvalue()

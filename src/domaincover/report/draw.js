@@ -1,0 +1,16 @@
+"use strict";
+const charts = JSON.parse(document.getElementById("chart-data").textContent);
+
+function draw(place, spec) {
+  spec.config.font = getComputedStyle(document.body).fontFamily;
+  // The interpreter evaluates Vega's expressions without eval, so the page's security policy can forbid it.
+  const options = {
+    ast: true,
+    renderer: "svg",
+    actions: { export: true, source: false, compiled: false, editor: false },
+    tooltip: { theme: "custom" },
+  };
+  return vegaEmbed(place, spec, options).catch((error) => {
+    place.textContent = `This plot could not be drawn: ${error.message}`;
+  });
+}

@@ -1,0 +1,27 @@
+"""What every page is made with: the templates and the script that draws its charts."""
+
+import functools
+from typing import Any
+
+
+def rendered(name: str, **content: Any) -> bytes:
+    """Return a page; text is escaped, what the template turns into JSON is safe in a script."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("domaincover", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.get_template(name).render(library=chart_library(), **content).encode(errors="replace")
+
+
+@functools.cache
+def chart_library() -> str:
+    """Return Vega, Vega-Lite and Vega-Embed as one script; it defines window.vegaEmbed."""
+    import vl_convert
+
+    return str(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))

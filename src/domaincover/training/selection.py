@@ -1,0 +1,45 @@
+"""Which of the weights that training met to keep, and when to stop looking."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from domaincover.networks import Stack
+
+
+class BestWeights:
+    """The best weights so far, replica by replica: lowest first criterion, then lowest second."""
+
+    def __init__(self, stacked: Stack, n_replicas: int) -> None:
+        self._stacked = stacked
+        self._state = [state.detach().clone() for state in self._current()]
+        self._first, self._second = (torch.full((n_replicas,), torch.inf, dtype=torch.float64) for _ in range(2))
+        self.n_offers_since_better = 0
+
+    @torch.no_grad()
+    def offer(self, first: Tensor, second: Tensor) -> None:
+        """Keep the current weights of the replicas for which they are better than before."""
+        first, second = first.to(self._first), second.to(self._second)
+        better = (first < self._first) | ((first == self._first) & (second < self._second))
+        better &= ~second.isnan()  # nothing was counted: two updates in a row
+        self._first = torch.where(better, first, self._first)
+        self._second = torch.where(better, second, self._second)
+        for best, state in zip(self._state, self._current(), strict=True):
+            best.copy_(torch.where(self._stacked.by_replica(better, state), state, best))
+        self.n_offers_since_better = 0 if bool(better.any()) else self.n_offers_since_better + 1
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """Go back to the best weights, where any were judged."""
+        judged = self._first.isfinite()
+        for best, state in zip(self._state, self._current(), strict=True):
+            state.copy_(torch.where(self._stacked.by_replica(judged, state), best, state))
+
+    def _current(self) -> list[Tensor]:
+        return [*self._stacked.parameters(), *self._stacked.buffers()]
+
+
+def shortfall(recall: Tensor, target_recall: Tensor) -> Tensor:
+    """Return how far the worst cell of each replica is below its target; 0 where none is."""
+    return (target_recall - recall).nan_to_num(0.0).clamp(min=0).amax((-2, -1))

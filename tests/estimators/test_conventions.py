@@ -1,0 +1,344 @@
+"""What every estimator has in common: scikit-learn's own checks, and ours."""
+
+import hashlib
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import domaincover
+from domaincover import (
+    ConformalSetClassifier,
+    ERMClassifier,
+    GaussianDomains,
+    InputError,
+    SetCoverClassifier,
+    TableEncoder,
+)
+
+DATA = GaussianDomains.of_paper(4).sample(6, 60, np.random.default_rng(0))
+X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
+QUICK = {"epochs": 30, "learning_rate": 0.02}  # the checks want an accuracy on a hundred rows, in many fits
+CHECKED = [
+    SetCoverClassifier(**QUICK),
+    ERMClassifier(**QUICK),
+    ConformalSetClassifier(LogisticRegression()),
+    ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)),
+    ConformalSetClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
+    TableEncoder(),
+]
+CLASSIFIERS = [
+    SetCoverClassifier(epochs=3, random_state=0),
+    ERMClassifier(epochs=3, random_state=0),
+    ConformalSetClassifier(LogisticRegression(), random_state=0),
+]
+of_each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
+
+
+def fitted(model, *data, **domains):
+    return clone(model).fit(*(data or (X, Y)), **(domains or {"domains": DOMAINS}))
+
+
+def test_every_public_estimator_is_checked():
+    public = {getattr(domaincover, name) for name in domaincover.__all__}
+    estimators = {thing for thing in public if inspect.isclass(thing) and issubclass(thing, BaseEstimator)}
+    assert {type(model) for model in CHECKED} == estimators
+
+
+# check_supervised_y_no_nan gives infinite labels, which scikit-learn's own type_of_target casts to integers.
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+@parametrize_with_checks(CHECKED)
+def test_scikit_learns_checks_pass(estimator, check):
+    check(estimator)
+
+
+@of_each
+def test_a_clone_has_the_settings_and_nothing_learned(model):
+    copy = clone(fitted(model))
+    assert repr(copy) == repr(model)
+    with pytest.raises(NotFittedError):
+        copy.predict_set(X)
+
+
+@of_each
+def test_fit_writes_no_parameter(model):
+    trained = clone(model)
+    before = trained.get_params()
+    trained.fit(X, Y, domains=DOMAINS)
+    assert all(value is before[name] for name, value in trained.get_params().items())
+
+
+@of_each
+def test_fit_on_other_data_forgets_the_old(model):
+    names = np.array(["no", "perhaps", "yes"])[np.arange(len(Y)) % 3]
+    table = pd.DataFrame(X, columns=list("abcd"))
+    again = fitted(model, table, names).fit(X[:, :2], Y, domains=DOMAINS > 2)
+    fresh = fitted(model, X[:, :2], Y, domains=DOMAINS > 2)
+    assert np.array_equal(again.predict_set(X[:, :2]), fresh.predict_set(X[:, :2]))
+    assert again.classes_.tolist() == [0, 1]
+    assert again.domains_.tolist() == [False, True]
+    assert again.n_features_in_ == 2
+    assert not hasattr(again, "feature_names_in_")
+
+
+@of_each
+def test_the_same_random_state_gives_the_same_scores(model):
+    assert np.array_equal(fitted(model).label_scores(X), fitted(model).label_scores(X))
+
+
+@of_each
+def test_another_random_state_gives_other_scores(model):
+    other = clone(model).set_params(random_state=1)
+    assert not np.array_equal(fitted(model).label_scores(X), fitted(other).label_scores(X))
+
+
+@of_each
+def test_a_generator_as_random_state_goes_on_from_where_it_was(model):
+    rng = np.random.RandomState(0)
+    moving = clone(model).set_params(random_state=rng)
+    first, second = (moving.set_params(random_state=rng).fit(X, Y, domains=DOMAINS).label_scores(X) for _ in "ab")
+    assert not np.array_equal(first, second)
+
+
+IN_ANOTHER_PROCESS = """
+import hashlib
+from tests.estimators.test_conventions import CLASSIFIERS, X, fitted
+for model in CLASSIFIERS:
+    print(hashlib.sha256(fitted(model).predict_set(X).tobytes()).hexdigest())
+"""
+
+
+def test_another_process_gives_the_same_sets():
+    here = [hashlib.sha256(fitted(model).predict_set(X).tobytes()).hexdigest() for model in CLASSIFIERS]
+    there = subprocess.run([sys.executable, "-c", IN_ANOTHER_PROCESS], capture_output=True, text=True, check=True)
+    assert there.stdout.split() == here
+
+
+@of_each
+def test_fit_leaves_the_global_random_states_alone(model):
+    def states():
+        return np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002 - it is the point
+
+    before = states()
+    fitted(model)
+    assert states() == before
+
+
+@of_each
+def test_fit_and_predict_leave_torchs_threads_as_they_were(model):
+    before = torch.get_num_threads()
+    fitted(model).predict_set(X)
+    assert torch.get_num_threads() == before
+
+
+@of_each
+def test_names_of_columns_are_kept_and_checked(model):
+    table = pd.DataFrame(X, columns=list("abcd"))
+    trained = fitted(model, table, Y)
+    assert trained.feature_names_in_.tolist() == list("abcd")
+    for other in (table[list("badc")], table.rename(columns={"a": "z"})):
+        with pytest.raises(ValueError, match="feature names should match those that were passed during fit"):
+            trained.predict_set(other)
+
+
+@of_each
+def test_a_table_of_numbers_gives_the_sets_of_an_array(model):
+    table = pd.DataFrame(X, columns=list("abcd"))
+    assert np.array_equal(fitted(model, table, Y).predict_set(table), fitted(model).predict_set(X))
+
+
+@of_each
+def test_lists_give_the_sets_of_arrays(model):
+    # float32 arrays and lists, which are float64, differ in the last bits that a network reads
+    doubles = X.astype(np.float64)
+    lists = fitted(model, doubles.tolist(), Y.tolist(), domains=DOMAINS.tolist())
+    assert np.array_equal(lists.predict_set(doubles.tolist()), fitted(model, doubles, Y).predict_set(doubles))
+
+
+NAMES = {
+    "text": np.array(["no", "yes"]),
+    "objects": np.array(["no", "yes"], dtype=object),
+    "numbers": np.array([3, 7]),
+    "floats": np.array([-1.0, 1.0]),
+    "booleans": np.array([False, True]),
+}
+
+
+@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
+@of_each
+def test_labels_of_any_kind_come_back_as_they_were(model, names):
+    trained = fitted(model, X, names[Y])
+    assert trained.classes_.tolist() == names.tolist()
+    assert set(trained.predict(X).tolist()) <= set(names.tolist())
+    assert np.array_equal(trained.predict_set(X), fitted(model).predict_set(X))
+
+
+DOMAIN_NAMES = {
+    "text": [f"ward {k}" for k in range(6)],
+    "numbers": [10, 20, 30, 40, 50, 60],
+    "tuples": [("Ulm", k) for k in range(6)],
+    "mixed": [1, 2, 3, "a", "b", "c"],
+    "dates": list(pd.date_range("2024-01-01", periods=6)),
+}
+
+
+@pytest.mark.parametrize("names", DOMAIN_NAMES.values(), ids=DOMAIN_NAMES.keys())
+@of_each
+def test_domains_of_any_kind_are_known_by_name(model, names):
+    trained = fitted(model, X, Y, domains=[names[code] for code in DOMAINS])
+    assert trained.domains_.shape == (6,)
+    assert trained.domains_.tolist() == names
+    assert np.array_equal(trained.predict_set(X), fitted(model).predict_set(X))
+
+
+@of_each
+def test_domains_that_are_true_or_false_are_two_domains(model):
+    assert fitted(model, X, Y, domains=DOMAINS > 2).domains_.tolist() == [False, True]
+
+
+@of_each
+def test_without_domains_there_is_one(model):
+    trained = clone(model).fit(X, Y)
+    assert trained.domains_.tolist() == ["all"]
+    assert trained.domain_report(X, Y).domain_names == ("all",)
+
+
+@of_each
+def test_labels_in_a_column_warn_once(model):
+    with pytest.warns(DataConversionWarning, match="A column-vector y was passed") as caught:
+        trained = fitted(model, X, Y[:, None])
+    assert len(caught) == 1
+    assert np.array_equal(trained.predict_set(X), fitted(model).predict_set(X))
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+@of_each
+def test_a_missing_domain_is_refused_with_its_row(model, missing):
+    domains = DOMAINS.astype(object)
+    domains[[4, 9]] = missing
+    with pytest.raises(InputError, match="2 of 360 domains are missing, first at row 4; drop those rows or give"):
+        fitted(model, X, Y, domains=domains)
+
+
+@pytest.mark.parametrize("names", [NAMES["text"].astype(object), NAMES["floats"]], ids=["text", "floats"])
+@of_each
+def test_a_missing_label_is_refused_with_its_row(model, names):
+    labels = names[Y]
+    labels[7] = np.nan
+    with pytest.raises(InputError, match="1 of 360 labels are missing, first at row 7"):
+        fitted(model, X, labels)
+
+
+@of_each
+def test_domains_of_another_length_are_refused(model):
+    with pytest.raises(ValueError, match=r"359 domains for 360 examples|inconsistent numbers .* \[360, 360, 359\]"):
+        fitted(model, X, Y, domains=DOMAINS[:-1])
+    with pytest.raises(InputError, match="359 domains for 360 examples"):
+        fitted(model).domain_report(X, Y, DOMAINS[:-1])
+
+
+@of_each
+def test_domains_in_a_matrix_are_refused(model):
+    with pytest.raises(InputError, match=r"domains must have one dimension, got shape \(360, 1\)"):
+        fitted(model, X, Y, domains=DOMAINS[:, None])
+
+
+@of_each
+def test_one_label_only_is_refused(model):
+    with pytest.raises(InputError, match="y holds one class only, 'yes'; at least two labels are needed"):
+        fitted(model, X, np.full(len(Y), "yes"))
+
+
+@of_each
+def test_a_target_that_is_no_class_is_refused(model):
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        fitted(model, X, X[:, 0])
+
+
+@of_each
+def test_a_target_recall_that_is_no_share_is_refused(model):
+    if hasattr(model, "target_recall"):
+        with pytest.raises(InputError, match=r"target recall must lie between 0 and 1, got 90; write 90 % as 0\.9"):
+            fitted(clone(model).set_params(target_recall=90))
+
+
+@of_each
+def test_the_prediction_is_the_label_with_the_highest_score(model):
+    trained = fitted(model)
+    assert np.array_equal(trained.predict(X), trained.classes_[trained.label_scores(X).argmax(axis=1)])
+
+
+@of_each
+def test_two_labels_have_one_decision_value_and_three_have_three(model):
+    two = fitted(model)
+    scores = two.label_scores(X)
+    assert scores.shape == (360, 2)
+    assert np.array_equal(two.decision_function(X), scores[:, 1] - scores[:, 0])
+    assert np.array_equal(two.decision_function(X) > 0, two.predict(X) == 1)
+    three = fitted(model, X, np.arange(len(Y)) % 3)
+    assert np.array_equal(three.decision_function(X), three.label_scores(X))
+    assert three.decision_function(X).shape == (360, 3)
+
+
+@of_each
+def test_sets_are_a_matrix_of_booleans(model):
+    sets = fitted(model).predict_set(X)
+    assert sets.dtype == bool
+    assert sets.shape == (360, 2)
+
+
+@of_each
+def test_the_report_is_that_of_the_sets(model):
+    names = NAMES["text"]
+    trained = fitted(model, X, names[Y])
+    report = trained.domain_report(X, names[Y], DOMAINS * 10)
+    direct = domaincover.domain_report(trained.predict_set(X), Y, DOMAINS, ("no", "yes"), tuple(range(0, 60, 10)))
+    pd.testing.assert_frame_equal(report.to_frame(), direct.to_frame())
+
+
+@of_each
+def test_cells_of_the_smallest_size_count_in_the_report_and_smaller_ones_do_not(model):
+    rows = np.concatenate([np.flatnonzero(Y == 0)[:5], np.flatnonzero(Y == 1)[:4]])
+    report = fitted(model).domain_report(X[rows], Y[rows], min_cell_size=5)
+    assert np.isnan(report.recall).tolist() == [[False, True]]
+
+
+@of_each
+def test_labels_that_training_did_not_have_are_refused_by_the_report(model):
+    with pytest.raises(InputError, match=r"labels that training did not: 7; the model knows \[0, 1\]"):
+        fitted(model).domain_report(X, np.where(Y == 0, 7, Y))
+
+
+@of_each
+def test_scores_and_reports_want_a_fitted_model(model):
+    for ask in (model.predict, model.predict_set, model.label_scores, model.decision_function):
+        with pytest.raises(NotFittedError):
+            ask(X)
+
+
+def test_to_label_lists_names_the_labels_of_sets():
+    trained = fitted(CLASSIFIERS[0], X, NAMES["text"][Y])
+    sets = trained.predict_set(X)
+    lists = domaincover.to_label_lists(sets, trained.classes_)
+    assert [len(part) for part in lists] == sets.sum(axis=1).tolist()
+    assert [["no"] * bool(a) + ["yes"] * bool(b) for a, b in sets] == lists
+
+
+def test_to_label_lists_of_no_sets_is_empty():
+    assert domaincover.to_label_lists(np.zeros((0, 2), bool), ["a", "b"]) == []
+
+
+def test_to_label_lists_refuses_sets_of_other_labels():
+    with pytest.raises(InputError, match=r"a column for each of 3 classes, got shape \(2, 2\)"):
+        domaincover.to_label_lists(np.ones((2, 2), bool), "abc")

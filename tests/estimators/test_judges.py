@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from domaincover import GaussianDomains
+from domaincover.estimators.judges import HeldOutDomains, LowestLoss, SmallestSets
+from domaincover.networks import linear, stack
+
+DATA = GaussianDomains.of_paper(4).sample(5, 40, np.random.default_rng(0))
+HELD_OUT = HeldOutDomains(DATA, "cpu")
+NETWORKS = [linear(4, 2, np.random.default_rng(seed)) for seed in range(4)]
+of_each = pytest.mark.parametrize("network", NETWORKS)
+
+
+def scores_of(network):
+    with torch.no_grad():
+        return network(torch.as_tensor(DATA.examples)).numpy()
+
+
+def recall_at(threshold, scores):
+    """Return the recall of every cell in plain numpy."""
+    hit = scores[np.arange(len(scores)), DATA.labels] >= threshold
+    return np.array([[hit[(DATA.domains == e) & (DATA.labels == k)].mean() for k in range(2)] for e in range(5)])
+
+
+def test_scores_are_the_networks_whatever_the_size_of_the_parts(monkeypatch):
+    monkeypatch.setattr("domaincover.estimators.judges.ROWS_AT_ONCE", 7)
+    np.testing.assert_allclose(HELD_OUT.scores(NETWORKS[0]), scores_of(NETWORKS[0]), atol=1e-6)
+
+
+@of_each
+@pytest.mark.parametrize("target", [0.5, 0.9])
+def test_the_threshold_is_the_highest_score_at_which_every_cell_is_at_target(network, target):
+    threshold = SmallestSets(HELD_OUT, target).threshold(network)
+    own = scores_of(network)[np.arange(len(DATA)), DATA.labels]
+    reaching = [score for score in own if recall_at(score, scores_of(network)).min() >= target]
+    assert threshold == pytest.approx(max(reaching), abs=1e-6)
+
+
+@of_each
+def test_sets_are_judged_by_their_size_at_that_threshold(network):
+    judge = SmallestSets(HELD_OUT, 0.9)
+    size, tie = judge(stack([network]))
+    scores = HELD_OUT.scores(network)
+    # A score at the threshold may round otherwise in a stack: one label more or less.
+    assert size.item() == pytest.approx((scores >= judge.threshold(network)).sum(axis=1).mean(), abs=1.5 / len(DATA))
+    assert tie.tolist() == [0]
+
+
+def test_a_shift_of_all_scores_changes_the_threshold_and_not_the_verdict():
+    network, shifted = (linear(4, 2, np.random.default_rng(0)) for _ in "ab")
+    with torch.no_grad():
+        shifted[0].bias += 8.0
+    judge = SmallestSets(HELD_OUT, 0.9)
+    assert judge(stack([shifted]))[0].item() == pytest.approx(judge(stack([network]))[0].item(), abs=1.5 / len(DATA))
+    assert judge.threshold(shifted) == pytest.approx(judge.threshold(network) + 8, abs=1e-5)
+
+
+def test_scores_that_tell_labels_apart_are_judged_better_than_constant_ones():
+    oracle, constant = nn.Linear(4, 2), nn.Linear(4, 2)
+    with torch.no_grad():
+        direction = torch.tensor([1.0, 1.0, 1.0, 1.0])  # label 1 has its mean along it
+        oracle.weight.copy_(torch.stack([-direction, direction]))
+        constant.weight.zero_()
+    judge = SmallestSets(HELD_OUT, 0.9)
+    assert judge(stack([nn.Sequential(oracle)]))[0] < judge(stack([nn.Sequential(constant)]))[0] == 2
+
+
+def test_the_threshold_is_that_of_a_network_that_does_not_train():
+    network = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 2)).train()
+    judge = SmallestSets(HELD_OUT, 0.9)
+    assert judge.threshold(network) == judge.threshold(network)
+
+
+@of_each
+def test_probabilities_are_judged_by_their_mean_cross_entropy(network):
+    loss, tie = LowestLoss(HELD_OUT)(stack([network]))
+    scores = scores_of(network).astype(np.float64)
+    own = scores[np.arange(len(DATA)), DATA.labels]
+    assert loss.item() == pytest.approx(np.mean(np.log(np.exp(scores).sum(axis=1)) - own), rel=1e-5)
+    assert tie.tolist() == [0]

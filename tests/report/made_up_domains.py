@@ -1,0 +1,37 @@
+"""Made-up reports of domains, from the recalls that they should have."""
+
+import numpy as np
+
+from domaincover import DomainReport
+
+LABELS = ("cat", "dog", "owl")
+
+
+def report(recall, names=None, labels=LABELS, n=100, set_size=1.5):
+    """Return a report with the given recalls (domains × labels, NaN for an absent label) and n examples per cell."""
+    recall = np.array(recall, float)
+    n_domains = len(recall)
+    return DomainReport(
+        domain_names=tuple(names or (f"ward {k}" for k in range(n_domains))),
+        label_names=tuple(labels),
+        n_by_label=np.where(np.isnan(recall), 0, n),
+        recall=recall,
+        set_size=np.broadcast_to(np.asarray(set_size, float), n_domains),
+        empty_rate=np.full(n_domains, 0.1),
+        single_rate=np.full(n_domains, float(np.all(set_size == 1))),
+    )
+
+
+def random_reports(rng, n_domains, n_labels=3, **options):
+    """Return a model that misses the target of 0.9 in some domains, and a single-label model that misses most."""
+    labels = tuple(f"label {k}" for k in range(n_labels))
+    model = rng.uniform(0.86, 1.0, (n_domains, n_labels))
+    single = rng.uniform(0.6, 0.95, (n_domains, n_labels))
+    model[rng.random(model.shape) < 0.1] = np.nan
+    model[:, 0] = rng.uniform(0.86, 1.0, n_domains)
+    single[np.isnan(model)] = np.nan
+    sizes = rng.uniform(1.0, 2.0, n_domains)
+    return {
+        "SET-COVER": report(model, labels=labels, set_size=sizes, **options),
+        "ERM": report(single, labels=labels, set_size=1, **options),
+    }

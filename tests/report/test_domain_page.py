@@ -1,0 +1,293 @@
+"""The page of domains: what it says, and what a real browser makes of it."""
+
+import html
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+
+from domaincover import InputError
+from domaincover.report.domain_page import domain_columns, write_domain_page
+from domaincover.report.domain_reports import worst_first
+
+from .made_up import HOSTILE
+from .made_up_domains import random_reports, report
+from .test_page import Page
+from .test_page_in_browser import ALARM, BROWSER, FLAGS, Visit
+
+NAN = np.nan
+in_browser = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
+
+
+def written(folder, reports, target_recall=0.9, **options):
+    path = folder / "page.html"
+    write_domain_page(path, reports, target_recall, **{"title": "How it does"} | options)
+    return path.read_text(encoding="utf-8")
+
+
+def hostile_reports():
+    names, labels = [f"{HOSTILE} {k}" for k in range(20)], (HOSTILE, "'\"", "</script>")
+    recalls = np.random.default_rng(0).uniform(0.8, 1, (20, 3))
+    return {HOSTILE: report(recalls, names, labels), "<b>": report(recalls - 0.1, names, labels)}
+
+
+@pytest.fixture(scope="module")
+def reports():
+    return random_reports(np.random.default_rng(0), 24)
+
+
+@pytest.fixture(scope="module")
+def text(reports, tmp_path_factory):
+    options = {"notes": ["Seen and unseen domains look alike."], "settings": {"model": "m.safetensors"}}
+    return written(tmp_path_factory.mktemp("page"), reports, **options)
+
+
+@pytest.fixture(scope="module")
+def hostile_text(tmp_path_factory):
+    options = {"title": HOSTILE, "notes": [HOSTILE], "settings": {HOSTILE: HOSTILE}}
+    return written(tmp_path_factory.mktemp("page"), hostile_reports(), **options)
+
+
+def chart_data(text):
+    return json.loads(re.search(r'id="chart-data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_loads_nothing_and_forbids_network_and_eval(text):
+    page = Page(text)
+    addresses = [attrs[name] for _, attrs in page.tags for name in ("src", "href") if name in attrs]
+    policy = next(meta["content"] for meta in page.all("meta") if meta.get("http-equiv"))
+    assert addresses == ["#results"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_headline_notes_and_settings_are_on_the_page(text, reports):
+    n_held = int((reports["SET-COVER"].min_recall >= 0.9).sum())
+    assert f'<p class="headline">In {n_held} of 24 unseen domains every label' in text
+    assert "<p>Seen and unseen domains look alike.</p>" in text
+    assert "<dt>model</dt><dd>m.safetensors</dd>" in text
+
+
+def test_the_summary_has_a_row_per_method_and_the_table_one_per_domain(text):
+    summary, domains = Page(text).tables
+    assert [row[0] for row in summary] == ["Method", "SET-COVER", "ERM"]
+    assert len(domains) == 25
+
+
+def test_the_table_has_every_recall_of_the_reports(reports):
+    columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9), 0.9)}
+    shown = {
+        cell.text: recall.value for cell, recall in zip(columns["Domain"], columns["Recall of label 1"], strict=True)
+    }
+    model = reports["SET-COVER"]
+    for name, recall in zip(model.domain_names, model.recall[:, 1], strict=True):
+        assert shown[name] == (None if np.isnan(recall) else pytest.approx(recall, abs=1e-6))
+
+
+def test_recalls_below_the_target_are_marked_in_the_table():
+    columns = domain_columns({"a": report([[0.89, 0.9, NAN]])}, 0.9)
+    marked = {column.head: column.cells[0].below for column in columns if "ecall" in column.head}
+    assert marked == {"Min recall": True, "Recall of cat": True, "Recall of dog": False, "Recall of owl": False}
+
+
+def test_every_table_has_a_caption_and_heads_with_a_scope(text):
+    page = Page(text)
+    assert len(page.all("caption")) == len(page.tables)
+    assert all(head.get("scope") in ("row", "col") for head in page.all("th"))
+
+
+def test_one_head_says_that_the_table_is_sorted_by_it(text):
+    assert [head["aria-sort"] for head in Page(text).all("th") if "aria-sort" in head] == ["ascending"]
+
+
+def test_every_section_is_labelled_by_an_element_that_exists(text):
+    page = Page(text)
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {section["aria-labelledby"] for section in page.all("section")} <= set(ids)
+
+
+@pytest.mark.parametrize(
+    ("n_domains", "charts", "n_searches"), [(1, 1, 0), (5, 1, 0), (60, 1, 1), (61, 2, 1), (365, 2, 1)]
+)
+def test_the_page_grows_with_the_number_of_domains(tmp_path, n_domains, charts, n_searches):
+    text = written(tmp_path, random_reports(np.random.default_rng(0), n_domains))
+    assert len(chart_data(text)) == charts
+    assert len(Page(text).all("input")) == n_searches
+    assert len(Page(text).tables[1]) == n_domains + 1
+
+
+def test_many_domains_are_cut_in_the_chart_and_the_caption_says_so(tmp_path):
+    text = written(tmp_path, random_reports(np.random.default_rng(0), 365))
+    rows = chart_data(text)["domains"]["hconcat"][0]["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert len(rows) == 60
+    assert "The worst 60 of 365 domains; the other 305 have a min recall of" in text
+
+
+def test_365_domains_of_30_labels_fit_in_3_megabytes(tmp_path):
+    assert len(written(tmp_path, random_reports(np.random.default_rng(0), 365, n_labels=30))) < 3_000_000
+
+
+def test_a_model_alone_makes_a_page_without_rings(tmp_path):
+    text = written(tmp_path, {"set-cover": report([[0.95, NAN, 0.8]])})
+    assert "Ring and short bar" not in text
+    assert "baseline_min_recall" not in json.dumps(chart_data(text))
+
+
+def test_hostile_names_are_only_text(hostile_text):
+    page = Page(hostile_text)
+    assert len(page.all("script")) == 3
+    assert page.all("img") == page.all("b") == []
+    assert not any("onerror" in attrs for _, attrs in page.tags)
+    assert any(HOSTILE in text for text in page.texts)
+
+
+def test_embedded_data_has_no_character_that_ends_a_script(hostile_text):
+    data = re.search(r'id="chart-data">(.*?)</script>', hostile_text, re.DOTALL)[1]
+    assert not set(data) & set("<>&\u2028\u2029")
+    assert "</script>" in json.dumps(json.loads(data))
+
+
+def test_the_same_reports_make_the_same_page(reports, tmp_path):
+    assert written(tmp_path, reports) == written(tmp_path, reports)
+
+
+def test_reports_that_do_not_belong_together_make_no_page(tmp_path):
+    with pytest.raises(InputError, match="do not have the same domains"):
+        written(tmp_path, {"a": report([[0.9] * 3]), "b": report([[0.9] * 3] * 2)})
+    assert list(tmp_path.iterdir()) == []
+
+
+# Points at the last large mark, clicks on the last label of the legend, sorts by set size and by the last label's
+# recall, twice each, then searches and sorts by name.
+VISITOR = """<script>
+const found = {};
+const all = (selector) => [...document.querySelectorAll(selector)];
+const send = (element, types, box) => types.forEach((type) => element.dispatchEvent(
+  new MouseEvent(type, { bubbles: true, clientX: box.x + 3, clientY: box.y + 3 })));
+const sizes = () => all("#domain-table tbody tr").map((row) => Number(row.cells[5].textContent));
+const recalls = () => all("#domain-table tbody tr").map((row) => row.cells[row.cells.length - 1].textContent);
+const head = (i) => all("#domain-table thead th")[i];
+const marks = () => all("#chart-domains .mark-symbol.role-mark path");
+const steps = [
+  () => {
+    found.marks = marks().length;
+    found.bars = all("#chart-domains .mark-rect.role-mark path").length;
+    found.scrolls = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+    const large = marks().at(-1);
+    send(large, ["pointermove", "mousemove"], large.getBoundingClientRect());
+  },
+  () => {
+    found.tooltip = document.getElementById("vg-tooltip-element").textContent;
+    found.tooltipTags = all("#vg-tooltip-element script, #vg-tooltip-element img, #vg-tooltip-element b").length;
+    const entry = all("#chart-domains .role-legend-label text").at(-1);
+    send(entry, ["click"], entry.getBoundingClientRect());
+  },
+  () => {
+    found.dim = marks().filter((mark) => Number(mark.getAttribute("opacity") ?? 1) < 0.2).length;
+    head(5).querySelector("button").click();
+    found.rising = sizes();
+    found.sorted = head(5).getAttribute("aria-sort");
+    head(5).querySelector("button").click();
+    found.falling = sizes();
+    found.heads = all("[aria-sort]").length;
+    all("#domain-table thead button").at(-1).click();
+    found.recalls = recalls();
+    all("#domain-table thead button").at(-1).click();
+    found.recallsFalling = recalls();
+    const search = document.getElementById("search");
+    search.value = " 7";
+    search.dispatchEvent(new Event("input"));
+    head(0).querySelector("button").click();
+    found.rows = all("#domain-table tbody tr:not([hidden])").map((row) => row.cells[0].textContent);
+    found.status = document.getElementById("found").textContent;
+    document.body.dataset.found = JSON.stringify(found);
+  },
+];
+steps.forEach((step, i) => setTimeout(step, 1500 * (i + 1)));
+</script></body>"""
+
+
+def visited(text, folder, *flags):
+    page = folder / "page.html"
+    page.write_text(VISITOR.join(text.replace("<head>", ALARM, 1).rsplit("</body>", 1)), encoding="utf-8")
+    command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
+    run = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
+    found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
+    return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
+
+
+@pytest.fixture(scope="module")
+def visit(text, tmp_path_factory):
+    return visited(text, tmp_path_factory.mktemp("visit"))
+
+
+@pytest.fixture(scope="module")
+def hostile_visit(hostile_text, tmp_path_factory):
+    return visited(hostile_text, tmp_path_factory.mktemp("visit"), "--window-size=420,900")
+
+
+@in_browser
+def test_the_chart_has_a_mark_for_every_recall_and_a_bar_for_every_domain(visit, reports):
+    n_recalls = int((~np.isnan(reports["SET-COVER"].recall)).sum())
+    assert visit.found["marks"] == n_recalls + 24 + 24  # every label's, the lowest, the baseline's ring
+    assert visit.found["bars"] == 24 + 24 + 24 + 1 + 24  # rows to point at twice, sizes, the shade, short bars
+
+
+@in_browser
+def test_the_console_stays_empty(visit, hostile_visit):
+    assert visit.console == []
+    assert hostile_visit.console == []
+
+
+@in_browser
+def test_pointing_at_a_mark_tells_the_domains_numbers(visit):
+    for words in ("Domain", "ward", "Examples", "Min recall of ERM", "Mean set size", "label 0: 0.", "(n = 100)"):
+        assert words in visit.found["tooltip"]
+
+
+@in_browser
+def test_a_click_in_the_legend_dims_the_other_labels(visit, reports):
+    recall = reports["SET-COVER"].recall
+    n_others = int((~np.isnan(recall[:, :2])).sum())
+    n_lowest_others = int((np.nanargmin(recall, axis=1) < 2).sum())
+    assert visit.found["dim"] == n_others + n_lowest_others
+
+
+@in_browser
+def test_a_click_on_a_head_sorts_by_it_and_a_second_turns_it_round(visit):
+    sizes = visit.found["rising"]
+    assert sizes == sorted(sizes)
+    assert len(sizes) == 24
+    assert visit.found["sorted"] == "ascending"
+    assert visit.found["falling"] == sizes[::-1]
+    assert visit.found["heads"] == 1
+
+
+@in_browser
+def test_absent_recalls_stay_last_in_both_directions(visit, reports):
+    n_absent = int(np.isnan(reports["SET-COVER"].recall[:, 2]).sum())
+    assert n_absent > 0
+    assert visit.found["recalls"][-n_absent:] == visit.found["recallsFalling"][-n_absent:] == ["–"] * n_absent
+
+
+@in_browser
+def test_a_search_leaves_the_rows_whose_name_holds_the_text(visit):
+    assert visit.found["rows"] == ["ward 7", "ward 17"]
+    assert visit.found["status"] == "2 of 24 domains"
+
+
+@in_browser
+def test_no_page_is_wider_than_its_window(visit, hostile_visit):
+    assert not visit.found["scrolls"]
+    assert not hostile_visit.found["scrolls"]
+
+
+@in_browser
+def test_hostile_names_are_shown_and_never_run(hostile_visit):
+    assert "data-alarm" not in hostile_visit.dom.split("<body", 1)[0].split("<head", 1)[0]
+    assert HOSTILE.rstrip("\u2028") in hostile_visit.found["tooltip"]
+    assert hostile_visit.found["tooltipTags"] == 0

@@ -1,0 +1,193 @@
+import re
+
+import numpy as np
+import pytest
+from rich.cells import cell_len
+
+from domaincover import InputError
+from domaincover.report.domain_reports import recall_text, shortened, shown_names, worst_first
+from domaincover.report.domain_table import domain_table, summary_table
+
+from .made_up_domains import random_reports, report
+
+NAN = np.nan
+
+
+@pytest.fixture(scope="module")
+def many():
+    return random_reports(np.random.default_rng(0), 40)
+
+
+def rows_of(text):
+    """Return the lines between the heads and the notes."""
+    return [line for line in text.splitlines()[2:] if line and not line.startswith(("…", "▼"))]
+
+
+def test_the_worst_domain_comes_first():
+    text = domain_table({"a": report([[0.95, 0.96, 1], [0.99, 0.7, 1], [0.8, 1, 1]])}, 0.9)
+    assert [row.split("  ")[0] for row in rows_of(text)] == ["ward 1", "ward 2", "ward 0"]
+
+
+def test_equally_bad_domains_come_by_name_and_number():
+    shown = worst_first({"a": report([[0.9] * 3] * 4, names=["ward 10", "b", "ward 9", "a"])}, 0.9)
+    assert shown["a"].domain_names == ("a", "b", "ward 9", "ward 10")
+
+
+def test_every_number_moves_with_its_domain():
+    given = report([[0.95, NAN, 1], [0.5, 0.7, 1]], set_size=[1.1, 2.2])
+    sorted_report = worst_first({"a": given}, 0.9)["a"]
+    assert np.array_equal(sorted_report.recall, given.recall[::-1], equal_nan=True)
+    assert np.array_equal(sorted_report.n_by_label, given.n_by_label[::-1])
+    assert sorted_report.set_size.tolist() == [2.2, 1.1]
+
+
+def test_a_domain_below_the_target_is_marked_and_one_at_the_target_is_not():
+    low, held = rows_of(domain_table({"a": report([[0.9, 1, 1], [0.89, 1, 1]])}, 0.9))
+    assert "▼ 0.890" in low
+    assert "▼" not in held
+
+
+def test_a_near_miss_is_not_rounded_up_to_the_target():
+    assert "▼ 0.8997" in domain_table({"a": report([[0.89971, 1, 1]])}, 0.9)
+    assert recall_text(0.9 - 1e-12, 0.9) == "0.900000000"
+
+
+def test_the_row_names_the_label_with_the_lowest_recall_and_skips_absent_ones():
+    (row,) = rows_of(domain_table({"a": report([[NAN, 0.97, 0.95]])}, 0.9))
+    assert row.split()[4] == "owl"
+    assert "–" in row
+
+
+def test_there_is_a_column_of_recall_for_each_of_a_few_labels():
+    text = domain_table({"a": report([[0.91, 0.92, 0.93]])}, 0.9)
+    assert all(word in text for word in ("cat", "dog", "owl", "0.920", "0.930"))
+
+
+def test_seven_labels_have_no_columns_of_their_own():
+    text = domain_table({"a": report([[0.91, *[0.92] * 6]], labels=tuple("abcdefg"))}, 0.9)
+    assert "0.92" not in text
+
+
+def test_columns_of_labels_go_where_the_width_is_too_small(many):
+    assert "Recall" in domain_table(many, 0.9, width=90)
+    assert "Recall" not in domain_table(many, 0.9, width=60)
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 110, 200])
+def test_no_line_is_wider_than_asked(width):
+    names = [f"Clinic of a town with a long name, 小児科病棟 {k}" for k in range(30)]
+    reports = random_reports(np.random.default_rng(0), 30, names=names)
+    text = domain_table(reports, 0.9, width=width) + summary_table(reports, 0.9, width=width)
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_numbers_stay_whole_in_the_narrowest_terminal(many):
+    assert re.search(r"▼ 0\.\d{3}.* 1\.\d\d +▼ 0\.\d{3}", domain_table(many, 0.9, width=1))
+
+
+def test_a_second_report_gives_its_min_recall_under_its_name():
+    reports = {"a": report([[0.95] * 3]), "My baseline": report([[0.7, 0.8, 0.9]])}
+    text = domain_table(reports, 0.9)
+    assert "My baseline" in text
+    assert rows_of(text)[0].endswith("▼ 0.700")
+
+
+def test_known_methods_are_called_as_everywhere():
+    text = summary_table({"set-cover": report([[0.95] * 3]), "erm": report([[0.7] * 3])}, 0.9)
+    assert [row.split()[0] for row in rows_of(text)[:2]] == ["SET-COVER", "ERM"]
+
+
+@pytest.mark.parametrize(
+    ("most_rows", "note"),
+    [
+        (1, "… and 3 more domains, all with min recall ≥ 0.85, 1 of them below the target"),
+        (2, "… and 2 more domains, all with min recall ≥ 0.905"),
+        (3, "… and 1 more domain with min recall ≥ 0.97"),
+    ],
+)
+def test_the_note_on_left_out_domains_holds(most_rows, note):
+    recalls = [[0.8, 1, 1], [0.8591, 1, 1], [0.9051, 1, 1], [0.9799, 1, 1]]
+    text = domain_table({"a": report(recalls)}, 0.905, most_rows=most_rows)
+    assert len(rows_of(text)) == most_rows
+    assert note in text.splitlines()
+
+
+@pytest.mark.parametrize(("most_rows", "n_rows"), [(20, 20), (40, 40), (99, 40), (None, 40), (0, 1)])
+def test_as_many_rows_are_shown_as_asked(many, most_rows, n_rows):
+    text = domain_table(many, 0.9, most_rows=most_rows)
+    assert len(rows_of(text)) == n_rows
+    assert ("more domains" in text) == (n_rows < 40)
+
+
+def test_names_bring_neither_markup_nor_control_codes():
+    names, labels = ["\x1b[31m[bold]red[/bold]", "line\nbreak"], ("[link=x]y[/link]", "dog", "\u202eowl")
+    reports = {"[red]a": report([[0.9] * 3] * 2, names, labels), "[b]\x07": report([[0.9] * 3] * 2, names, labels)}
+    text = domain_table(reports, 0.9, width=200) + summary_table(reports, 0.9)
+    assert not set(text) & set("\x1b\x07\u202e")
+    assert all(name in text for name in ("[bold]red[/bold]", "line break", "[link=x]y[/", "[red]a", "[b]"))
+
+
+def test_names_that_would_read_alike_are_told_apart():
+    assert shown_names([1, "1"]) == ["1", "'1'"]
+    assert shown_names(["a\t", "a\n"]) == ["a", "a-2"]
+
+
+def test_long_names_are_cut_where_they_differ():
+    names = [f"University hospital of the north, ward {k}" for k in range(3)]
+    assert shortened(names, 20) == ["…the north, ward 0", "…the north, ward 1", "…the north, ward 2"]
+    assert shortened(names, 5) == ["…0", "…1", "…2"]
+    assert shortened([*names, "short"], 100) == [*names, "short"]
+    assert shortened(["x" * 30, "x" * 31], 10) == ["xxxxxxxxx…", "xxxxxxxxx…-2"]
+
+
+def test_a_label_that_is_lowest_twice_keeps_its_name():
+    labels = ("a label with a long name", "dog", "owl")
+    text = domain_table({"a": report([[0.5, 1, 1]] * 2, labels=labels)}, 0.9, width=50)
+    assert text.count("a label with a long n…") == 2
+
+
+def test_colour_is_used_only_when_asked_for(many):
+    assert "\x1b" not in domain_table(many, 0.9)
+    assert "\x1b[1;31m▼ 0." in domain_table(many, 0.9, color=True)
+
+
+def test_the_summary_has_the_numbers_of_the_reports_own(many):
+    first, second, *_ = rows_of(summary_table(many, 0.9))
+    for row, one in ((first, many["SET-COVER"]), (second, many["ERM"])):
+        summary = one.summary(0.9)
+        n_held = round(40 * summary.share_at_target)
+        numbers = [f"{number:.3f}" for number in (summary.min_recall, summary.min_recall_p10, summary.min_recall_worst)]
+        numbers += [f"{summary.set_size:.2f}", f"{n_held} of 40, {100 * summary.share_at_target:.0f} %"]
+        assert all(number in row for number in numbers)
+        assert row.endswith(f"{100 * summary.share_by_noise:.0f} %")
+
+
+def test_a_narrow_summary_says_no_word_of_columns_it_lacks(many):
+    assert "chance" in summary_table(many, 0.9, width=80)
+    assert "chance" not in summary_table(many, 0.9, width=55)
+
+
+def test_one_domain_makes_a_table():
+    assert len(rows_of(domain_table({"a": report([[0.9, 1, 1]])}, 0.9))) == 1
+
+
+def test_reports_of_other_domains_are_refused():
+    reports = {"a": report([[0.9] * 3] * 2), "b": report([[0.9] * 3])}
+    with pytest.raises(InputError, match=r"of 'a' and 'b' do not have the same domains \(2 and 1\); evaluate both"):
+        domain_table(reports, 0.9)
+
+
+def test_reports_of_other_labels_are_refused():
+    reports = {"a": report([[0.9] * 3]), "b": report([[0.9] * 3], labels=("x", "y", "z"))}
+    with pytest.raises(InputError, match="do not have the same labels"):
+        summary_table(reports, 0.9)
+
+
+def test_no_report_at_all_is_refused():
+    with pytest.raises(InputError, match="there is no report to show"):
+        domain_table({}, 0.9)
+
+
+def test_a_target_in_percent_is_refused(many):
+    with pytest.raises(InputError, match="between 0 and 1, got 90"):
+        domain_table(many, 90)
