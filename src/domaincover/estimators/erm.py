@@ -81,7 +81,7 @@ class ERMClassifier(NetworkClassifier):
         objective: nn.Module,  # noqa: ARG002
         history: History,
         targets: Targets,  # noqa: ARG002
-        used: NDArray[np.int64],  # noqa: ARG002
+        trained: NDArray[np.bool_],  # noqa: ARG002
         judge: LowestLoss | None,  # noqa: ARG002
     ) -> None:
         self.history_ = pd.DataFrame({"epoch": history.epoch, "loss": history.loss})

@@ -15,9 +15,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from domaincover.data.cells import merge_small_cells
+from domaincover.data.cells import cell_of, merge_small_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.encoding import TableEncoder, checked_inputs
+from domaincover.data.splits import hold_out_share
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.judges import HeldOutDomains
@@ -86,9 +87,9 @@ class NetworkClassifier(SetClassifier):
 
     @abstractmethod
     def _learn(
-        self, objective: nn.Module, history: History, targets: Targets, used: NDArray[np.int64], judge: Any
+        self, objective: nn.Module, history: History, targets: Targets, trained: NDArray[np.bool_], judge: Any
     ) -> None:
-        """Set the learned attributes of a subclass; `used` are the codes of the domains trained on."""
+        """Set the learned attributes of a subclass; `trained` tells which rows trained."""
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means that there is one domain."""
@@ -97,12 +98,11 @@ class NetworkClassifier(SetClassifier):
         targets = self._learn_targets(y, domains, len(X))
         self.encoder_ = TableEncoder().fit(X)
         rngs = generators(self.random_state, 4)
-        held_out = hold_out_domains(targets.domains, self.validation_domains, rngs[0])
-        used = np.setdiff1d(np.arange(len(targets.domain_names)), held_out)
-        self.held_out_domains_ = self.domains_[held_out]
+        judges = rows_that_judge(targets, self.validation_domains, rngs[0])
+        self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[~judges]))
         with self._reproducible(rngs[1]):
             self.network_ = self._make_network(self.encoder_.n_features_out, len(self.classes_), rngs[2])
-            self._train(self.encoder_.encode(X), targets, used, rngs[3])
+            self._train(self.encoder_.encode(X), targets, judges, rngs[3])
         self.network_.to("cpu")
         return self
 
@@ -121,13 +121,10 @@ class NetworkClassifier(SetClassifier):
         return self.network_(torch.from_numpy(self.encoder_.encode(part))).numpy()
 
     def _train(
-        self, encoded: NDArray[np.float32], targets: Targets, used: NDArray[np.int64], rng: np.random.Generator
+        self, encoded: NDArray[np.float32], targets: Targets, judges: NDArray[np.bool_], rng: np.random.Generator
     ) -> None:
-        held_out_codes = np.setdiff1d(np.arange(len(targets.domain_names)), used)
-        train_on, judge_by = (
-            _examples_of(encoded, targets, chosen, getattr(self, "min_cell_size", 1))
-            for chosen in (used, held_out_codes)
-        )
+        min_cell_size = getattr(self, "min_cell_size", 1)
+        train_on, judge_by = (_examples_of(encoded, targets, rows, min_cell_size) for rows in (~judges, judges))
         plan = plan_training(len(train_on), self.batch_size, self.epochs, getattr(self, "update_every", None))
         batches = ShuffledBatches(
             Pool([train_on], device=self.device), [np.arange(len(train_on))], plan.batch_size, [rng]
@@ -145,7 +142,7 @@ class NetworkClassifier(SetClassifier):
         self.network_.to(self.device)
         with _progress(self.verbose, plan.epochs, type(self).__name__) as on_epoch:
             (history,) = train([self.network_], batches, objective, settings, on_epoch, judge)
-        self._learn(objective, history, targets, used, judge)
+        self._learn(objective, history, targets, ~judges, judge)
 
     def _make_network(self, n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Module:
         if callable(self.network):
@@ -188,27 +185,31 @@ class NetworkClassifier(SetClassifier):
         return tags
 
 
-def hold_out_domains(domains: NDArray[np.int64], share: float, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw the domains that judge and do not train: a share of them, three where there are some, none of too few."""
-    present = np.unique(domains)
-    if share == 0 or len(present) < FEWEST_DOMAINS_TO_HOLD_OUT_FROM:
-        return present[:0]
-    n_held_out = min(max(round(share * len(present)), min(3, len(present) // 3)), len(present) - 1)
-    return np.sort(rng.permutation(present)[:n_held_out])
+def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Tell which rows judge and do not train: those of some domains, or, of too few domains, some rows of each cell.
+
+    A share of the domains is held out, but at least three where there are nine, and one where there are four.
+    """
+    n_domains, n_labels = len(targets.domain_names), len(targets.classes)
+    if share == 0:
+        return np.zeros(len(targets.labels), dtype=bool)
+    if n_domains < FEWEST_DOMAINS_TO_HOLD_OUT_FROM:
+        cells = cell_of(targets.domains, targets.labels, n_labels)
+        _, held_out = hold_out_share(cells, np.arange(len(cells)), share, rng)
+        return np.isin(np.arange(len(cells)), held_out)
+    n_held_out = min(max(round(share * n_domains), min(3, n_domains // 3)), n_domains - 1)
+    return np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
 
 
 def _examples_of(
-    encoded: NDArray[np.float32], targets: Targets, chosen: NDArray[np.int64], min_cell_size: int
+    encoded: NDArray[np.float32], targets: Targets, rows: NDArray[np.bool_], min_cell_size: int
 ) -> DomainDataset:
-    """Return the examples of the chosen domains, their small cells merged; these are a domain more."""
-    is_chosen = np.isin(np.arange(len(targets.domain_names)), chosen)
-    rows = is_chosen[targets.domains]
-    if not is_chosen.all():  # a large table is not copied for nothing
-        encoded = encoded[rows]
-    labels, domains = targets.labels[rows], np.searchsorted(chosen, targets.domains[rows])
-    domains = merge_small_cells(domains, labels, len(chosen), len(targets.classes), min_cell_size)
-    names = (*(targets.domain_names[code] for code in chosen), SMALL_CELLS)
-    return DomainDataset(encoded, labels, domains, tuple(targets.classes.tolist()), names)
+    """Return the chosen rows, their small cells merged; these are a domain more."""
+    labels, domains = targets.labels[rows], targets.domains[rows]
+    domains = merge_small_cells(domains, labels, len(targets.domain_names), len(targets.classes), min_cell_size)
+    examples = encoded if rows.all() else encoded[rows]  # a large table is not copied for nothing
+    names = (*targets.domain_names, SMALL_CELLS)
+    return DomainDataset(examples, labels, domains, tuple(targets.classes.tolist()), names)
 
 
 def _parts(X: Any) -> Iterator[tuple[int, Any]]:

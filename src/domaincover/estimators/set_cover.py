@@ -46,8 +46,8 @@ class SetCoverClassifier(NetworkClassifier):
     min_cell_size : int
         A label's (domain, label) cells with fewer examples share one multiplier: recall of a handful is noise.
     validation_domains : float
-        Share of the domains held out to judge by. With fewer than four domains, or 0, training cells judge, and the
-        threshold stays 0.
+        Share of the domains held out to judge by. With fewer than four domains it is a share of their rows; with 0,
+        training cells judge, and the threshold stays 0.
     patience : int or None
         Stop after so many moves of the multipliers without better weights.
     device : str
@@ -139,16 +139,16 @@ class SetCoverClassifier(NetworkClassifier):
         objective: nn.Module,
         history: History,
         targets: Targets,
-        used: NDArray[np.int64],
+        trained: NDArray[np.bool_],
         judge: SmallestSets | None,
     ) -> None:
         threshold = 0.0 if judge is None else judge.threshold(self.network_)
         self.thresholds_ = np.full(len(self.classes_), threshold)
-        counts = count_cells(targets.domains, targets.labels, len(targets.domain_names), len(self.classes_))
-        row = np.where(counts[used] >= self.min_cell_size, np.arange(len(used))[:, None], len(used))
-        learned = objective.multipliers[0].cpu().numpy()[row, np.arange(len(self.classes_))]  # type: ignore[index]
-        multipliers = np.full(counts.shape, np.nan)
-        multipliers[used] = np.where(counts[used] > 0, learned, np.nan)
+        n_domains, n_labels = len(self.domains_), len(self.classes_)
+        counts = count_cells(targets.domains[trained], targets.labels[trained], n_domains, n_labels)
+        row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
+        learned = objective.multipliers[0].cpu().numpy()[row, np.arange(n_labels)]  # type: ignore[index]
+        multipliers = np.where(counts > 0, learned, np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
