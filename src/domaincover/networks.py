@@ -23,9 +23,7 @@ def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Seque
     return nn.Sequential(_linear_layer(n_features, n_labels, torch_generator(rng)))
 
 
-def perceptron(
-    n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator
-) -> nn.Sequential:
+def perceptron(n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator) -> nn.Sequential:
     """Return a perceptron with the given hidden layers; one layer makes the paper's."""
     generator = torch_generator(rng)
     widths = [n_features, *([hidden] if isinstance(hidden, int | np.integer) else hidden)]

@@ -6,7 +6,8 @@ from sklearn.base import clone
 from torch import nn
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, SetCoverClassifier
-from domaincover.estimators.network import hold_out_domains, plan_training
+from domaincover.estimators.base import Targets
+from domaincover.estimators.network import plan_training, rows_that_judge
 from domaincover.estimators.set_cover import usual_multipliers
 
 DATA = GaussianDomains.of_paper(4).sample(8, 60, np.random.default_rng(0))
@@ -20,6 +21,11 @@ def quick(kind=SetCoverClassifier, **settings):
 
 def fit(model, rows=slice(None)):
     return model.fit(X[rows], Y[rows], domains=DOMAINS[rows])
+
+
+def targets(n_domains):
+    rows = n_domains > DOMAINS
+    return Targets(Y[rows], DOMAINS[rows], np.arange(2), tuple(range(n_domains)))
 
 
 def normalised(n_features, n_labels):
@@ -62,20 +68,31 @@ def test_of_fewer_than_four_domains_none_is_held_out(kind, n_domains):
     assert len(model.held_out_domains_) == 0
     if kind is SetCoverClassifier:
         assert model.multipliers_.notna().all(axis=None)
-        assert model.thresholds_.tolist() == [0, 0], "the paper's"
+
+
+def test_of_too_few_domains_rows_of_every_cell_judge():
+    cells = (DOMAINS[DOMAINS < 3], Y[DOMAINS < 3])
+    judges = rows_that_judge(targets(3), 0.2, np.random.default_rng(0))
+    sizes, judging = (np.bincount(cells[0][rows] * 2 + cells[1][rows]) for rows in (slice(None), judges))
+    assert judging.tolist() == np.rint(0.2 * sizes).tolist()
 
 
 @both
-def test_no_domain_is_held_out_where_none_is_asked_for(kind):
-    assert len(fit(quick(kind, validation_domains=0)).held_out_domains_) == 0
+def test_nothing_judges_where_nothing_is_asked_for(kind):
+    model = fit(quick(kind, validation_domains=0))
+    assert len(model.held_out_domains_) == 0
+    assert not rows_that_judge(targets(8), 0, np.random.default_rng(0)).any()
+    if kind is SetCoverClassifier:
+        assert model.thresholds_.tolist() == [0, 0], "the paper's"
 
 
-def test_about_the_share_asked_for_is_held_out_and_at_least_one_trains():
-    domains, rng = np.repeat(np.arange(50), 3), np.random.default_rng(0)
-    held_out = hold_out_domains(domains, 0.2, rng)
-    assert len(set(held_out.tolist())) == 10
-    assert len(hold_out_domains(domains[domains < 4], 0.01, rng)) == 1
-    assert len(hold_out_domains(domains[domains < 4], 0.99, rng)) == 3
+@pytest.mark.parametrize(
+    ("n_domains", "share", "n_expected"), [(50, 0.2, 10), (9, 0.01, 3), (4, 0.01, 1), (4, 0.99, 3)]
+)
+def test_the_share_of_domains_asked_for_judges_but_not_too_few_and_never_all(n_domains, share, n_expected):
+    names = np.arange(n_domains)
+    judges = rows_that_judge(Targets(names % 2, names, np.arange(2), tuple(names)), share, np.random.default_rng(0))
+    assert judges.sum() == n_expected
 
 
 @both
@@ -315,6 +332,8 @@ def test_a_plan_keeps_what_was_given():
 
 @pytest.mark.slow
 def test_unseen_domains_do_better_with_set_cover_than_with_a_single_label():
+    # Random covariance. With the shared one the medians are too close to tell apart: of three seeds, one has ERM ahead
+    # (0.919 against 0.922), though its lower quartile is far below.
     min_recall, set_size = {SetCoverClassifier: [], ERMClassifier: []}, []
     for seed in range(2):
         rng = np.random.default_rng(seed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +18,12 @@ from domaincover.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from domaincover.cli.inputs import LabelledTable, ModelColumns
     from domaincover.data.tables import Table
+    from domaincover.estimators.assessment import Assessment
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
+    from domaincover.prediction_sets import Sets
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
 Base = Literal["mlp", "linear", "boosting"]
@@ -30,7 +35,6 @@ MinCellSize = Annotated[
     int, typer.Option(min=1, help="A label with fewer rows in a domain does not count in that domain's report.")
 ]
 Page = Annotated[Path | None, typer.Option(help="Write the evaluation as a page, too.")]
-MOST_LABELS = 200
 ROWS_AT_ONCE = 65_536
 
 
@@ -51,47 +55,37 @@ def fit(
     ] = True,
     min_cell_size: MinCellSize = 1,
     html: Page = None,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes every draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes every draw.")] = 0,
 ) -> None:
     """Fit a set-valued model to a table, and tell how it does in domains that it has not seen.
 
     Example: domaincover fit visits.csv --label outcome --domain hospital --out model
     """
+    from domaincover.cli.inputs import feature_columns, kinds_in_words, read_training
     from domaincover.data.tables import open_table
-    from domaincover.estimators.assessment import MODEL, assess
-    from domaincover.estimators.recipes import make_classifier
-    from domaincover.estimators.saving import check_folder, save
+    from domaincover.estimators.saved_folder import check_folder
 
+    _check_options(target_recall, hold_out_domains, final_fit, html)
     check_folder(out)
+    data = open_table(table)
+    features = feature_columns(data, label, domain, drop or [])
+
+    from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
+    from domaincover.estimators.saving import save
+
     model = make_classifier(method, base, target_recall, random_state=seed, verbose=sys.stderr.isatty())
-    X, y, domains = _training_data(open_table(table), label, domain, drop or [])
+    training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
+    _say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
-    assessment = None
-    if hold_out_domains != 0:
-        _say(f"Evaluating on domains that the model has not seen: {hold_out_domains:.0%} of {domains.nunique()}.")
-        assessment = assess(
-            model,
-            X,
-            y,
-            domains,
-            hold_out_domains=hold_out_domains,
-            min_cell_size=min_cell_size,
-            target_recall=target_recall,
-            random_state=seed,
-        )
-        reports = {str(method) if name == MODEL else "erm": one for name, one in assessment.unseen.items()}
-        notes = [str(assessment.diagnosis)]
-        _print_reports(reports, target_recall, notes, kind="unseen")
-        if html is not None:
-            _write_page(html, reports, target_recall, notes, settings | {"table": table.name}, kind="unseen")
+    assessment = _assess(model, training, settings, table.name, html) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
-        _say(f"Fitting the final model on all {domains.nunique()} domains.")
-        fitted = model.fit(X, y, domains=domains)
+        _say(f"Fitting the final model on all domains: {training.n_domains}.")
+        fitted = model.fit(training.X, training.labels, domains=training.domains)
     else:
         fitted = assessment.model
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
-    _say(f"The model is in {out}. Next: domaincover predict {out} TABLE --out sets.parquet")
+    _say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
 
 def predict(
@@ -104,15 +98,23 @@ def predict(
 
     Example: domaincover predict model new.parquet --id visit --out sets.parquet
     """
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.dataset import texts
     from domaincover.data.tables import open_table, write_table
-    from domaincover.estimators.saving import load
 
-    fitted, data, ids = load(model), open_table(table), list(dict.fromkeys(id or []))
+    data, ids = open_table(table), list(dict.fromkeys(id or []))
     for name in ids:
         data.check_column(name, "--id")
-    features = _features(fitted, data)
-    n_rows = write_table(out, _sets_of_blocks(fitted, data, features, ids))
-    _say(f"{n_rows:,} sets are in {out}.")
+
+    from domaincover.estimators.saving import load
+
+    fitted = load(model)
+    labels, columns = texts(fitted.classes_.tolist()), ModelColumns.of(fitted, data)
+    for name in ids:
+        if name in _columns_of_sets(labels):
+            raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
+    n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
+    _say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
 
 
 def evaluate(
@@ -130,153 +132,97 @@ def evaluate(
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
+    from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import open_table
+
+    _check_page(html)
+    data = open_table(table)
+
     from domaincover.estimators.saving import load, load_extra
 
-    fitted, data, extra = load(model), open_table(table), load_extra(model) or {}
+    fitted, extra = load(model), load_extra(model) or {}
     settings = extra.get("settings", {})
     label, domain = label or settings.get("label"), domain or settings.get("domain")
     if label is None or domain is None:
         raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
-    data.check_column(label, "--label")
-    data.check_column(domain, "--domain")
-    features = _features(fitted, data)
-    frame = data.read(list(dict.fromkeys([*features, label, domain])), text_columns=_text_columns(fitted))
-    report = fitted.domain_report(frame[features], frame[label], frame[domain], min_cell_size=min_cell_size)
+    given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
+    report = fitted.domain_report(given.X, given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(fitted, "target_recall", 0.9)))
-    if format == "json":
-        typer.echo(json.dumps({"summary": report.summary(target).to_dict(), "domains": report.records()}, indent=2))
     notes = _notes_on_evaluation(report, fitted, extra)
     reports = {settings.get("method", "model"): report}
-    if format == "table":
-        _print_reports(reports, target, notes, kind="")
     if html is not None:
         _write_page(html, reports, target, notes, settings | {"table": table.name}, kind="")
+    if format == "table":
+        _print_reports(reports, target, notes, kind="")
+    else:
+        plain = {"summary": report.summary(target).to_dict(), "domains": report.records()}
+        typer.echo(json.dumps(plain, indent=2, allow_nan=False))
 
 
-def _training_data(
-    data: Table, label: str, domain: str, drop: Sequence[str]
-) -> tuple[pd.DataFrame, pd.Series[Any], pd.Series[Any]]:
-    """Read features, labels and domains, and say what was recognised."""
-    data.check_column(label, "--label")
-    data.check_column(domain, "--domain")
-    for name in drop:
-        data.check_column(name, "--drop")
-    if label == domain:
-        raise InputError(f"--label and --domain are both {label!r}; they must be two columns.")
-    features = [name for name in data.columns if name not in {label, domain, *drop}]
-    if not features:
-        raise InputError(f"{data.path} has no columns left to learn from beside {label!r} and {domain!r}.")
-    frame = data.read([*features, label, domain])
-    _check_labels(frame[label])
-    _check_domains(frame[domain])
-    _say_what_columns_are(frame[features])
-    return frame[features], frame[label], frame[domain]
+def _check_options(target_recall: float, hold_out_domains: float, final_fit: bool, html: Path | None) -> None:
+    from domaincover.prediction_sets import check_target_recall
+
+    check_target_recall(target_recall)
+    _check_page(html)
+    if not 0 <= hold_out_domains < 1:
+        raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {hold_out_domains:g}.")
+    if hold_out_domains == 0 and not final_fit:
+        raise InputError("--no-final-fit keeps the model that was evaluated, but --hold-out-domains 0 evaluates none.")
+    if hold_out_domains == 0 and html is not None:
+        raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
 
 
-def _check_labels(labels: pd.Series[Any]) -> None:
-    _check_missing(labels, "--label")
-    n_labels = labels.nunique()
-    if n_labels < 2:
-        raise InputError(
-            f"column {labels.name!r} (--label) has one value only, {labels.iloc[0]!r}; sets need two labels."
-        )
-    if n_labels > MOST_LABELS:
-        raise InputError(
-            f"column {labels.name!r} (--label) has {n_labels:,} different values; labels are classes, "
-            f"at most {MOST_LABELS}. Was another column meant?"
-        )
+def _check_page(path: Path | None) -> None:
+    """Refuse a page that could not be written, before work is done."""
+    if path is None:
+        return
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if path.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
+        what = f"{path} is a folder" if path.is_dir() else f"{above} is not a folder that can be written to"
+        raise InputError(f"cannot write the page {path}: {what}.")
 
 
-def _check_domains(domains: pd.Series[Any]) -> None:
-    _check_missing(domains, "--domain")
-    n_domains = domains.nunique()
-    if n_domains > len(domains) / 2:
-        raise InputError(
-            f"column {domains.name!r} (--domain) has {n_domains:,} different values in {len(domains):,} rows; a domain "
-            "is a group of many rows, such as a hospital or a user. Was another column meant?"
-        )
+def _assess(
+    model: SetClassifier, training: LabelledTable, settings: Mapping[str, Any], table_name: str, html: Path | None
+) -> Assessment:
+    """Judge a copy of the model by domains that it has not seen, print how it did, and write the page."""
+    from domaincover.estimators.assessment import MODEL, assess, n_held_out
+
+    n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
+    _say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
+    options = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
+    assessment = assess(model, training.X, training.labels, training.domains, **options, random_state=settings["seed"])
+    names = {MODEL: settings["method"]}
+    reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
+    notes, target = [str(assessment.diagnosis)], settings["target_recall"]
+    _print_reports(reports, target, notes, kind="unseen")
+    if html is not None:
+        _write_page(html, reports, target, notes, {**settings, "table": table_name}, kind="unseen")
+    return assessment
 
 
-def _check_missing(column: pd.Series[Any], option: str) -> None:
-    missing = column.isna().to_numpy()
-    if missing.any():
-        raise InputError(
-            f"column {column.name!r} ({option}) is empty in {int(missing.sum()):,} of {len(missing):,} rows, first in "
-            f"data row {int(missing.argmax()) + 1}; drop those rows or give the missing value a name."
-        )
+def _columns_of_sets(labels: Sequence[str]) -> list[str]:
+    return [*(f"in_set[{label}]" for label in labels), "set", "set_size"]
 
 
-def _say_what_columns_are(features: pd.DataFrame) -> None:
-    from domaincover.data.encoding import column_kind
-
-    by_kind: dict[str, list[str]] = {}
-    for name in features:
-        by_kind.setdefault(column_kind(features[name]), []).append(str(name))
-    plural = {"number": "numbers", "boolean": "booleans", "date": "dates", "category": "categories"}
-    plural["ignored"] = "ignored, since almost every row has another text"
-    for kind, words in plural.items():
-        if kind in by_kind:
-            _say(f"{words}: {', '.join(by_kind[kind])}")
-    if set(by_kind) == {"ignored"}:
-        raise InputError("no column can be learned from: every text is different in almost every row.")
+def _sets_of_blocks(
+    model: SetClassifier, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
+) -> Iterator[pd.DataFrame]:
+    names = _columns_of_sets(labels)
+    for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids):
+        sets = model.predict_set(X)
+        written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
+        yield kept.assign(**dict(zip(names, written, strict=True)))
 
 
-def _features(model: SetClassifier, data: Table) -> list[str]:
-    """Return the columns that the model reads, all of which the table must have."""
-    features = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not features:
-        raise InputError("the model was fitted on an array without column names; use it from Python.")
-    for name in features:
-        data.check_column(name, "the model was fitted with it")
-    return features
-
-
-def _text_columns(model: SetClassifier) -> list[str]:
-    """Return the columns that hold categories: read as text, whatever they look like."""
-    kinds = _encoder(model).kinds_
-    return [name for name, kind in kinds.items() if kind == "category"]
-
-
-def _encoder(model: Any) -> Any:
-    """Return the encoder of tables inside a model."""
-    while not hasattr(model, "kinds_"):
-        if hasattr(model, "encoder_"):
-            model = model.encoder_
-        elif hasattr(model, "estimator_"):
-            model = model.estimator_
-        elif hasattr(model, "steps"):
-            model = model[0]
-        else:
-            raise InputError("the model does not read tables by itself; use it from Python.")
-    return model
-
-
-def _sets_of_blocks(model: SetClassifier, data: Table, features: list[str], ids: list[str]) -> Iterator[pd.DataFrame]:
-    import pandas as pd
-
-    from domaincover.data.dataset import texts
-
-    labels = texts(model.classes_.tolist())
-    wanted = list(dict.fromkeys([*ids, *features]))
-    start = 0
-    for block in data.blocks(ROWS_AT_ONCE, wanted, text_columns={*_text_columns(model), *ids}):
-        sets = model.predict_set(block[features].set_axis(range(start, start + len(block))))
-        columns: dict[str, Any] = {name: block[name] for name in ids}
-        columns |= {f"in_set[{label}]": sets[:, k] for k, label in enumerate(labels)}
-        columns["set"], columns["set_size"] = _set_texts(sets, labels), sets.sum(axis=1)
-        yield pd.DataFrame(columns)
-        start += len(block)
-
-
-def _set_texts(sets: Any, labels: list[str]) -> Any:
-    """Return each set as text; the distinct sets are written once."""
+def _set_texts(sets: Sets, labels: Sequence[str]) -> Any:
+    """Return each set as text, such as {mild, severe}; the distinct sets are written once."""
     import numpy as np
 
     distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
     members = np.unpackbits(distinct, axis=1, count=len(labels)).astype(bool)
-    texts = np.array([", ".join(label for label, held in zip(labels, row, strict=True) if held) for row in members])
-    return texts.astype(object)[which.reshape(-1)]
+    texts = [", ".join(label for label, held in zip(labels, row, strict=True) if held) for row in members]
+    return np.array([f"{{{text}}}" for text in texts], dtype=object)[which.reshape(-1)]
 
 
 def _notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:

@@ -80,6 +80,8 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     import pandas as pd  # its hash tables take every hashable kind at C speed; loaded only when data arrives
 
     _refuse_missing(np.asarray(pd.isna(values)), what)
+    if values.dtype.kind in "mM":  # numpy would make numbers of them
+        values = np.asarray(pd.Series(values).astype(object))
     if values.dtype != object:
         distinct, codes = np.unique(values, return_inverse=True)
         return Coded(codes.astype(np.int64), tuple(distinct.tolist()))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, count_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
 
@@ -86,6 +86,31 @@ def hold_out_share(groups: NDArray[Any], rows: Rows, share: float, rng: np.rando
     group = groups[rows]
     held_out = _random_position_in_domain(group, rng) < np.rint(np.bincount(group) * share)[group]
     return rows[~held_out], rows[held_out]
+
+
+def hold_out_domains(
+    domains: NDArray[Any], labels: NDArray[Any], n_held_out: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Draw domains to hold out, at most `n_held_out`, such that the others still have every label."""
+    n_domains, n_labels = int(domains.max()) + 1, int(labels.max()) + 1
+    order = rng.permutation(np.unique(domains))
+    has_label = count_cells(domains, labels, n_domains, n_labels)[order] > 0
+    stays = np.unique(has_label.argmax(axis=0))  # of each label, the first domain in this order that has it
+    return np.sort(np.delete(order, stays)[:n_held_out])
+
+
+def hold_out_rows(
+    domains: NDArray[Any], labels: NDArray[Any], n_domains: int, share: float, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    """Tell which rows are held out: those of at most `n_domains` domains, while every label keeps a domain to train on.
+
+    Of a label that none of these domains has, a share of the rows of each cell is held out instead.
+    """
+    held_out = np.isin(domains, hold_out_domains(domains, labels, n_domains, rng)) if n_domains > 0 else domains < 0
+    n_labels = int(labels.max()) + 1
+    without = np.flatnonzero(np.bincount(labels[held_out], minlength=n_labels)[labels] == 0)
+    held_out[hold_out_share(cell_of(domains, labels, n_labels), without, share, rng)[1]] = True
+    return held_out
 
 
 def paper_split(

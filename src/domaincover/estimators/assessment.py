@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing, indexable
 from sklearn.utils.validation import _num_samples, column_or_1d
 
+from domaincover.data.cells import cell_of
 from domaincover.data.dataset import Coded, code_names
 from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
@@ -21,7 +22,7 @@ from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
-from domaincover.prediction_sets import Sets
+from domaincover.prediction_sets import Sets, check_target_recall, share
 
 Failure = Literal["none", "overlap", "drop", "both"]
 SMALLEST_DROP = 0.02  # of accuracy, worth the name
@@ -29,7 +30,10 @@ MODEL, BASELINE = "model", "ERM"
 
 
 class Diagnosis(NamedTuple):
-    """Why a single label fails: labels overlap everywhere, accuracy drops in new domains, both, or not at all."""
+    """Why a single label fails: labels overlap everywhere, accuracy drops in new domains, both, or not at all.
+
+    `min_recall_seen` is the recall of the hardest label over new rows of all seen domains together.
+    """
 
     failure: Failure
     accuracy_seen: float
@@ -39,18 +43,24 @@ class Diagnosis(NamedTuple):
     target_recall: float
 
     def __str__(self) -> str:
-        accuracy = f"{self.accuracy_seen:.0%} on new rows of seen domains, {self.accuracy_unseen:.0%} in unseen ones"
-        overlap = f"even in domains it was trained on, it finds only {self.min_recall_seen:.0%} of the hardest label"
+        seen, unseen, hardest = map(_percent, (self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen))
+        accuracy = f"{seen} on new rows of seen domains, {unseen} in unseen ones"
+        overlap = (
+            f"even in domains it was trained on, it finds only {hardest} of the hardest label"
+        )
         drop = f"a single-label model's accuracy drops in new domains: {accuracy}"
         if self.failure == "none":
-            return f"One label is enough here: the accuracy of a single-label model is {accuracy}."
+            return (
+                f"One label does well here: a single-label model's accuracy is {accuracy}, "
+                f"and it finds {hardest} of the hardest label."
+            )
         if self.failure == "drop":
-            return f"Domains differ: {drop}. More training domains would help."
+            return f"Domains differ: {drop}."
         if self.failure == "both":
             return f"Two things go wrong with one label. Domains differ: {drop}. And labels overlap: {overlap}."
         return (
             f"Labels overlap everywhere: a single-label model's accuracy holds in new domains ({accuracy}), "
-            f"but {overlap}. Better features would help; more domains would not."
+            f"but {overlap}."
         )
 
 
@@ -96,23 +106,25 @@ def assess(
 
     Beside it stands a single-label model on the same split: ERM with the same network, or the same estimator without
     sets. Some rows of the training domains are held out too, to tell what goes wrong with one label: labels that
-    overlap everywhere, or accuracy that drops in new domains.
+    overlap everywhere, or accuracy that drops in new domains. They are few, so that all of them count there; cells of
+    unseen domains with fewer than `min_cell_size` examples do not.
     """
+    target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
+    candidates = _candidates(model)
     X, y, domains = indexable(X, y, domains)
     n_rows = _num_samples(X)
-    labels = code_names(column_or_1d(y), "labels", n_rows)
-    of_domains = code_names(domains, "domains", n_rows)
-    split = _split(of_domains, hold_out_domains, hold_out_rows, *generators(random_state, 1))
-    target = getattr(model, "target_recall", 0.9) if target_recall is None else target_recall
-    unseen: dict[str, DomainReport] = {}
-    seen: dict[str, DomainReport] = {}
-    judged = _Judged(X, labels, of_domains, min_cell_size)
-    train = [_safe_indexing(part, split.train) for part in (X, y, domains)]
-    fitted = {name: clone(one).fit(*train[:2], domains=train[2]) for name, one in _candidates(model).items()}
-    for name, one in fitted.items():
-        unseen[name], seen[name] = judged.report(one, split.unseen), judged.report(one, split.seen)
-    single = BASELINE if BASELINE in unseen else MODEL
-    return Assessment(target, unseen, seen, diagnose(seen[single], unseen[single], target), fitted[MODEL])
+    judged = _Judged(X, code_names(column_or_1d(y), "labels", n_rows), code_names(domains, "domains", n_rows))
+    split = _split(judged.domains, hold_out_domains, hold_out_rows, *generators(random_state, "assessment"))
+    judged.check_cells(split.unseen, min_cell_size)
+    *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
+    fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
+    unseen = {name: judged.report(one, split.unseen, min_cell_size) for name, one in fitted.items()}
+    seen = {
+        name: judged.report(one, judged.of_domains(trained_domains(one), split.seen)) for name, one in fitted.items()
+    }
+    single = BASELINE if BASELINE in fitted else MODEL
+    diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
+    return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
@@ -127,14 +139,28 @@ def single_label_version(model: SetClassifier) -> SetClassifier | None:
 
 def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> Diagnosis:
     """Tell from a single-label model's reports which failure it has; a drop counts beyond two standard errors."""
-    of_seen, of_unseen = _accuracy(seen), _accuracy(unseen)
-    error = float(np.sqrt(sum(_squared_error(accuracy) for accuracy in (of_seen, of_unseen))))
-    drop = of_seen.mean() - of_unseen.mean()
-    drops = drop > max(SMALLEST_DROP, 2 * error)
-    min_recall = float(np.median(seen.min_recall))
+    of_seen, of_unseen = _Counts.of(seen), _Counts.of(unseen)
+    accuracy_seen, accuracy_unseen = float(of_seen.accuracy.mean()), float(of_unseen.accuracy.mean())
+    error = _error_of_difference(of_seen, of_unseen)
+    drops = accuracy_seen - accuracy_unseen > max(SMALLEST_DROP, 2 * error)
+    # Over all domains together: the lowest of many recalls, from a few rows each, is low by chance alone.
+    min_recall = float(np.nanmin(of_seen.recall))
     overlaps = min_recall < target_recall
     failure: Failure = "both" if drops and overlaps else "drop" if drops else "overlap" if overlaps else "none"
-    return Diagnosis(failure, float(of_seen.mean()), float(of_unseen.mean()), error, min_recall, target_recall)
+    return Diagnosis(failure, accuracy_seen, accuracy_unseen, error, min_recall, target_recall)
+
+
+def trained_domains(model: Any) -> set[Any]:
+    """Return the domains that a model was trained on, not those that judged or calibrated."""
+    if isinstance(model, ConformalSetClassifier):
+        inner = model.estimator_
+        return trained_domains(inner) if isinstance(inner, SetClassifier) else set(model.training_domains_.tolist())
+    return set(model.domains_.tolist()) - set(model.held_out_domains_.tolist())
+
+
+def n_held_out(n_domains: int, share_of_domains: float) -> int:
+    """Return how many domains are held out: the share, rounded, but at least one, and one is left to train on."""
+    return min(max(1, round(share_of_domains * n_domains)), n_domains - 1)
 
 
 class _Judged(NamedTuple):
@@ -143,14 +169,25 @@ class _Judged(NamedTuple):
     X: Any
     labels: Coded
     domains: Coded
-    min_cell_size: int
 
-    def report(self, model: SetClassifier, rows: NDArray[np.int64]) -> DomainReport:
+    def check_cells(self, rows: NDArray[np.int64], min_cell_size: int) -> None:
+        """Refuse, before anything is fitted, rows of which too few are of one domain and label to be judged by."""
+        largest = np.bincount(cell_of(self.domains.codes[rows], self.labels.codes[rows], len(self.labels.names))).max()
+        if largest < min_cell_size:
+            raise InputError(
+                f"no label has {min_cell_size:,} rows in an unseen domain, the most is {largest:,}; "
+                "lower the smallest cell that counts (min_cell_size)."
+            )
+
+    def rows_of(self, names: set[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return those rows that are of the named domains."""
+        named = np.array([name in names for name in self.domains.names])
+        return rows[named[self.domains.codes[rows]]]
+
+    def report(self, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1) -> DomainReport:
         sets = self._widened(model.predict_set(_safe_indexing(self.X, rows)), model.classes_.tolist())
-        names: tuple[Hashable, ...] = self.labels.names
-        return domain_report(
-            sets, self.labels.codes[rows], self.domains.codes[rows], names, self.domains.names, self.min_cell_size - 1
-        )
+        (labels, label_names), (domains, domain_names) = self.labels, self.domains
+        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size - 1)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:
         """Add the labels that the model does not know: they are in none of its sets."""
@@ -160,30 +197,69 @@ class _Judged(NamedTuple):
 
 
 def _candidates(model: SetClassifier) -> dict[str, SetClassifier]:
+    if getattr(model, "calibration", None) == "prefit":
+        raise InputError("a prefit model may have been trained on the domains held out; assess one that fits here.")
     baseline = single_label_version(model)
     return {MODEL: model} if baseline is None else {MODEL: model, BASELINE: baseline}
 
 
 def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: np.random.Generator) -> Split:
-    for share, what in ((hold_out_domains, "domains"), (hold_out_rows, "rows")):
-        if not 0 < share < 1:
-            raise InputError(f"the share of {what} to hold out must lie between 0 and 1, got {share:g}.")
+    for part, what in ((hold_out_domains, "domains"), (hold_out_rows, "rows")):
+        if not 0 < part < 1:
+            raise InputError(f"the share of {what} to hold out must lie between 0 and 1, got {part:g}.")
     n_domains = len(domains.names)
     if n_domains < 2:
         raise InputError("there is only one domain; holding some out for an honest evaluation needs at least two.")
-    n_unseen = min(max(1, round(hold_out_domains * n_domains)), n_domains - 1)
+    n_unseen = n_held_out(n_domains, hold_out_domains)
     drawn = draw_domains(domains.codes, n_domains - n_unseen, n_unseen, rng)
     rows = np.arange(len(domains.codes))
     is_unseen = np.isin(domains.codes, drawn.unseen)
     train, seen = hold_out_share(domains.codes, rows[~is_unseen], hold_out_rows, rng)
+    if len(seen) == 0:
+        raise InputError(
+            f"no domain has enough rows to hold out {hold_out_rows:.0%} of them; domains are groups of many rows."
+        )
     return Split(train, seen, rows[is_unseen])
 
 
-def _accuracy(report: DomainReport) -> NDArray[np.float64]:
-    """Return the share of each domain's examples whose set holds their label."""
-    hits = np.nansum(report.recall * report.n_by_label, axis=1)
-    return hits / np.where(np.isnan(report.recall), 0, report.n_by_label).sum(axis=1)
+class _Counts(NamedTuple):
+    """How many examples count in each domain and label, and how many of them have a set that holds their label."""
+
+    n: NDArray[np.int64]
+    hits: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, report: DomainReport) -> _Counts:
+        n = np.where(np.isnan(report.recall), 0, report.n_by_label)
+        return cls(n, np.nan_to_num(report.recall) * n)
+
+    @property
+    def accuracy(self) -> NDArray[np.float64]:
+        """The share of each domain's examples whose set holds their label."""
+        return self.hits.sum(axis=1) / self.n.sum(axis=1)
+
+    @property
+    def recall(self) -> NDArray[np.float64]:
+        """The recall of each label over all domains together, NaN where it has no examples."""
+        return share(self.hits.sum(axis=0), self.n.sum(axis=0))
+
+    @property
+    def counting_variance(self) -> NDArray[np.float64]:
+        """What counting alone would make each domain's accuracy vary by."""
+        return self.accuracy * (1 - self.accuracy) / self.n.sum(axis=1)
 
 
-def _squared_error(values: NDArray[np.float64]) -> float:
-    return float(values.var(ddof=1) / len(values)) if len(values) > 1 else 0.0
+def _error_of_difference(seen: _Counts, unseen: _Counts) -> float:
+    """Return the standard error of the difference of mean accuracies.
+
+    One variance for both sides, since there may be a single unseen domain; no less than counting alone gives.
+    """
+    sides = (seen.accuracy, unseen.accuracy)
+    n_free = max(sum(len(side) - 1 for side in sides), 1)
+    between = sum(((side - side.mean()) ** 2).sum() for side in sides) / n_free
+    counting = np.concatenate([seen.counting_variance, unseen.counting_variance]).mean()
+    return float(np.sqrt(max(between, counting) * sum(1 / len(side) for side in sides)))
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.0f} %"

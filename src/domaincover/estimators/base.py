@@ -49,7 +49,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one label for each example: the one with the highest score."""
+        """Return one label for each example: the one with the highest score, whether or not it is in the set."""
         check_is_fitted(self)
         return self.classes_[self.label_scores(X).argmax(axis=1)]
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_para
 
 from domaincover.calibration import pooled_thresholds, robust_thresholds
 from domaincover.data.cells import merge_small_cells
-from domaincover.data.splits import hold_out_share
+from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, label_codes
 from domaincover.estimators.seeds import generators
@@ -54,8 +54,8 @@ class ConformalSetClassifier(SetClassifier):
     ----------
     classes_, domains_, thresholds_ : arrays
         Labels and domains of the data, and a threshold per label.
-    calibration_domains_ : array
-        The domains that calibrated.
+    training_domains_, calibration_domains_ : arrays
+        The domains that the estimator was fitted on, and those that calibrated.
     estimator_ : the fitted estimator
 
     >>> from domaincover import ConformalSetClassifier, GaussianDomains
@@ -91,18 +91,17 @@ class ConformalSetClassifier(SetClassifier):
         X, y, domains = indexable(X, y, domains)
         targets = self._learn_targets(y, domains, _num_samples(X))
         train, calibrate = self._split(targets)
+        self.training_domains_ = self.domains_[np.unique(targets.domains[train])]
         self._fit_estimator(X, targets.classes[targets.labels], domains, train)
         if self.rule == "single":
             for name in ("thresholds_", "calibration_domains_"):  # of an earlier fit
                 self.__dict__.pop(name, None)
             return self
         self.calibration_domains_ = self.domains_[np.unique(targets.domains[calibrate])]
-        labels, codes = (
-            label_codes(targets.classes[targets.labels[calibrate]], self.classes_),
-            targets.domains[calibrate],
-        )
+        labels = label_codes(targets.classes, self.classes_)[targets.labels[calibrate]]  # prefit may know more
+        codes = targets.domains[calibrate]
         codes = merge_small_cells(codes, labels, len(self.domains_), len(self.classes_), self.min_cell_size)
-        scores = self.label_scores(_safe_indexing(X, calibrate))
+        scores = self.label_scores(_taken(X, calibrate))
         thresholds = RULES[self.rule]
         self.thresholds_ = thresholds(scores, labels, codes, self.target_recall, label_names=self.classes_.tolist())
         return self
@@ -165,13 +164,11 @@ class ConformalSetClassifier(SetClassifier):
         rows = np.arange(len(targets.labels))
         if self.calibration != "held-out-domains" or self.rule == "single":
             return rows, rows
-        (rng,) = generators(self.random_state, 1)
-        n_domains = len(targets.domain_names)
-        if n_domains == 1:
-            return hold_out_share(targets.labels, rows, self.calibration_domains, rng)
-        n_held_out = min(max(1, round(self.calibration_domains * n_domains)), n_domains - 1)
-        is_held_out = np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
-        return rows[~is_held_out], rows[is_held_out]
+        (rng,) = generators(self.random_state, "calibration")
+        n_domains, share = len(targets.domain_names), self.calibration_domains
+        n_held_out = min(max(1, round(share * n_domains)), n_domains - 1)
+        held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
+        return rows[~held_out], rows[held_out]
 
     def _fit_estimator(self, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> None:
         if self.calibration == "prefit":
@@ -180,9 +177,15 @@ class ConformalSetClassifier(SetClassifier):
             label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # refuses labels that it does not know
             self.classes_ = np.asarray(self.estimator_.classes_)
             return
-        own = None if domains is None else _safe_indexing(domains, rows)
+        own = None if domains is None else _taken(domains, rows)
         self.estimator_ = clone(self.estimator)
-        self.estimator_.fit(_safe_indexing(X, rows), _safe_indexing(y, rows), **_domain_params(self.estimator_, own))
+        params = _domain_params(self.estimator_, own)
+        self.estimator_.fit(_taken(X, rows), _taken(y, rows), **params)
+
+
+def _taken(part: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the given rows; where they are all, nothing is copied."""
+    return part if len(rows) == _num_samples(part) else _safe_indexing(part, rows)
 
 
 def _scores(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
@@ -190,7 +193,14 @@ def _scores(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
     for method in ("label_scores", "predict_proba", "decision_function"):
         if hasattr(estimator, method):
             scores = np.asarray(getattr(estimator, method)(X))
-            return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+            scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+            one_vs_one = method == "decision_function" and getattr(estimator, "decision_function_shape", "") == "ovo"
+            if scores.shape[1] != len(estimator.classes_) or (one_vs_one and len(estimator.classes_) > 2):
+                raise InputError(
+                    f"{type(estimator).__name__}.{method} must give one score per label, {len(estimator.classes_)}; "
+                    f"it gives {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
+                )
+            return scores
     raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function; sets need scores.")
 
 
@@ -201,7 +211,10 @@ def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
     is_routed = get_config()["enable_metadata_routing"]
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
-        key = "domains" if is_routed else f"{name}__domains"
-        return {key: domains} if has_fit_parameter(last, "domains") else {}
+        if not has_fit_parameter(last, "domains"):
+            return {}
+        if is_routed:
+            last.set_fit_request(domains=True)  # the estimator is our copy, and we know that it wants them
+        return {"domains" if is_routed else f"{name}__domains": domains}
     requested = is_routed and get_routing_for_object(estimator).consumes("fit", ["domains"])  # such as a search
     return {"domains": domains} if requested or has_fit_parameter(estimator, "domains") else {}

@@ -24,7 +24,7 @@ class ERMClassifier(NetworkClassifier):
     """Cross-entropy on all training examples, whatever their domain; the set is the most likely label alone.
 
     The same network and training as `SetCoverClassifier`, so that the two compare fairly; the parameters mean
-    the same. Its `predict_proba` makes it a base for `ConformalSetClassifier`.
+    the same, but for patience, which counts epochs. Its `predict_proba` makes it a base for `ConformalSetClassifier`.
 
     >>> from domaincover import ERMClassifier, GaussianDomains
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from domaincover.calibration import cell_thresholds
+from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks import Stack
 
@@ -31,13 +32,18 @@ class HeldOutDomains:
 
 
 class SmallestSets:
-    """Sets are judged by their size once one threshold has brought every held-out cell to the target.
+    """Sets are judged by their size once the threshold has been lowered until every held-out cell is at target.
 
-    So weights that came early, with sets too large, and late ones, too sure of the training domains, compare fairly.
+    So early weights, with sets too large, and late ones, too sure of the training domains, compare fairly. It is never
+    raised above 0, where the multipliers hold the training cells.
     """
 
     def __init__(self, held_out: HeldOutDomains, target_recall: float) -> None:
         self._held_out, self._target_recall = held_out, target_recall
+        # A cell of fewer than 1 / (1 - target) examples is at target only if it misses none: it says little.
+        n_in_cells = np.bincount(cell_of(held_out.domains, held_out.labels, int(held_out.labels.max()) + 1))
+        least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
+        self._too_few = least - 1 if n_in_cells.max() >= least else 0
 
     def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
         """Return the mean set size, and nothing to break a tie."""
@@ -46,13 +52,15 @@ class SmallestSets:
         return torch.tensor([size]), torch.zeros(1)
 
     def threshold(self, network: nn.Module) -> float:
-        """Return the highest threshold at which every held-out cell is at target."""
+        """Return the highest threshold, 0 or less, at which every held-out cell is at target."""
         network.eval()
         return self._threshold(self._held_out.scores(network))
 
     def _threshold(self, scores: NDArray[np.float32]) -> float:
-        by_cell = cell_thresholds(scores, self._held_out.labels, self._held_out.domains, self._target_recall)
-        return float(by_cell.min())
+        by_cell = cell_thresholds(
+            scores, self._held_out.labels, self._held_out.domains, self._target_recall, self._too_few
+        )
+        return min(0.0, float(by_cell.min()))
 
 
 class LowestLoss:

@@ -15,10 +15,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from domaincover.data.cells import cell_of, merge_small_cells
+from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.encoding import TableEncoder, checked_inputs
-from domaincover.data.splits import hold_out_share
+from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.judges import HeldOutDomains
@@ -35,7 +35,6 @@ ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the proces
 STEPS = 6_000
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
-SMALL_CELLS = "(small cells)"
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
 
 
@@ -49,7 +48,7 @@ class Plan(NamedTuple):
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
-    """Fill in what was not given: about 6,000 steps, batches that grow with the table, 60 dual steps."""
+    """Fill in what was not given: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
     while 1 < batch_size < n_rows and n_rows % batch_size == 1:
@@ -57,7 +56,7 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
     n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
     if epochs is None:
         epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
-    if update_every is None:  # in equal portions of an epoch, the last of which ends with it
+    if update_every is None:
         update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
     # A full pass at every dual step would cost more than training itself where there are several in an epoch.
     return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
@@ -76,6 +75,8 @@ class NetworkClassifier(SetClassifier):
     device: str
     random_state: Any
     verbose: bool
+    min_cell_size: int = 1
+    update_every: int | None = None
 
     @abstractmethod
     def _objective(self, data: DomainDataset) -> nn.Module:
@@ -96,13 +97,14 @@ class NetworkClassifier(SetClassifier):
         X = checked_inputs(self, X, reset=True)
         self._check_settings()
         targets = self._learn_targets(y, domains, len(X))
-        self.encoder_ = TableEncoder().fit(X)
-        rngs = generators(self.random_state, 4)
+        rngs = generators(self.random_state, "network", 4)
         judges = rows_that_judge(targets, self.validation_domains, rngs[0])
         self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[~judges]))
+        # What only judging domains have is as new to the encoder as it would be in any other new domain.
+        self.encoder_ = TableEncoder().fit(_rows(X, ~judges))
         with self._reproducible(rngs[1]):
             self.network_ = self._make_network(self.encoder_.n_features_out, len(self.classes_), rngs[2])
-            self._train(self.encoder_.encode(X), targets, judges, rngs[3])
+            self._train(X, targets, judges, rngs[3])
         self.network_.to("cpu")
         return self
 
@@ -120,16 +122,15 @@ class NetworkClassifier(SetClassifier):
         self.network_.eval()
         return self.network_(torch.from_numpy(self.encoder_.encode(part))).numpy()
 
-    def _train(
-        self, encoded: NDArray[np.float32], targets: Targets, judges: NDArray[np.bool_], rng: np.random.Generator
-    ) -> None:
-        min_cell_size = getattr(self, "min_cell_size", 1)
-        train_on, judge_by = (_examples_of(encoded, targets, rows, min_cell_size) for rows in (~judges, judges))
-        plan = plan_training(len(train_on), self.batch_size, self.epochs, getattr(self, "update_every", None))
+    def _train(self, X: Any, targets: Targets, judges: NDArray[np.bool_], rng: np.random.Generator) -> None:
+        train_on = self._examples(X, targets, ~judges)
+        plan = plan_training(len(train_on), self.batch_size, self.epochs, self.update_every)
         batches = ShuffledBatches(
             Pool([train_on], device=self.device), [np.arange(len(train_on))], plan.batch_size, [rng]
         )
-        judge = self._judge(HeldOutDomains(judge_by, self.device)) if len(judge_by) > 0 else None
+        judge = None
+        if judges.any():
+            judge = self._judge(HeldOutDomains(self._examples(X, targets, judges), self.device))
         objective = self._objective(train_on).to(self.device)
         settings = TrainingSettings(
             plan.epochs,
@@ -144,8 +145,24 @@ class NetworkClassifier(SetClassifier):
             (history,) = train([self.network_], batches, objective, settings, on_epoch, judge)
         self._learn(objective, history, targets, ~judges, judge)
 
+    def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
+        """Return the chosen rows, encoded, their small cells merged; these are a domain more."""
+        labels, domains = targets.labels[rows], targets.domains[rows]
+        n_domains, n_labels = len(targets.domain_names), len(targets.classes)
+        return DomainDataset(
+            self.encoder_.encode(_rows(X, rows)),
+            labels,
+            merge_small_cells(domains, labels, n_domains, n_labels, self.min_cell_size),
+            tuple(range(n_labels)),
+            tuple(range(n_domains + 1)),
+        )
+
     def _make_network(self, n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Module:
         if callable(self.network):
+            if isinstance(self.network, nn.Module):
+                raise InputError(
+                    "network is a network already; pass a function that makes one, so that fit can start afresh."
+                )
             network = self.network(n_features, n_labels)
             if not isinstance(network, nn.Module):
                 raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
@@ -175,7 +192,11 @@ class NetworkClassifier(SetClassifier):
     @contextmanager
     def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
         """Seed torch's own generator for networks that draw from it (their start, dropout), and give it back."""
-        with torch.random.fork_rng(devices=[]), nullcontext() if callable(self.network) else one_thread():
+        device = torch.device(self.device)
+        with (
+            torch.random.fork_rng([device] if device.type == "cuda" else []),
+            nullcontext() if callable(self.network) else one_thread(),
+        ):
             torch.random.manual_seed(int(rng.integers(2**63)))
             yield
 
@@ -186,30 +207,22 @@ class NetworkClassifier(SetClassifier):
 
 
 def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Tell which rows judge and do not train: those of some domains, or, of too few domains, some rows of each cell.
+    """Tell which rows judge and do not train.
 
-    A share of the domains is held out, but at least three where there are nine, and one where there are four.
+    Those of some domains: a share of them, but at least three where there are nine; every label keeps a domain to train
+    on. A label that no held-out domain has is judged by a share of its rows, and so are all labels of too few domains.
     """
-    n_domains, n_labels = len(targets.domain_names), len(targets.classes)
     if share == 0:
         return np.zeros(len(targets.labels), dtype=bool)
-    if n_domains < FEWEST_DOMAINS_TO_HOLD_OUT_FROM:
-        cells = cell_of(targets.domains, targets.labels, n_labels)
-        _, held_out = hold_out_share(cells, np.arange(len(cells)), share, rng)
-        return np.isin(np.arange(len(cells)), held_out)
-    n_held_out = min(max(round(share * n_domains), min(3, n_domains // 3)), n_domains - 1)
-    return np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
+    n_domains = len(targets.domain_names)
+    few = n_domains < FEWEST_DOMAINS_TO_HOLD_OUT_FROM
+    n_held_out = 0 if few else min(max(round(share * n_domains), min(3, n_domains // 3)), n_domains - 1)
+    return hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
 
 
-def _examples_of(
-    encoded: NDArray[np.float32], targets: Targets, rows: NDArray[np.bool_], min_cell_size: int
-) -> DomainDataset:
-    """Return the chosen rows, their small cells merged; these are a domain more."""
-    labels, domains = targets.labels[rows], targets.domains[rows]
-    domains = merge_small_cells(domains, labels, len(targets.domain_names), len(targets.classes), min_cell_size)
-    examples = encoded if rows.all() else encoded[rows]  # a large table is not copied for nothing
-    names = (*targets.domain_names, SMALL_CELLS)
-    return DomainDataset(examples, labels, domains, tuple(targets.classes.tolist()), names)
+def _rows(X: Any, rows: NDArray[np.bool_]) -> Any:
+    """Return the chosen rows; a large table is not copied for nothing."""
+    return X if rows.all() else X[rows]
 
 
 def _parts(X: Any) -> Iterator[tuple[int, Any]]:

@@ -8,7 +8,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 
-def generators(random_state: Any, n: int) -> list[np.random.Generator]:
-    """Return independent generators; the same integer gives the same ones."""
+def generators(random_state: Any, purpose: str, n: int = 1) -> list[np.random.Generator]:
+    """Return independent generators; the same integer and purpose give the same ones.
+
+    A purpose of its own keeps draws apart that one seed fixes, such as unseen domains and those that judge.
+    """
     seed = check_random_state(random_state).randint(2**31, size=4)
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed.tolist()).spawn(n)]
+    children = np.random.SeedSequence([*seed.tolist(), *purpose.encode()]).spawn(n)
+    return [np.random.default_rng(child) for child in children]

@@ -21,7 +21,7 @@ from domaincover.training.objectives import Penalty, SetCoverLoss
 
 
 class SetCoverClassifier(NetworkClassifier):
-    """Small sets that hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
+    """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
     the cell's recall is below the target. Some domains are held out of training. They choose among the weights that it
@@ -46,10 +46,10 @@ class SetCoverClassifier(NetworkClassifier):
     min_cell_size : int
         A label's (domain, label) cells with fewer examples share one multiplier: recall of a handful is noise.
     validation_domains : float
-        Share of the domains held out to judge by. With fewer than four domains it is a share of their rows; with 0,
-        training cells judge, and the threshold stays 0.
+        Share of the domains held out to judge by, at least three of nine or more. With fewer than four domains it is
+        a share of their rows; with 0, training cells judge, and the threshold stays 0.
     patience : int or None
-        Stop after so many moves of the multipliers without better weights.
+        Stop at the end of an epoch after so many moves of the multipliers without better weights.
     device : str
         Where to train, such as "cpu" or "cuda".
     random_state : int, RandomState or None
@@ -164,7 +164,7 @@ def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:
     one; from the paper's 5 for all it would take many steps to get there.
     """
     frequency = np.maximum(np.bincount(labels, minlength=n_labels), 1) / len(labels)
-    return (3 * np.maximum(1 / frequency - 1, 1)).tolist()
+    return (3 * np.clip(1 / frequency - 1, 1, 1000)).tolist()
 
 
 def _history_table(history: History, target_recall: float) -> pd.DataFrame:

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.files import write_whole
 from domaincover.report.crosses import (
     CrossPlotTables,
     cross_plot_data,
@@ -16,7 +17,6 @@ from domaincover.report.crosses import (
     note_on_random_sets,
 )
 from domaincover.report.drawing import Pen, chart_config, inline
-from domaincover.files import write_whole
 from domaincover.report.frames import checked_domains, checked_results, experiments
 from domaincover.report.style import INK, SPLIT_LABELS, dataset_label, split_label, unused_name
 

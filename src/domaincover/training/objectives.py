@@ -81,9 +81,8 @@ class SetCoverLoss(nn.Module):
         if start.shape not in ((1,), (n_labels,)):
             raise InputError(f"initial_multiplier must be one number or {n_labels}, one per label, got {len(start)}.")
         if not (0 < floor <= start.min() and start.max() <= cap):
-            raise InputError(
-                f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {start.min():g} and {cap:g}."
-            )
+            span = " to ".join(f"{end:g}" for end in dict.fromkeys((float(start.min()), float(start.max()))))
+            raise InputError(f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {span} and {cap:g}.")
         replicas = (len(targets),) if np.ndim(target_recall) else ()
         self.shape = (*replicas, n_domains, n_labels)
         self.penalty, self.floor, self.cap = penalty, floor, cap

@@ -1,0 +1,199 @@
+"""What the commands read: tables to fit on, and new ones as a model wants them; rows are numbered from 1."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from domaincover.data.tables import Table
+    from domaincover.estimators.base import SetClassifier
+
+MOST_LABELS = 200
+MOST_NAMES = 12
+KINDS = {
+    "number": "numbers",
+    "boolean": "booleans",
+    "date": "dates",
+    "category": "categories",
+    "ignored": "ignored, since almost every row has another text",
+}
+
+
+class LabelledTable(NamedTuple):
+    """Features, labels and domains, row by row."""
+
+    X: pd.DataFrame
+    labels: pd.Series[Any]
+    domains: pd.Series[Any]
+
+    @property
+    def n_domains(self) -> int:
+        """How many domains there are."""
+        return self.domains.nunique()
+
+
+def check_roles(data: Table, label: str, domain: str) -> None:
+    """Refuse names of label and domain that are not two columns of the table."""
+    data.check_column(label, "--label")
+    data.check_column(domain, "--domain")
+    if label == domain:
+        raise InputError(f"--label and --domain are both {label!r}; they must be two columns.")
+
+
+def feature_columns(data: Table, label: str, domain: str, drop: Sequence[str]) -> list[str]:
+    """Return the columns to learn from: all but the label, the domain and what is left out."""
+    check_roles(data, label, domain)
+    for name in drop:
+        data.check_column(name, "--drop")
+    features = [name for name in data.columns if name not in {label, domain, *drop}]
+    if not features:
+        raise InputError(f"{data.path} has no columns left to learn from beside {label!r} and {domain!r}.")
+    return features
+
+
+def read_training(data: Table, features: Sequence[str], label: str, domain: str, min_domains: int) -> LabelledTable:
+    """Read a table to fit on, and refuse one whose label or domain is probably another column."""
+    training = _labelled(data.read([*features, label, domain]), features, label, domain)
+    _check_classes(training.labels)
+    _check_groups(training.domains, min_domains)
+    return training
+
+
+def kinds_in_words(features: pd.DataFrame) -> list[str]:
+    """Say what each column is taken for, a line for each kind."""
+    from domaincover.data.encoding import column_kind
+
+    by_kind: dict[str, list[str]] = {}
+    for name in features:
+        by_kind.setdefault(column_kind(features[name]), []).append(str(name))
+    if set(by_kind) == {"ignored"}:
+        raise InputError("no column can be learned from: every text is different in almost every row.")
+    return [f"{words}: {listed(by_kind[kind])}" for kind, words in KINDS.items() if kind in by_kind]
+
+
+def listed(names: Collection[Any]) -> str:
+    """Return names with commas between them, the first of many.
+
+    >>> listed("abc"), listed(range(14))
+    ('a, b, c', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … and 2 more')
+    """
+    more = f", … and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(map(str, islice(names, MOST_NAMES))) + more
+
+
+class ModelColumns(NamedTuple):
+    """The columns that a model was fitted on, those of them that it makes use of, and those that hold categories."""
+
+    names: list[str]
+    used: list[str]
+    categories: list[str]
+
+    @classmethod
+    def of(cls, model: SetClassifier, data: Table) -> ModelColumns:
+        """Return a model's columns, of which the table must have all that are used."""
+        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+        if not names:
+            raise InputError("the model was fitted on an array without column names; use it from Python.")
+        kinds = _encoder(model).kinds_
+        used = [name for name in names if kinds[name] != "ignored"]
+        for name in used:
+            data.check_column(name, "the model was fitted with it")
+        return cls(names, used, [name for name in used if kinds[name] == "category"])
+
+    def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
+        """Read a table in blocks: what the model wants, and the columns to keep beside it, as text."""
+        columns, first = list(dict.fromkeys([*ids, *self.used])), 1
+        for block in data.blocks(rows_at_once, columns, text_columns={*self.categories, *ids}):
+            yield self._arranged(block.set_axis(range(first, first + len(block)))), block[list(ids)]
+            first += len(block)
+
+    def read_labelled(self, data: Table, label: str, domain: str, classes: Sequence[Any]) -> LabelledTable:
+        """Read a table whose labels the model knows; where they are text, "1" is not taken for a number."""
+        check_roles(data, label, domain)
+        text_columns = {*self.categories, *([label] if all(isinstance(name, str) for name in classes) else [])}
+        frame = data.read(list(dict.fromkeys([*self.used, label, domain])), text_columns)
+        labelled = _labelled(frame, self.used, label, domain)
+        _check_known(labelled.labels, classes)
+        return labelled._replace(X=self._arranged(labelled.X))
+
+    def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
+
+
+def _encoder(model: Any) -> Any:
+    """Return the encoder of tables inside a model."""
+    while not hasattr(model, "kinds_"):
+        if hasattr(model, "encoder_"):
+            model = model.encoder_
+        elif hasattr(model, "estimator_"):
+            model = model.estimator_
+        elif hasattr(model, "steps"):
+            model = model[0]
+        else:
+            raise InputError("the model does not read tables by itself; use it from Python.")
+    return model
+
+
+def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:
+    frame.index = range(1, len(frame) + 1)  # type: ignore[assignment]
+    table = LabelledTable(frame[list(features)], _names(frame[label]), _names(frame[domain]))
+    _check_missing(table.labels, "--label")
+    _check_missing(table.domains, "--domain")
+    return table
+
+
+def _names(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return labels or domains; days and times as the text that one would write for them."""
+    return column.astype("string").astype(object) if column.dtype.kind == "M" else column
+
+
+def _check_missing(column: pd.Series[Any], option: str) -> None:
+    missing = column.isna()
+    if missing.any():
+        raise InputError(
+            f"column {column.name!r} ({option}) is empty in {int(missing.sum()):,} of {len(missing):,} rows, first in "
+            f"row {missing.idxmax()}; drop those rows or give the missing value a name."
+        )
+
+
+def _check_classes(labels: pd.Series[Any]) -> None:
+    column, n_labels = f"column {labels.name!r} (--label)", labels.nunique()
+    if n_labels < 2:
+        raise InputError(f"{column} has one value only, {labels.iloc[0]!r}; sets need two labels.")
+    if n_labels > MOST_LABELS:
+        raise InputError(
+            f"{column} has {n_labels:,} different values; labels are classes, at most {MOST_LABELS}. "
+            "Was another column meant?"
+        )
+    if labels.dtype.kind == "f" and (labels % 1 != 0).any():
+        broken = labels[labels % 1 != 0].iloc[0]
+        raise InputError(f"{column} holds numbers such as {broken:g}; labels are classes: whole numbers or names.")
+
+
+def _check_groups(domains: pd.Series[Any], fewest: int) -> None:
+    column, n_domains = f"column {domains.name!r} (--domain)", domains.nunique()
+    if n_domains > len(domains) / 2:
+        raise InputError(
+            f"{column} has {n_domains:,} different values in {len(domains):,} rows; a domain is a group of many rows, "
+            "such as a hospital or a user. Was another column meant?"
+        )
+    if n_domains < fewest:
+        raise InputError(
+            f"{column} has one value only, {domains.iloc[0]!r}; an evaluation on unseen domains needs two or more. "
+            "Give --hold-out-domains 0 to fit without one."
+        )
+
+
+def _check_known(labels: pd.Series[Any], classes: Sequence[Any]) -> None:
+    unknown = ~labels.isin(list(classes))
+    if unknown.any():
+        raise InputError(
+            f"column {labels.name!r} (--label) holds {labels[unknown].iloc[0]!r} in row {unknown.idxmax()}, a label "
+            f"that the model does not know; it knows {listed(classes)}."
+        )

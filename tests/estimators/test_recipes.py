@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from domaincover import ConformalSetClassifier, ERMClassifier, InputError, SetCoverClassifier, TableEncoder
+from domaincover.estimators.recipes import make_classifier
+
+METHODS, BASES = ("set-cover", "robust", "pooled", "erm"), ("mlp", "linear", "boosting")
+KINDS = {"set-cover": SetCoverClassifier, "robust": ConformalSetClassifier, "pooled": ConformalSetClassifier}
+everything = pytest.mark.parametrize(
+    ("method", "base"), [(m, b) for m in METHODS for b in BASES if (m, b) != ("set-cover", "boosting")]
+)
+
+
+@everything
+def test_the_method_decides_what_makes_the_sets(method, base):
+    model = make_classifier(method, base, 0.8)
+    if method == "erm":
+        assert isinstance(model, ConformalSetClassifier if base == "boosting" else ERMClassifier)
+        assert getattr(model, "rule", "single") == "single"
+    else:
+        assert isinstance(model, KINDS[method])
+        assert getattr(model, "rule", method) == method
+        assert model.target_recall == 0.8
+
+
+@everything
+def test_the_base_decides_what_scores_the_labels(method, base):
+    model = make_classifier(method, base)
+    scorer = getattr(model, "estimator", model)
+    if base == "boosting":
+        assert [type(step) for _, step in scorer.steps] == [TableEncoder, HistGradientBoostingClassifier]
+    else:
+        assert scorer.network == base
+
+
+@everything
+def test_every_part_that_draws_gets_the_random_state(method, base):
+    model = make_classifier(method, base, random_state=7)
+    drawing = {name: value for name, value in model.get_params().items() if name.endswith("random_state")}
+    if (method, base) == ("erm", "boosting"):
+        assert drawing.pop("random_state") is None, "nothing is held out to calibrate"
+    assert set(drawing.values()) == {7}
+
+
+@everything
+def test_every_recipe_can_be_cloned(method, base):
+    model = make_classifier(method, base, 0.7, random_state=3)
+    assert repr(clone(model)) == repr(model)
+
+
+def test_set_cover_with_boosting_is_refused():
+    with pytest.raises(InputError, match="set-cover trains a network; boosting goes with robust, pooled or erm"):
+        make_classifier("set-cover", "boosting")
+
+
+def test_boosting_takes_missing_values_as_they_are():
+    model = make_classifier("erm", "boosting")
+    encoder = model.estimator[0].fit(np.array([[1.0], [np.nan]]))
+    assert np.isnan(encoder.transform(np.array([[np.nan]]))).all()
