@@ -1,12 +1,10 @@
-import warnings
-
 import numpy as np
 import pytest
 import sklearn
 from crepes import WrapClassifier
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -15,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from domaincover import (
@@ -50,18 +48,6 @@ X, Y, DOMAINS = made_up()
 def conformal(estimator=None, rule="robust", **settings):
     estimator = LogisticRegression() if estimator is None else estimator
     return ConformalSetClassifier(estimator, rule, **{"random_state": 0, "min_cell_size": 1} | settings)
-
-
-def with_one_label_in_domain_zero_only(calibrates):
-    """Fit on data whose label "owl" occurs in domain 0 alone, which calibrates or not as asked for."""
-    labels = np.where(DOMAINS == 0, NAMES[Y], NAMES[Y % 2])
-    for seed in range(99):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # one of the two cases warns, and has a test of its own
-            model = conformal(random_state=seed).fit(X, labels, domains=DOMAINS)
-        if (0 in model.calibration_domains_) == calibrates:
-            return model, labels
-    raise AssertionError("99 draws of two domains of eight without the first, or none but with it")
 
 
 @both_rules
@@ -186,29 +172,44 @@ def test_our_own_classifier_gets_domains_that_it_requests_by_metadata_routing(se
     assert sorted([*trained.domains_, *model.calibration_domains_]) == list(range(8))
 
 
-def test_with_metadata_routing_domains_that_nobody_requested_are_not_dropped_in_silence():
+def test_with_metadata_routing_a_pipeline_of_ours_gets_its_domains_without_a_request():
     inside = make_pipeline(StandardScaler(), SetCoverClassifier(epochs=2))
-    with (
-        sklearn.config_context(enable_metadata_routing=True),
-        pytest.raises(UnsetMetadataPassedError, match=r"\[domains\] are passed but are not explicitly set"),
-    ):
-        conformal(inside).fit(X, Y, domains=DOMAINS)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = conformal(inside).fit(X, Y, domains=DOMAINS)
+    assert set(model.estimator_[-1].domains_) == set(model.training_domains_)
+    assert len(model.training_domains_) > 1
 
 
-def test_a_label_that_only_calibration_domains_have_is_in_every_set():
-    model, labels = with_one_label_in_domain_zero_only(calibrates=True)
-    assert model.estimator_.classes_.tolist() == ["cat", "dog"]
+def test_a_label_of_one_domain_trains_and_calibrates_by_some_of_its_rows():
+    labels = np.where(DOMAINS == 0, NAMES[Y], NAMES[Y % 2])  # "owl" occurs in domain 0 alone
+    for seed in range(5):
+        model = conformal(random_state=seed).fit(X, labels, domains=DOMAINS)
+        assert model.estimator_.classes_.tolist() == ["cat", "dog", "owl"]
+        assert 0 in model.training_domains_
+        assert np.isfinite(model.thresholds_).all()
+
+
+def test_a_label_that_the_estimator_does_not_know_is_in_every_set():
+    known = Y < 2
+    model = conformal(FrozenEstimator(LogisticRegression().fit(X[known], NAMES[Y[known]])), calibration="training-data")
+    model.fit(X, NAMES[Y], domains=DOMAINS)
     assert model.classes_.tolist() == ["cat", "dog", "owl"]
     assert model.predict_set(X)[:, 2].all()
     assert set(model.predict(X)) <= {"cat", "dog"}
-    assert (model.domain_report(X, labels, DOMAINS).recall[0, 2]) == 1
 
 
 def test_a_label_without_calibration_examples_warns_by_name_and_is_in_every_set():
-    model, labels = with_one_label_in_domain_zero_only(calibrates=False)
-    assert model.predict_set(X)[:, 2].all()
+    model = conformal(LogisticRegression().fit(X, NAMES[Y]), calibration="prefit")
     with pytest.warns(UserWarning, match=r"examples of label\(s\) 'owl'; they will be in every set"):
-        clone(model).fit(X, labels, domains=DOMAINS)
+        model.fit(X[Y < 2], NAMES[Y[Y < 2]], domains=DOMAINS[Y < 2])
+    assert model.predict_set(X)[:, 2].all()
+
+
+@pytest.mark.parametrize("n_labels", [3, 4])
+def test_scores_of_pairs_of_labels_are_refused(n_labels):
+    labels = np.arange(len(X)) % n_labels
+    with pytest.raises(InputError, match=r"SVC\.decision_function must give one score per label"):
+        conformal(SVC(decision_function_shape="ovo")).fit(X, labels, domains=DOMAINS)
 
 
 @both_rules

@@ -31,11 +31,11 @@ def test_scores_are_the_networks_whatever_the_size_of_the_parts(monkeypatch):
 
 @of_each
 @pytest.mark.parametrize("target", [0.5, 0.9])
-def test_the_threshold_is_the_highest_score_at_which_every_cell_is_at_target(network, target):
+def test_the_threshold_is_the_highest_at_which_every_cell_is_at_target_but_no_higher_than_0(network, target):
     threshold = SmallestSets(HELD_OUT, target).threshold(network)
     own = scores_of(network)[np.arange(len(DATA)), DATA.labels]
     reaching = [score for score in own if recall_at(score, scores_of(network)).min() >= target]
-    assert threshold == pytest.approx(max(reaching), abs=1e-6)
+    assert threshold == pytest.approx(min(0, max(reaching)), abs=1e-6)
 
 
 @of_each
@@ -48,13 +48,21 @@ def test_sets_are_judged_by_their_size_at_that_threshold(network):
     assert tie.tolist() == [0]
 
 
-def test_a_shift_of_all_scores_changes_the_threshold_and_not_the_verdict():
+def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
     network, shifted = (linear(4, 2, np.random.default_rng(0)) for _ in "ab")
     with torch.no_grad():
-        shifted[0].bias += 8.0
+        shifted[0].bias -= 8.0
     judge = SmallestSets(HELD_OUT, 0.9)
+    assert judge.threshold(network) < 0
     assert judge(stack([shifted]))[0].item() == pytest.approx(judge(stack([network]))[0].item(), abs=1.5 / len(DATA))
-    assert judge.threshold(shifted) == pytest.approx(judge.threshold(network) + 8, abs=1e-5)
+    assert judge.threshold(shifted) == pytest.approx(judge.threshold(network) - 8, abs=1e-5)
+
+
+def test_a_cell_too_small_to_miss_one_does_not_judge():
+    data = DATA.subset(np.flatnonzero((DATA.domains > 0) | (np.arange(len(DATA)) < 8)))  # domain 0 has 8 examples
+    without = DATA.subset(np.flatnonzero(DATA.domains > 0))
+    few, none = (SmallestSets(HeldOutDomains(part, "cpu"), 0.9) for part in (data, without))
+    assert few.threshold(NETWORKS[1]) == none.threshold(NETWORKS[1])
 
 
 def test_scores_that_tell_labels_apart_are_judged_better_than_constant_ones():

@@ -55,6 +55,12 @@ def test_set_cover_with_boosting_is_refused():
         make_classifier("set-cover", "boosting")
 
 
+def test_boosting_fits_a_large_table_in_which_a_label_has_one_row():
+    X, y = np.arange(10_001.0)[:, None], np.where(np.arange(10_001) == 0, 2, np.arange(10_001) % 2)
+    model = make_classifier("erm", "boosting").set_params(estimator__histgradientboostingclassifier__max_iter=1)
+    assert model.fit(X, y).classes_.tolist() == [0, 1, 2]
+
+
 def test_boosting_takes_missing_values_as_they_are():
     model = make_classifier("erm", "boosting")
     encoder = model.estimator[0].fit(np.array([[1.0], [np.nan]]))

@@ -87,12 +87,21 @@ def test_nothing_judges_where_nothing_is_asked_for(kind):
 
 
 @pytest.mark.parametrize(
-    ("n_domains", "share", "n_expected"), [(50, 0.2, 10), (9, 0.01, 3), (4, 0.01, 1), (4, 0.99, 3)]
+    ("n_domains", "share", "n_expected"), [(50, 0.2, 10), (9, 0.01, 3), (4, 0.01, 1), (4, 0.99, 2)]
 )
-def test_the_share_of_domains_asked_for_judges_but_not_too_few_and_never_all(n_domains, share, n_expected):
+def test_the_share_of_domains_asked_for_judges_but_not_too_few_and_every_label_trains(n_domains, share, n_expected):
     names = np.arange(n_domains)
     judges = rows_that_judge(Targets(names % 2, names, np.arange(2), tuple(names)), share, np.random.default_rng(0))
     assert judges.sum() == n_expected
+
+
+def test_a_label_of_one_domain_trains_and_is_judged_by_some_of_its_rows():
+    labels = np.where((DOMAINS == 2) & (np.arange(len(DOMAINS)) % 2 == 0), 2, Y)
+    for seed in range(5):
+        of = Targets(labels, DOMAINS, np.arange(3), tuple(range(DOMAINS.max() + 1)))
+        judges = rows_that_judge(of, 0.2, np.random.default_rng(seed))
+        assert 0 < judges[labels == 2].mean() < 0.5
+        assert not judges[(DOMAINS == 2) & (labels != 2)].any(), "the domain itself trains"
 
 
 @both
@@ -248,7 +257,8 @@ def test_missing_numbers_in_an_array_are_taken(kind):
 def test_a_number_that_was_never_missing_in_training_may_be_in_prediction(kind):
     model, holes = fit(quick(kind)), X.copy()
     holes[:, 2] = np.nan
-    mean = np.where(np.isnan(holes), X.mean(axis=0, dtype=np.float64), X).astype(np.float32)
+    trained = ~np.isin(DOMAINS, model.held_out_domains_)
+    mean = np.where(np.isnan(holes), X[trained].mean(axis=0, dtype=np.float64), X).astype(np.float32)
     np.testing.assert_allclose(model.label_scores(holes), model.label_scores(mean), atol=1e-5)
 
 
@@ -349,3 +359,15 @@ def test_unseen_domains_do_better_with_set_cover_than_with_a_single_label():
     # The standard error of the difference of two shares of 200 domains is at most sqrt(2 / 4 / 200) = 0.05.
     assert np.mean(of_sets >= 0.9) > np.mean(of_single >= 0.9) + 4 * 0.05
     assert np.mean(set_size) < 1.5
+
+
+@both
+def test_training_that_diverges_says_so(kind):
+    with pytest.raises(InputError, match="diverged: the network.s scores are not numbers; lower learning_rate"):
+        fit(quick(kind, learning_rate=1e30))
+
+
+@both
+def test_a_network_instead_of_a_function_is_refused(kind):
+    with pytest.raises(InputError, match="pass a function that makes one"):
+        fit(quick(kind, network=torch.nn.Linear(X.shape[1], 2)))

@@ -6,7 +6,9 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -68,6 +70,7 @@ def fit(
     _check_options(target_recall, hold_out_domains, final_fit, html)
     check_folder(out)
     data = open_table(table)
+    _check_not_table(html, "--html", table)
     features = feature_columns(data, label, domain, drop or [])
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
@@ -81,7 +84,8 @@ def fit(
     assessment = _assess(model, training, settings, table.name, html) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
         _say(f"Fitting the final model on all domains: {training.n_domains}.")
-        fitted = model.fit(training.X, training.labels, domains=training.domains)
+        with _warnings_in_a_line():
+            fitted = model.fit(training.X, training.labels, domains=training.domains)
     else:
         fitted = assessment.model
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
@@ -103,6 +107,7 @@ def predict(
     from domaincover.data.tables import open_table, write_table
 
     data, ids = open_table(table), list(dict.fromkeys(id or []))
+    _check_not_table(out, "--out", table)
     for name in ids:
         data.check_column(name, "--id")
 
@@ -137,6 +142,7 @@ def evaluate(
 
     _check_page(html)
     data = open_table(table)
+    _check_not_table(html, "--html", table)
 
     from domaincover.estimators.saving import load, load_extra
 
@@ -182,6 +188,11 @@ def _check_page(path: Path | None) -> None:
         raise InputError(f"cannot write the page {path}: {what}.")
 
 
+def _check_not_table(path: Path | None, option: str, table: Path) -> None:
+    if path is not None and path.exists() and path.samefile(table):
+        raise InputError(f"{option} is the table itself, which would be lost; choose another name than {path}.")
+
+
 def _assess(
     model: SetClassifier, training: LabelledTable, settings: Mapping[str, Any], table_name: str, html: Path | None
 ) -> Assessment:
@@ -191,7 +202,8 @@ def _assess(
     n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
     _say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
     options = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
-    assessment = assess(model, training.X, training.labels, training.domains, **options, random_state=settings["seed"])
+    with _warnings_in_a_line():
+        assessment = assess(model, *training, **options, random_state=settings["seed"])
     names = {MODEL: settings["method"]}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], settings["target_recall"]
@@ -264,6 +276,16 @@ def _write_page(
     title = f"Prediction sets for {shown.get('label', 'labels')}, by {shown.get('domain', 'domain')}"
     write_domain_page(path, reports, target, title=title, notes=notes, settings=shown, kind=kind)
     _say(f"The page is {path.resolve().as_uri()}")
+
+
+@contextmanager
+def _warnings_in_a_line() -> Iterator[None]:
+    """Say what the estimators warn of without the lines of code that did."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", UserWarning)
+        yield
+    for message in dict.fromkeys(str(warning.message) for warning in caught):
+        _say(f"Note: {' '.join(message.split())}")
 
 
 def _say(message: str) -> None:

@@ -45,9 +45,7 @@ class Diagnosis(NamedTuple):
     def __str__(self) -> str:
         seen, unseen, hardest = map(_percent, (self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen))
         accuracy = f"{seen} on new rows of seen domains, {unseen} in unseen ones"
-        overlap = (
-            f"even in domains it was trained on, it finds only {hardest} of the hardest label"
-        )
+        overlap = f"even in domains it was trained on, it finds only {hardest} of the hardest label"
         drop = f"a single-label model's accuracy drops in new domains: {accuracy}"
         if self.failure == "none":
             return (
@@ -119,9 +117,7 @@ def assess(
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
     unseen = {name: judged.report(one, split.unseen, min_cell_size) for name, one in fitted.items()}
-    seen = {
-        name: judged.report(one, judged.of_domains(trained_domains(one), split.seen)) for name, one in fitted.items()
-    }
+    seen = {name: judged.report(one, judged.rows_of(trained_domains(one), split.seen)) for name, one in fitted.items()}
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
@@ -180,9 +176,10 @@ class _Judged(NamedTuple):
             )
 
     def rows_of(self, names: set[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return those rows that are of the named domains."""
+        """Return those rows that are of the named domains; all, where these domains are too small to have any."""
         named = np.array([name in names for name in self.domains.names])
-        return rows[named[self.domains.codes[rows]]]
+        theirs = rows[named[self.domains.codes[rows]]]
+        return theirs if len(theirs) > 0 else rows
 
     def report(self, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1) -> DomainReport:
         sets = self._widened(model.predict_set(_safe_indexing(self.X, rows)), model.classes_.tolist())
@@ -252,13 +249,14 @@ class _Counts(NamedTuple):
 def _error_of_difference(seen: _Counts, unseen: _Counts) -> float:
     """Return the standard error of the difference of mean accuracies.
 
-    One variance for both sides, since there may be a single unseen domain; no less than counting alone gives.
+    One variance between domains for both sides, since there may be a single unseen one; no less than counting gives,
+    which each side does by itself, since a few rows of one domain are counted worse than thousands of the others.
     """
     sides = (seen.accuracy, unseen.accuracy)
     n_free = max(sum(len(side) - 1 for side in sides), 1)
     between = sum(((side - side.mean()) ** 2).sum() for side in sides) / n_free
-    counting = np.concatenate([seen.counting_variance, unseen.counting_variance]).mean()
-    return float(np.sqrt(max(between, counting) * sum(1 / len(side) for side in sides)))
+    counting = sum(side.counting_variance.mean() / len(side.n) for side in (seen, unseen))
+    return float(np.sqrt(max(between * sum(1 / len(side) for side in sides), counting)))
 
 
 def _percent(part: float) -> str:

@@ -13,7 +13,9 @@ from torch.nn import functional
 from domaincover.calibration import cell_thresholds
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
+from domaincover.errors import InputError
 from domaincover.networks import Stack
+from domaincover.training.loop import DIVERGED
 
 ROWS_AT_ONCE = 65_536
 
@@ -28,7 +30,10 @@ class HeldOutDomains:
     @torch.no_grad()
     def scores(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
         """Return the scores, examples × labels."""
-        return torch.cat([network(block) for block in self._examples.split(ROWS_AT_ONCE)]).cpu().numpy()
+        scores = torch.cat([network(block) for block in self._examples.split(ROWS_AT_ONCE)])
+        if not bool(scores.isfinite().all()):
+            raise InputError(DIVERGED)
+        return scores.cpu().numpy()
 
 
 class SmallestSets:

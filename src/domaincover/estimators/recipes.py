@@ -44,5 +44,7 @@ def make_classifier(
 
 def _scorer(base: Base, random_state: int | None, verbose: bool) -> BaseEstimator:
     if base == "boosting":
-        return make_pipeline(TableEncoder(scale=False), HistGradientBoostingClassifier(random_state=random_state))
+        # Early stopping would judge by rows of the training domains, and fails where a label has a single row.
+        trees = HistGradientBoostingClassifier(early_stopping=False, random_state=random_state)
+        return make_pipeline(TableEncoder(scale=False), trees)
     return ERMClassifier(network=base, random_state=random_state, verbose=verbose)

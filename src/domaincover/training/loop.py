@@ -69,6 +69,7 @@ class History:
     multipliers: NDArray[np.float64] | None = None
 
 
+DIVERGED = "training diverged: the network's scores are not numbers; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
 
@@ -146,10 +147,10 @@ class _Training:
 
     def _between(self, epoch: int, number: int) -> None:
         """Move the multipliers, judge the weights, take note."""
+        if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
+            raise InputError(DIVERGED)
         moved = self.dual.step() if self.dual is not None else None
         self.record.add_step(epoch, number, *(moved or ()))
-        if not self.record.is_finite:
-            raise InputError(f"training diverged in epoch {epoch + 1}: its loss is not a number; lower learning_rate.")
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the same weights are not judged again
             return
         self.n_steps_judged = self.n_steps
@@ -227,10 +228,6 @@ class _Record:
         self._steps.append((epoch, batch, self._mean_loss))
         if dual:
             self._duals.append(dual)
-
-    @property
-    def is_finite(self) -> bool:
-        return bool(self._mean_loss.isfinite().all())
 
     def histories(self) -> list[History]:
         epoch, batch, loss = zip(*self._steps, strict=True)
