@@ -39,6 +39,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tables", default="")
+    parser.add_argument("--bases", default="mlp,boosting")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--hold-out-domains", type=float, default=0.25)
     parser.add_argument("--min-cell-size", type=int, default=100)
@@ -77,6 +78,8 @@ def run_split(frame: pd.DataFrame, split: int, options: Any) -> list[dict[str, A
     train, unseen = (np.isin(domains, codes) for codes in drawn)
     rows, scored = [], {}
     for method, base in METHODS:
+        if base not in options.bases.split(","):
+            continue
         started = time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -87,9 +90,9 @@ def run_split(frame: pd.DataFrame, split: int, options: Any) -> list[dict[str, A
         scored[method, base] = (model.label_scores(X[unseen]) - getattr(model, "thresholds_", 0), report)
         rows.append({"method": method, "base": base} | figures(report) | {"seconds": seconds})
     codes = np.unique(labels, return_inverse=True)[1]
-    robust = scored["robust", "mlp"][1].summary(TARGET).share_at_target
     for row in rows:
-        if row["method"] in ("set-cover", "robust"):
+        if row["method"] in ("set-cover", "robust") and row["base"] == "mlp":
+            robust = scored["robust", "mlp"][1].summary(TARGET).share_at_target
             scores = scored[row["method"], row["base"]][0]
             row["size_at_robust_share"] = size_at_share(scores, codes[unseen], domains[unseen], robust)
     return rows

@@ -363,7 +363,7 @@ def test_unseen_domains_do_better_with_set_cover_than_with_a_single_label():
 
 @both
 def test_training_that_diverges_says_so(kind):
-    with pytest.raises(InputError, match="diverged: the network.s scores are not numbers; lower learning_rate"):
+    with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):
         fit(quick(kind, learning_rate=1e30))
 
 

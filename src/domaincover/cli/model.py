@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from domaincover.cli.terminal import text_width
+from domaincover.cli.outputs import (
+    check_not_table,
+    check_page,
+    notes_on_evaluation,
+    print_reports,
+    say,
+    warnings_in_a_line,
+    write_page,
+)
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +29,6 @@ if TYPE_CHECKING:
     from domaincover.data.tables import Table
     from domaincover.estimators.assessment import Assessment
     from domaincover.estimators.base import SetClassifier
-    from domaincover.evaluation import DomainReport
     from domaincover.prediction_sets import Sets
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
@@ -70,7 +74,7 @@ def fit(
     _check_options(target_recall, hold_out_domains, final_fit, html)
     check_folder(out)
     data = open_table(table)
-    _check_not_table(html, "--html", table)
+    check_not_table(html, "--html", table)
     features = feature_columns(data, label, domain, drop or [])
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
@@ -78,18 +82,18 @@ def fit(
 
     model = make_classifier(method, base, target_recall, random_state=seed, verbose=sys.stderr.isatty())
     training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
-    _say("\n".join(kinds_in_words(training.X)))
+    say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
     assessment = _assess(model, training, settings, table.name, html) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
-        _say(f"Fitting the final model on all domains: {training.n_domains}.")
-        with _warnings_in_a_line():
+        say(f"Fitting the final model on all domains: {training.n_domains}.")
+        with warnings_in_a_line():
             fitted = model.fit(training.X, training.labels, domains=training.domains)
     else:
         fitted = assessment.model
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
-    _say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
+    say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
 
 def predict(
@@ -107,7 +111,7 @@ def predict(
     from domaincover.data.tables import open_table, write_table
 
     data, ids = open_table(table), list(dict.fromkeys(id or []))
-    _check_not_table(out, "--out", table)
+    check_not_table(out, "--out", table)
     for name in ids:
         data.check_column(name, "--id")
 
@@ -119,7 +123,7 @@ def predict(
         if name in _columns_of_sets(labels):
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
     n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
-    _say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
+    say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
 
 
 def evaluate(
@@ -140,9 +144,9 @@ def evaluate(
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import open_table
 
-    _check_page(html)
+    check_page(html)
     data = open_table(table)
-    _check_not_table(html, "--html", table)
+    check_not_table(html, "--html", table)
 
     from domaincover.estimators.saving import load, load_extra
 
@@ -154,12 +158,12 @@ def evaluate(
     given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
     report = fitted.domain_report(given.X, given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(fitted, "target_recall", 0.9)))
-    notes = _notes_on_evaluation(report, fitted, extra)
+    notes = notes_on_evaluation(report, fitted, extra)
     reports = {settings.get("method", "model"): report}
     if html is not None:
-        _write_page(html, reports, target, notes, settings | {"table": table.name}, kind="")
+        write_page(html, reports, target, notes, settings | {"table": table.name}, kind="")
     if format == "table":
-        _print_reports(reports, target, notes, kind="")
+        print_reports(reports, target, notes, kind="")
     else:
         plain = {"summary": report.summary(target).to_dict(), "domains": report.records()}
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
@@ -169,28 +173,13 @@ def _check_options(target_recall: float, hold_out_domains: float, final_fit: boo
     from domaincover.prediction_sets import check_target_recall
 
     check_target_recall(target_recall)
-    _check_page(html)
+    check_page(html)
     if not 0 <= hold_out_domains < 1:
         raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {hold_out_domains:g}.")
     if hold_out_domains == 0 and not final_fit:
         raise InputError("--no-final-fit keeps the model that was evaluated, but --hold-out-domains 0 evaluates none.")
     if hold_out_domains == 0 and html is not None:
         raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
-
-
-def _check_page(path: Path | None) -> None:
-    """Refuse a page that could not be written, before work is done."""
-    if path is None:
-        return
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if path.is_dir() or not above.is_dir() or not os.access(above, os.W_OK):
-        what = f"{path} is a folder" if path.is_dir() else f"{above} is not a folder that can be written to"
-        raise InputError(f"cannot write the page {path}: {what}.")
-
-
-def _check_not_table(path: Path | None, option: str, table: Path) -> None:
-    if path is not None and path.exists() and path.samefile(table):
-        raise InputError(f"{option} is the table itself, which would be lost; choose another name than {path}.")
 
 
 def _assess(
@@ -200,16 +189,16 @@ def _assess(
     from domaincover.estimators.assessment import MODEL, assess, n_held_out
 
     n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
-    _say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
+    say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
     options = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
-    with _warnings_in_a_line():
+    with warnings_in_a_line():
         assessment = assess(model, *training, **options, random_state=settings["seed"])
     names = {MODEL: settings["method"]}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], settings["target_recall"]
-    _print_reports(reports, target, notes, kind="unseen")
+    print_reports(reports, target, notes, kind="unseen")
     if html is not None:
-        _write_page(html, reports, target, notes, {**settings, "table": table_name}, kind="unseen")
+        write_page(html, reports, target, notes, {**settings, "table": table_name}, kind="unseen")
     return assessment
 
 
@@ -235,58 +224,3 @@ def _set_texts(sets: Sets, labels: Sequence[str]) -> Any:
     members = np.unpackbits(distinct, axis=1, count=len(labels)).astype(bool)
     texts = [", ".join(label for label, held in zip(labels, row, strict=True) if held) for row in members]
     return np.array([f"{{{text}}}" for text in texts], dtype=object)[which.reshape(-1)]
-
-
-def _notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
-    """Say which domains training had, and what the fit's own evaluation found about single labels."""
-    seen = set(map(str, model.domains_.tolist())) & set(map(str, report.domain_names))
-    notes = []
-    if seen:
-        notes.append(
-            f"{len(seen)} of these {len(report.domain_names)} domains were in the training data; if the rows were too, "
-            "their recall says little about new domains."
-        )
-    assessment = extra.get("assessment")
-    if assessment:
-        notes.append(f"When the model was fitted: {assessment['diagnosis']['text']}")
-    return notes
-
-
-def _print_reports(reports: Mapping[str, DomainReport], target: float, notes: Sequence[str], kind: str) -> None:
-    from domaincover.report.domain_headline import summary_lines
-    from domaincover.report.domain_table import domain_table, summary_table
-
-    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
-    typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
-    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), *notes]))
-
-
-def _write_page(
-    path: Path,
-    reports: Mapping[str, DomainReport],
-    target: float,
-    notes: Sequence[str],
-    settings: Mapping[str, Any],
-    kind: str,
-) -> None:
-    from domaincover.report.domain_page import write_domain_page
-
-    shown = {name: str(value) for name, value in settings.items()}
-    title = f"Prediction sets for {shown.get('label', 'labels')}, by {shown.get('domain', 'domain')}"
-    write_domain_page(path, reports, target, title=title, notes=notes, settings=shown, kind=kind)
-    _say(f"The page is {path.resolve().as_uri()}")
-
-
-@contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
-    """Say what the estimators warn of without the lines of code that did."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default", UserWarning)
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        _say(f"Note: {' '.join(message.split())}")
-
-
-def _say(message: str) -> None:
-    typer.echo(message, err=True)
