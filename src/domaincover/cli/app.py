@@ -41,7 +41,9 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
-        _fail("stopped; what is finished is kept, and the same command goes on from there.", INTERRUPTED)
+        resumes = "paper" in sys.argv[1:2]
+        left = "what is finished is kept, and the same command goes on from there" if resumes else "nothing was written"
+        _fail(f"stopped; {left}.", INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 

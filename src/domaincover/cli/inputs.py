@@ -107,9 +107,13 @@ class ModelColumns(NamedTuple):
         return cls(names, used, [name for name in used if kinds[name] == "category"])
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
-        """Read a table in blocks: what the model wants, and the columns to keep beside it, as text."""
+        """Read a table in blocks: what the model wants, and the columns to keep beside it.
+
+        In CSV, where a block's types are its own, columns that are only kept are text; Parquet brings their types.
+        """
         columns, first = list(dict.fromkeys([*ids, *self.used])), 1
-        for block in data.blocks(rows_at_once, columns, text_columns={*self.categories, *ids}):
+        only_kept = set() if data.path.suffix.lower() in (".parquet", ".pq") else {*ids} - {*self.used}
+        for block in data.blocks(rows_at_once, columns, text_columns={*self.categories, *only_kept}):
             yield self._arranged(block.set_axis(range(first, first + len(block)))), block[list(ids)]
             first += len(block)
 

@@ -148,6 +148,7 @@ def evaluate(
     data = open_table(table)
     check_not_table(html, "--html", table)
 
+    from domaincover.estimators.base import unwrapped
     from domaincover.estimators.saving import load, load_extra
 
     fitted, extra = load(model), load_extra(model) or {}
@@ -156,9 +157,10 @@ def evaluate(
     if label is None or domain is None:
         raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
     given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
-    report = fitted.domain_report(given.X, given.labels, given.domains, min_cell_size=min_cell_size)
-    target = float(settings.get("target_recall", getattr(fitted, "target_recall", 0.9)))
-    notes = notes_on_evaluation(report, fitted, extra)
+    inner, X = unwrapped(fitted, given.X)
+    report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
+    target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
+    notes = notes_on_evaluation(report, inner, extra)
     reports = {settings.get("method", "model"): report}
     if html is not None:
         write_page(html, reports, target, notes, settings | {"table": table.name}, kind="")
@@ -209,9 +211,11 @@ def _columns_of_sets(labels: Sequence[str]) -> list[str]:
 def _sets_of_blocks(
     model: SetClassifier, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
+    from domaincover.estimators.base import predict_set
+
     names = _columns_of_sets(labels)
     for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids):
-        sets = model.predict_set(X)
+        sets = predict_set(model, X)
         written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
         yield kept.assign(**dict(zip(names, written, strict=True)))
 
