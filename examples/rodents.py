@@ -1,7 +1,7 @@
 """Which rodent is it? Twelve species, told by hind foot, weight, sex and month of the catch.
 
 From 1977 to 2002 the Portal Project trapped rodents on 24 plots in the desert of Arizona, some of them fenced against
-certain species. The domains are the plots, each with its own mix of species: a model learns on 18 and meets six new ones.
+certain species. The domains are the plots, each with its own mix of species: a model learns on 18 and meets six more.
 
 One label per animal (ERM) is right in three cases out of four, and yet not one deer mouse, P. maniculatus, is found:
 by size it could be any of several mice that are caught more often, so to name one of those pays. The sets of SET-COVER

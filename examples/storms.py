@@ -1,12 +1,12 @@
 """What will the storm be tomorrow: a hurricane, a tropical storm, or something weaker?
 
-Atlantic storms since 1979, every six hours (NOAA's HURDAT). What is known now (wind, pressure, place, kind, and how they
+Atlantic storms since 1979, every six hours (NOAA's HURDAT). What is known now (wind, pressure, place, kind, how they
 changed in twelve hours) is to tell the kind 24 hours later. The domains are years: a model learns on 33 seasons and
 meets eleven new ones.
 
 One label (ERM) finds less than two of three tropical storms: they may still grow or fade, and the model takes a side.
-The sets of SET-COVER do not: of hurricanes, storms and weaker ones they keep nine of ten in almost every new season, with
-1.7 labels of three, and four sets in ten still hold one label only:
+The sets of SET-COVER do not: of hurricanes, storms and weaker ones they keep nine of ten in almost every new season,
+with 1.7 labels of three, and four sets in ten still hold one label only:
 
                Median min        10th   Worst  Median set      Domains at  By chance
     Method         recall  percentile  domain        size          target      alone
@@ -30,19 +30,12 @@ STATE = ["wind", "pressure", "lat", "long"]
 def load() -> Table:
     """Return the state of every storm every six hours, its kind a day later, and the year."""
     track = data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are not complete
-    track = track.assign(time=pd.to_datetime(track[["year", "month", "day", "hour"]]))
-    track = track.drop_duplicates(["name", "time"]).set_index(["name", "time"])
-    before, later = shifted(track, -12), shifted(track, 24)
-    X = track[[*STATE, "status"]].join((track[STATE] - before[STATE]).add_suffix("_change"))
-    X["day_of_year"] = track.index.get_level_values("time").day_of_year
-    kind = later["status"].map(KINDS).fillna("weaker")  # a depression, a low, or no longer on record
-    return Table(*(part.reset_index(drop=True) for part in (X, kind, track["year"])))
-
-
-def shifted(track: pd.DataFrame, hours: int) -> pd.DataFrame:
-    """Return for every row the same storm's record so many hours later, or nothing where there is none."""
-    names, times = (track.index.get_level_values(level) for level in ("name", "time"))
-    return track.reindex(pd.MultiIndex.from_arrays([names, times + pd.Timedelta(hours=hours)])).set_axis(track.index)
+    time = pd.to_datetime(track[["year", "month", "day", "hour"]])
+    is_next = track["name"].eq(track["name"].shift()) & time.diff().eq(pd.Timedelta(hours=6))
+    storms = track.groupby((~is_next).cumsum())  # records that follow each other
+    X = track[[*STATE, "status"]].join(storms[STATE].diff(2).add_suffix("_change")).assign(day=time.dt.day_of_year)
+    kind = storms["status"].shift(-4).map(KINDS).fillna("weaker")  # a depression, a low, or no longer on record
+    return Table(X, kind, track["year"])
 
 
 def judge(table: Table, seed: int = 0):
