@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from domaincover import files
 from domaincover.errors import InputError
-from domaincover.report import figures, files
+from domaincover.report import figures
 from domaincover.report.crosses import (
     Limits,
     cross_plot_tables,
