@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
 DRAWN = "storms"
 MOUSE = "P. maniculatus"
-# Another processor adds up in another order, and training carries that on: recalls, sizes and counts may move by so much.
+# Another processor adds up in another order, and training carries it on: by so much recall, size or count may move.
 TOLERANCES = {"recall": 0.03, "size": 0.15, "at_target": 2}
 N_LABELS = {"flights": 3, "rodents": 12, "storms": 3, "votes": 2}
 
