@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
     from domaincover.errors import InputError
-    from domaincover.estimators.assessment import assess
+    from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.base import predict_set, to_label_lists
     from domaincover.estimators.conformal import ConformalSetClassifier
     from domaincover.estimators.erm import ERMClassifier
@@ -24,6 +24,7 @@ __version__ = version("domaincover")
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
+    "Assessment": "estimators.assessment",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
     "DomainReport": "evaluation",
@@ -49,6 +50,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Assessment",
     "ConformalSetClassifier",
     "DomainDataset",
     "DomainReport",
