@@ -5,7 +5,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from domaincover.calibration import cell_thresholds, pooled_thresholds, robust_thresholds
+    from domaincover.calibration.cells import cell_thresholds
+    from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
@@ -36,14 +37,14 @@ _HOMES = {
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
     "assess": "estimators.assessment",
-    "cell_thresholds": "calibration",
+    "cell_thresholds": "calibration.cells",
     "domain_report": "evaluation",
     "load": "estimators.saving",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
-    "pooled_thresholds": "calibration",
+    "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
-    "robust_thresholds": "calibration",
+    "robust_thresholds": "calibration.rules",
     "save": "estimators.saving",
     "share_at_target_scorer": "estimators.scorers",
     "to_label_lists": "estimators.base",

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, _safe_indexing, get_tags, indexable
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
-from domaincover.calibration import pooled_thresholds, robust_thresholds
+from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration import pooled_thresholds, robust_thresholds
+from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
