@@ -6,6 +6,7 @@ k-th lowest with probability k / (m + 1) at most.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, get_args
@@ -100,7 +101,7 @@ def _too_few(
     affected = np.flatnonzero(infeasible.any(axis=tuple(range(infeasible.ndim - 1))))
     most = int(n_domains_with[affected].max())
     enough = f"a {what} of {highest:g} takes {domains_needed(highest)} calibration domains"
-    allowed = f"which allow {highest_confidence(most):.3g} at most"
+    allowed = f"which allow {math.floor(1000 * highest_confidence(most)) / 1000:g} at most"  # not rounded up
     if len(affected) == len(n_domains_with) and len(set(n_domains_with.tolist())) == 1:
         return f"{enough}, and there are {most}, {allowed}"
     names = [repr(label_names[k]) if label_names is not None else str(k) for k in affected[:MOST_NAMES].tolist()]
