@@ -90,7 +90,7 @@ class ConformalSetClassifier(SetClassifier):
     calibration_domains : float or None
         Share of the domains held out; None is a quarter, or as many as the confidence needs.
     folds : int or None
-        How many groups "cross-fit" makes, or how many domains "jackknife-minmax" leaves out. None is 5, and 25 or as
+        How many groups "cross-fit" makes, or how many domains "jackknife-minmax" leaves out. None is 10, and 25 or as
         many as the confidence needs. As many as there are domains leaves out one at a time.
     min_cell_size : int
         A label's (domain, label) cells with fewer examples calibrate as one; where something is promised, they count

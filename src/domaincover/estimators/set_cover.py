@@ -38,7 +38,7 @@ class SetCoverClassifier(PromisedNetwork):
     calibration : "cross-fit", "held-out-domains" or "jackknife-minmax"
         How, where there is a domain confidence: see `ConformalSetClassifier`. The last two keep the promise exactly.
     folds : int or None
-        Groups of domains to cross-fit over, or domains that jackknife-minmax leaves out; None is 5, and 25 or more.
+        Groups of domains to cross-fit over, or domains that jackknife-minmax leaves out; None is 10, and 25 or more.
     on_infeasible : "raise" or "widen"
         Where there are too few domains for the confidence: refuse, or put what cannot be promised into every set.
     network : "mlp", "linear" or a function
