@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.guarantees.certificates import Certificate, certify
+    from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
     from domaincover.training.objectives import SetCoverLoss
 
 __version__ = version("domaincover")
@@ -25,8 +27,10 @@ __version__ = version("domaincover")
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
     "Assessment": "estimators.assessment",
+    "Certificate": "guarantees.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
+    "DomainPlan": "guarantees.sample_sizes",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
@@ -37,10 +41,12 @@ _HOMES = {
     "TableEncoder": "data.encoding",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration",
+    "certify": "guarantees.certificates",
     "domain_report": "evaluation",
     "load": "estimators.saving",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
+    "plan_domains": "guarantees.sample_sizes",
     "pooled_thresholds": "calibration",
     "predict_set": "estimators.base",
     "robust_thresholds": "calibration",
@@ -51,8 +57,10 @@ _HOMES = {
 
 __all__ = [
     "Assessment",
+    "Certificate",
     "ConformalSetClassifier",
     "DomainDataset",
+    "DomainPlan",
     "DomainReport",
     "ERMClassifier",
     "GaussianDomains",
@@ -63,10 +71,12 @@ __all__ = [
     "TableEncoder",
     "assess",
     "cell_thresholds",
+    "certify",
     "domain_report",
     "load",
     "mean_size_scorer",
     "min_recall_scorer",
+    "plan_domains",
     "pooled_thresholds",
     "predict_set",
     "robust_thresholds",
