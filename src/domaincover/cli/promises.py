@@ -45,11 +45,14 @@ def certify(
     check_share(confidence, "--confidence")
     if target_recall is not None:
         check_target_recall(target_recall)
-    judged = judge(model, table, label, domain, min_cell_size, html)
-    seen = _seen_domains(judged)
-    judged = _without_seen(judged, seen) if unseen_only else _all_unseen(judged, seen)
+    given = judge(model, table, label, domain, min_cell_size, html)
+    seen = _seen_domains(given)
+    judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
     target = judged.target_recall if target_recall is None else target_recall
     certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
+    n_domains = len(given.report.domain_names)
+    if n_left_out := n_domains - certificate.domains.n_domains:
+        say(f"Left out, since they were seen in training: {n_left_out} of {n_domains} domains.")
     if html is not None:
         settings = {**judged.settings, "target_recall": target, "confidence": confidence}
         write_page(html, judged.reports, target, [], settings, kind="unseen", certificate=certificate)
@@ -121,12 +124,10 @@ def _all_unseen(judged: Judged, seen: Sequence[Hashable]) -> Judged:
 
 
 def _without_seen(judged: Judged, seen: Sequence[Hashable]) -> Judged:
-    """Leave out the domains that the model has seen, and say how many."""
+    """Leave out the domains that the model has seen."""
     from domaincover.guarantees.certificates import seen_among
 
     is_seen = seen_among(judged.report.domain_names, seen)
     if all(is_seen):
         raise InputError(f"all {len(is_seen)} domains were seen in training; a certificate is about new domains.")
-    if any(is_seen):
-        say(f"Left out, since they were seen in training: {sum(is_seen)} of {len(is_seen)} domains.")
     return judged._replace(report=judged.report.subset([row for row, known in enumerate(is_seen) if not known]))

@@ -117,8 +117,9 @@ def certify(
     >>> from domaincover import DomainReport, certify
     >>> recall, zeros = np.linspace(0.88, 0.99, 24).reshape(12, 2), np.zeros(12)
     >>> report = DomainReport(tuple(range(12)), ("ill", "well"), np.full((12, 2), 100), recall, zeros + 1, zeros, zeros)
-    >>> round(certify(report, 0.9).domains.next_at_least, 2)
-    0.56
+    >>> found = certify(report, 0.9).domains
+    >>> found.n_at_target, round(found.next_at_least, 2)
+    (9, 0.47)
     """
     check_target_recall(target_recall)
     check_share(confidence, "confidence")
