@@ -33,7 +33,7 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
     ]
     parts = [
         [f"From {n_domains} domains that the model has not seen, {n_examples:,} examples."],
-        *(textwrap.wrap(paragraph, width) for paragraph in paragraphs),
+        *(wrapped(paragraph, width) for paragraph in paragraphs),
         _label_table(certificate),
         ["This rests on:", *_points(RESTS_ON, width)],
         ["It does not say:", *_points(DOES_NOT_SAY, width)],
@@ -41,9 +41,20 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts)
 
 
+def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
+    """Return lines no longer than the width, none of which begins with a sign of percent.
+
+    >>> wrapped("at least 90 % of the time", 12)
+    ['at least', '90 % of the', 'time']
+    """
+    together = words.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then)
+    return [line.replace("\u00a0%", " %") for line in lines]
+
+
 def _points(points: Sequence[str], width: int) -> list[str]:
     ended = [f"- {point};" for point in points[:-1]] + [f"- {points[-1]}."]
-    return [line for point in ended for line in textwrap.wrap(point, width, subsequent_indent="  ")]
+    return [line for point in ended for line in wrapped(point, width, then="  ")]
 
 
 def one_line(certificate: Certificate) -> str:

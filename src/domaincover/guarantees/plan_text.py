@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING
 
-from domaincover.guarantees.certificate_text import percent, probability
+from domaincover.guarantees.certificate_text import percent, probability, wrapped
 
 if TYPE_CHECKING:
     from domaincover.guarantees.sample_sizes import DomainPlan, WithDomains
@@ -27,7 +26,7 @@ def _aim(plan: DomainPlan, width: int) -> list[str]:
         f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
         f"domains at hand, with a probability of at most {percent(plan.delta)}."
     )
-    return textwrap.wrap(aim, width)
+    return wrapped(aim, width)
 
 
 def _calibration(plan: DomainPlan, width: int) -> list[str]:
@@ -110,8 +109,8 @@ def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
 def _row(number: int | str, words: str, width: int) -> list[str]:
     """Return a number and what it counts, with the words in a column of their own."""
     first = f"{number:>{INDENT - 2},}" if isinstance(number, int) else f"{number:>{INDENT - 2}}"
-    return textwrap.wrap(words, width, initial_indent=f"{first}  ", subsequent_indent=" " * INDENT)
+    return wrapped(words, width, f"{first}  ", " " * INDENT)
 
 
 def _head(words: str, width: int) -> list[str]:
-    return textwrap.wrap(words, width, subsequent_indent="   ")
+    return wrapped(words, width, then="   ")
