@@ -288,6 +288,13 @@ def test_a_bound_is_never_rounded_up():
     assert "86 % to 100 %" in found.text()
 
 
+def test_a_bound_that_rounds_to_nothing_is_not_told_as_a_number():
+    few_rows = report([[60, 60]] * 2 + [[54, 60]] * 38, 60)
+    found = certify(few_rows, TARGET, row_error=0.005)
+    assert 0 < found.domains.next_truly_at_least < 0.01
+    assert "too few to promise anything about true recall" in " ".join(found.text().split())
+
+
 def test_one_line_says_both_bounds():
     line = certify(perfect(25), TARGET).in_one_line()
     assert "\n" not in line

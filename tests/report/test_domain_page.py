@@ -347,6 +347,14 @@ def test_a_label_in_no_domain_has_no_bar(tmp_path):
     assert text.count('class="bar"') == 2
 
 
+def test_a_bound_of_nothing_is_told_in_words(tmp_path):
+    given = {"model": report([[0.5, 0.5], [0.4, 1]], labels=("cat", "dog"))}
+    text = written(tmp_path, given, certificate=certify(given["model"], 0.9))
+    assert text.count("<dd>nothing</dd>") == 2
+    assert "So nothing can be promised about the next domain." in text
+    assert "≥ 0.00" not in text
+
+
 def test_a_certified_page_keeps_heads_sections_and_captions_in_order(certified):
     page = Page(certified)
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from domaincover.guarantees.certificates import Certificate, Evidence
 
+WORTH_SAYING = 0.01  # a smaller bound on a probability is as good as none
 HEADS = ("label", "domains", "at target", "interval", "next at least", "shown", "truly at least")
 RESTS_ON = (
     "the new domain is drawn like the ones counted here: the same kind of place, not picked because it is easy or hard",
@@ -79,7 +80,7 @@ def observed_sentence(certificate: Certificate) -> str:
 def next_sentence(certificate: Certificate) -> str:
     """Say what that means for the next domain, as it would be counted."""
     found = certificate.domains
-    if found.n_at_target == 0:
+    if found.next_at_least < WORTH_SAYING:
         return "So nothing can be promised about the next domain."
     return (
         f"With {percent(certificate.confidence)} confidence, the next domain will be one of these with a probability "
@@ -96,7 +97,7 @@ def truth_sentence(certificate: Certificate) -> str:
         f"below, {_domains(found.n_shown)} shown at target, {found.n_shown_below} shown below, and {found.n_undecided} "
         "undecided by their rows."
     )
-    if found.next_truly_at_least == 0:
+    if found.next_truly_at_least < WORTH_SAYING:
         return f"{shown} That is too few to promise anything about true recall in the next domain."
     return (
         f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's true recalls are all at "

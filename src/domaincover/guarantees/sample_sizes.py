@@ -9,7 +9,7 @@ for linear scorers and conditionally Gaussian domains of d features, D = d + 1. 
 δ / labels. Their Θ is replaced by two inequalities with constants, both with Π(n), the growth function, at 2m:
 
 - `uniform`, for every scorer whatever it does on the training domains: 4·Π(2m)·exp(−m·ε²/8) ≤ δ (Vapnik and
-  Chervonenkis 1971; Theorem 4.3 in Anthony and Bartlett 1999). This is the theorem as it is proved.
+  Chervonenkis 1971; chapter 4 of Anthony and Bartlett 1999). This is the theorem as it is proved.
 - `no_failure`, only for scorers that miss the target in no training domain, which is what the theorem is about:
   2·Π(2m)·2^(−m·ε/2) ≤ δ (Blumer, Ehrenfeucht, Haussler, Warmuth 1989, whose closed form max(4/ε·log2(2/δ),
   8·D/ε·log2(13/ε)) follows from it). Its price is 1/ε in place of 1/ε².

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from domaincover.guarantees.certificate_text import (
     DOES_NOT_SAY,
     RESTS_ON,
+    WORTH_SAYING,
     interval_text,
     next_sentence,
     noise_sentence,
@@ -56,9 +57,9 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
     found, confidence = certificate.domains, percent(certificate.confidence)
     figures = [
         (f"{found.n_at_target} of {found.n_domains}", "new domains had every label’s recall at target"),
-        (f"≥ {probability(found.next_at_least)}", f"probability that the next one has, with {confidence} confidence"),
-        (
-            f"≥ {probability(found.next_truly_at_least)}",
+        _figure(found.next_at_least, f"probability that the next one has, with {confidence} confidence"),
+        _figure(
+            found.next_truly_at_least,
             f"probability that its true recalls are, the luck of few rows taken out, with {confidence} confidence",
         ),
     ]
@@ -72,6 +73,10 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
         rests_on=RESTS_ON,
         does_not_say=DOES_NOT_SAY,
     )
+
+
+def _figure(bound: float, words: str) -> tuple[str, str]:
+    return (f"≥ {probability(bound)}", words) if bound >= WORTH_SAYING else ("nothing", f"can be said of the {words}")
 
 
 def _row(name: str, found: Evidence) -> EvidenceRow:
