@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from domaincover.calibration.cells import cell_thresholds
-    from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
+    from domaincover.calibration.joint import joint_thresholds
+    from domaincover.calibration.rules import (
+        hierarchical_thresholds,
+        order_thresholds,
+        pooled_thresholds,
+        robust_thresholds,
+    )
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
@@ -19,6 +25,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.guarantees.certificates import Certificate, certify
+    from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
     from domaincover.training.objectives import SetCoverLoss
 
 __version__ = version("domaincover")
@@ -26,8 +34,10 @@ __version__ = version("domaincover")
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
     "Assessment": "estimators.assessment",
+    "Certificate": "guarantees.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
+    "DomainPlan": "guarantees.sample_sizes",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
@@ -38,10 +48,15 @@ _HOMES = {
     "TableEncoder": "data.encoding",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cells",
+    "certify": "guarantees.certificates",
     "domain_report": "evaluation",
+    "hierarchical_thresholds": "calibration.rules",
+    "joint_thresholds": "calibration.joint",
     "load": "estimators.saving",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
+    "order_thresholds": "calibration.rules",
+    "plan_domains": "guarantees.sample_sizes",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
     "robust_thresholds": "calibration.rules",
@@ -52,8 +67,10 @@ _HOMES = {
 
 __all__ = [
     "Assessment",
+    "Certificate",
     "ConformalSetClassifier",
     "DomainDataset",
+    "DomainPlan",
     "DomainReport",
     "ERMClassifier",
     "GaussianDomains",
@@ -64,10 +81,15 @@ __all__ = [
     "TableEncoder",
     "assess",
     "cell_thresholds",
+    "certify",
     "domain_report",
+    "hierarchical_thresholds",
+    "joint_thresholds",
     "load",
     "mean_size_scorer",
     "min_recall_scorer",
+    "order_thresholds",
+    "plan_domains",
     "pooled_thresholds",
     "predict_set",
     "robust_thresholds",

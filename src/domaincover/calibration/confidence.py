@@ -15,18 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.errors import InputError
-from domaincover.prediction_sets import hits_needed
+from domaincover.prediction_sets import check_share, hits_needed
 
 OnInfeasible = Literal["raise", "widen"]
 MOST_NAMES = 5
-
-
-def check_share(value: float, what: str) -> float:
-    """Refuse a number that is not strictly between 0 and 1."""
-    if not 0 < value < 1:
-        hint = f"; write {value:g} % as {value / 100:g}" if 1 < value < 100 else ""
-        raise InputError(f"{what} must lie between 0 and 1, got {value:g}{hint}.")
-    return float(value)
 
 
 def order_ranks(n_domains: ArrayLike, domain_confidence: ArrayLike) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags, get_tags, indexable
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration.confidence import OnInfeasible, check_feasible, check_share
+from domaincover.calibration.confidence import OnInfeasible, check_feasible
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
@@ -27,7 +27,7 @@ from domaincover.estimators.base import SetClassifier, Targets, label_codes
 from domaincover.estimators.folds import Calibration, Part, plan_parts
 from domaincover.estimators.scoring import fit_on_each, last_step, log_scores_for, scores_for, taken
 from domaincover.estimators.seeds import generators
-from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores, single_label_sets
+from domaincover.prediction_sets import Sets, check_share, check_target_recall, sets_from_scores, single_label_sets
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "joint", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from domaincover.calibration.confidence import check_feasible, check_share
+from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.experiments.datasets import study_dataset
 from domaincover.experiments.methods import METHODS, study_method
-from domaincover.prediction_sets import check_target_recall
+from domaincover.prediction_sets import check_share, check_target_recall
 
 
 @dataclass(frozen=True)
