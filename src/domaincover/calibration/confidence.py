@@ -75,8 +75,8 @@ def check_feasible(
         message = _too_few(n_domains_with, infeasible, float(asked.max()), what, label_names)
         if on_infeasible == "raise":
             raise InputError(
-                f"{message}; add domains, ask for less, or take on_infeasible='widen', which puts what cannot be "
-                "promised into every set."
+                f"{message}; add domains, ask for less, or widen (on_infeasible), which puts what cannot be promised "
+                "into every set."
             )
         warnings.warn(f"{message}; {_widened_in_words(infeasible)}.", stacklevel=3)
     return infeasible

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
 Base = Literal["mlp", "linear", "boosting"]
+PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 ROWS_AT_ONCE = 65_536
 REFITTED = (
     "This is about the model that was judged, which did not see these domains. The final model is fitted again on all "
@@ -49,6 +50,18 @@ def fit(
     method: Annotated[Method, typer.Option(help="What makes the sets; erm gives single labels.")] = "set-cover",
     base: Annotated[Base, typer.Option(help="What scores the labels; set-cover needs a network.")] = "mlp",
     target_recall: Annotated[float, typer.Option(help="Recall that every label should have in every domain.")] = 0.9,
+    domain_confidence: Annotated[
+        float | None,
+        typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
+    ] = None,
+    calibration: Annotated[
+        PromiseBy,
+        typer.Option(help="How the promise is calibrated: cross-fit is close to exact, the other two are exact."),
+    ] = "cross-fit",
+    on_infeasible: Annotated[
+        Literal["raise", "widen"],
+        typer.Option(help="With too few domains for the promise: stop, or put what cannot be promised into every set."),
+    ] = "raise",
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     hold_out_domains: Annotated[
         float, typer.Option(help="Share of the domains held out for an honest evaluation; 0 for none.")
@@ -68,20 +81,32 @@ def fit(
     from domaincover.data.tables import open_table
     from domaincover.estimators.saved_folder import check_folder
 
-    _check_options(target_recall, hold_out_domains, final_fit, html)
+    _check_options(target_recall, hold_out_domains, final_fit, html, domain_confidence)
     check_folder(out)
     data = open_table(table)
     check_not_table(html, "--html", table)
     features = feature_columns(data, label, domain, drop or [])
 
+    from domaincover.estimators.promised import promise_of
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
     from domaincover.estimators.saving import save
 
-    model = make_classifier(method, base, target_recall, random_state=seed, verbose=sys.stderr.isatty())
+    model = make_classifier(
+        method,
+        base,
+        target_recall,
+        domain_confidence=domain_confidence,
+        calibration=calibration,
+        on_infeasible=on_infeasible,
+        random_state=seed,
+        verbose=sys.stderr.isatty(),
+    )
     training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
     say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
+    if domain_confidence is not None:
+        settings |= {"method": f"{method}-joint", "domain_confidence": domain_confidence, "calibration": calibration}
     assessment = _assess(model, training, settings, table.name, html, final_fit) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
         say(f"Fitting the final model on all domains: {training.n_domains}.")
@@ -89,6 +114,8 @@ def fit(
             fitted = model.fit(training.X, training.labels, domains=training.domains)
     else:
         fitted = assessment.model
+    if (promise := promise_of(fitted)) is not None:
+        say(f"Promise: {promise}")
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
     say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
@@ -152,10 +179,18 @@ def evaluate(
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
 
 
-def _check_options(target_recall: float, hold_out_domains: float, final_fit: bool, html: Path | None) -> None:
-    from domaincover.prediction_sets import check_target_recall
+def _check_options(
+    target_recall: float,
+    hold_out_domains: float,
+    final_fit: bool,
+    html: Path | None,
+    domain_confidence: float | None,
+) -> None:
+    from domaincover.prediction_sets import check_share, check_target_recall
 
     check_target_recall(target_recall)
+    if domain_confidence is not None:
+        check_share(domain_confidence, "--domain-confidence")
     check_page(html)
     if not 0 <= hold_out_domains < 1:
         raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {hold_out_domains:g}.")
@@ -176,6 +211,7 @@ def _assess(
     """Judge a copy of the model by domains that it has not seen, print how it did, and write the page."""
     from domaincover.cli.judging import certificate_if_unseen
     from domaincover.estimators.assessment import MODEL, assess, n_held_out
+    from domaincover.estimators.promised import promise_of
 
     n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
@@ -185,6 +221,8 @@ def _assess(
     names = {MODEL: settings["method"]}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], settings["target_recall"]
+    if (promise := promise_of(assessment.model)) is not None:
+        notes.append(f"Promised by the model evaluated here: {promise}")
     print_reports(reports, target, notes, kind="unseen")
     if html is not None:
         shown = {**settings, "table": table_name}

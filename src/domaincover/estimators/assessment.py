@@ -125,8 +125,8 @@ def assess(
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
     """Return the unfitted single-label model that a set-valued one is compared with; None if it is one itself."""
-    params = model.get_params(deep=False)
-    if isinstance(model, SetCoverClassifier):
+    params = model.get_params(deep=False) | {"domain_confidence": None}
+    if isinstance(model, SetCoverClassifier) or (isinstance(model, ERMClassifier) and model.domain_confidence):
         return ERMClassifier(**{name: params[name] for name in ERMClassifier().get_params() if name in params})
     if isinstance(model, ConformalSetClassifier) and model.rule != "single" and model.calibration != "prefit":
         return ConformalSetClassifier(clone(model.estimator), rule="single")
@@ -148,9 +148,11 @@ def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> 
 
 def trained_domains(model: Any) -> set[Any]:
     """Return the domains that a model was trained on, not those that judged or calibrated."""
+    if hasattr(model, "calibrated_"):
+        return trained_domains(model.calibrated_)
     if isinstance(model, ConformalSetClassifier):
-        inner = model.estimator_
-        return trained_domains(inner) if isinstance(inner, SetClassifier) else set(model.training_domains_.tolist())
+        own = [trained_domains(each) for each in model.predictors_ if isinstance(each, SetClassifier)]
+        return set().union(*own) if own else set(model.training_domains_.tolist())
     return set(model.domains_.tolist()) - set(model.held_out_domains_.tolist())
 
 

@@ -154,6 +154,8 @@ class ConformalSetClassifier(SetClassifier):
         parts = self._plan(targets)
         self._check_promise(targets, parts)
         y = targets.classes[targets.labels]
+        trained = np.concatenate([part.train for part in parts])
+        self.training_domains_ = self.domains_[np.unique(targets.domains[trained])]
         fitted = self._fit_parts(X, y, domains, parts)
         if self._rule != "single":
             self._calibrate(X, targets, parts, fitted)
@@ -168,7 +170,7 @@ class ConformalSetClassifier(SetClassifier):
         if not hasattr(self, "score_units_"):
             return scores_for(self.estimator_, X, self.classes_)
         scales = map(Scale, self.score_bases_, self.score_units_)
-        levels = (self._levels(*each, X) for each in zip(self._estimators, scales, strict=True))
+        levels = (self._levels(*each, X) for each in zip(self.predictors_, scales, strict=True))
         return reduce(np.maximum, levels)
 
     def predict_set(self, X: Any) -> Sets:
@@ -179,20 +181,45 @@ class ConformalSetClassifier(SetClassifier):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return one label for each example: the most likely by the estimator, or by the mean score of several."""
         check_is_fitted(self)
-        scores = [scores_for(estimator, X, self.classes_) for estimator in self._estimators]
+        scores = [scores_for(estimator, X, self.classes_) for estimator in self.predictors_]
         return self.classes_[np.mean(scores, axis=0).argmax(axis=1)]
+
+    @property
+    def promise(self) -> str | None:
+        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
+        check_is_fitted(self)
+        if self._rule not in PROMISING:
+            return None
+        alike = f"a new domain drawn like the {len(self.calibration_domains_)} that calibrated"
+        counting = f"with at least {self.min_cell_size} examples there" if self.min_cell_size > 1 else "it has"
+        if self._rule == "hierarchical":
+            promise = f"the recall of each label in {alike} is {self.target_recall:g} or more on average"
+        else:
+            whom = "every label" if self._rule == "joint" else "a label, each by itself,"
+            promise = f"in {alike}, {whom} {counting} has recall {self.target_recall:g} or more"
+            promise += f" with probability {self.domain_confidence:g} or more"
+        if self.calibration == "cross-fit":
+            promise += "; cross-fitted, so this is expected but not proved"
+        widened = self.classes_[np.isneginf(self.thresholds_)].tolist()
+        if widened:
+            promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
+        return promise[0].upper() + promise[1:] + "."
+
+    @property
+    def predictors_(self) -> Sequence[Any]:
+        """The estimators that predict: one, or with "jackknife-minmax" several."""
+        check_is_fitted(self)
+        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
 
     @property
     def n_features_in_(self) -> int:
         """How many columns `fit` was given, where the estimator tells."""
-        check_is_fitted(self)
-        return int(self._estimators[0].n_features_in_)
+        return int(self.predictors_[0].n_features_in_)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The columns' names, where the estimator learned them."""
-        check_is_fitted(self)
-        return self._estimators[0].feature_names_in_
+        return self.predictors_[0].feature_names_in_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -204,11 +231,6 @@ class ConformalSetClassifier(SetClassifier):
     @property
     def _rule(self) -> Rule:
         return self.rule or ("robust" if self.domain_confidence is None else "joint")
-
-    @property
-    def _estimators(self) -> Sequence[Any]:
-        """The estimators that predict."""
-        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
 
     def _check_settings(self) -> None:
         check_target_recall(self.target_recall)
@@ -305,8 +327,6 @@ class ConformalSetClassifier(SetClassifier):
         if scaled:
             self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
         rows = np.concatenate([part.calibrate for part in parts])
-        trained = np.concatenate([part.train for part in parts])
-        self.training_domains_ = self.domains_[np.unique(targets.domains[trained])]
         self.calibration_domains_ = self.domains_[np.unique(targets.domains[rows])]
         self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
 

@@ -83,7 +83,7 @@ class ERMClassifier(PromisedNetwork):
         if not self._is_calibrated:
             return np.exp(self.label_scores(X))
         inner = self.calibrated_
-        each = [np.exp(scores_for(estimator, X, inner.classes_)) for estimator in inner._estimators]
+        each = [np.exp(scores_for(estimator, X, inner.classes_)) for estimator in inner.predictors_]
         return np.mean(each, axis=0)
 
     def _own_sets(self, X: Any) -> Sets:

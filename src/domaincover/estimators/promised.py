@@ -14,6 +14,12 @@ from domaincover.estimators.network import NetworkClassifier
 from domaincover.prediction_sets import Sets
 
 
+def promise_of(model: Any) -> str | None:
+    """Return what a fitted model promises about a new domain, in a sentence; None where it promises nothing."""
+    model = getattr(model, "calibrated_", model)
+    return model.promise if isinstance(model, ConformalSetClassifier) else None
+
+
 class PromisedNetwork(NetworkClassifier):
     """A network classifier which, given a `domain_confidence`, is calibrated by the joint rule."""
 

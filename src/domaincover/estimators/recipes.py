@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 
+from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
@@ -17,6 +18,7 @@ from domaincover.estimators.set_cover import SetCoverClassifier
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
 Base = Literal["mlp", "linear", "boosting"]
+PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 
 
 def make_classifier(
@@ -24,6 +26,9 @@ def make_classifier(
     base: Base = "mlp",
     target_recall: float = 0.9,
     *,
+    domain_confidence: float | None = None,
+    calibration: PromiseBy = "cross-fit",
+    on_infeasible: OnInfeasible = "raise",
     random_state: int | None = None,
     verbose: bool = False,
 ) -> SetClassifier:
@@ -32,14 +37,21 @@ def make_classifier(
     >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
     'histgradientboostingclassifier'
     """
-    if method == "set-cover":
-        if base == "boosting":
-            raise InputError("set-cover trains a network; boosting goes with robust, pooled or erm.")
-        return SetCoverClassifier(target_recall, network=base, random_state=random_state, verbose=verbose)
-    scorer = _scorer(base, random_state, verbose)
-    if method == "erm":
-        return scorer if isinstance(scorer, SetClassifier) else ConformalSetClassifier(scorer, rule="single")
-    return ConformalSetClassifier(scorer, rule=method, target_recall=target_recall, random_state=random_state)
+    if method == "set-cover" and base == "boosting":
+        raise InputError("set-cover trains a network; boosting goes with robust, pooled or erm.")
+    settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
+    if domain_confidence is not None:
+        if method in ("robust", "pooled"):
+            raise InputError(
+                f"{method} promises nothing about a new domain; a domain confidence needs set-cover or erm."
+            )
+        settings |= {"domain_confidence": domain_confidence, "calibration": calibration, "on_infeasible": on_infeasible}
+    if base != "boosting" and method == "set-cover":
+        return SetCoverClassifier(network=base, verbose=verbose, **settings)
+    if base != "boosting" and method == "erm":
+        return ERMClassifier(network=base, verbose=verbose, **settings)
+    rule: Any = method if method != "erm" else "single" if domain_confidence is None else "joint"
+    return ConformalSetClassifier(_scorer(base, random_state, verbose), rule, **settings)
 
 
 def _scorer(base: Base, random_state: int | None, verbose: bool) -> BaseEstimator:

@@ -31,12 +31,12 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy.special import bdtr
 
+from domaincover.calibration.confidence import domains_needed
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
 
@@ -188,7 +188,7 @@ def marginal_size(epsilon: float) -> int:
     >>> marginal_size(0.1), marginal_size(0.05), marginal_size(0.3)
     (9, 19, 3)
     """
-    return max(1, math.ceil(1 / Fraction(str(epsilon))) - 1)  # 0.1 is meant, not the float next to it
+    return domains_needed(1 - epsilon)
 
 
 def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:

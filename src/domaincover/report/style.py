@@ -28,10 +28,10 @@ KNOWN_METHODS = {
     "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#747677", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#157630", "diamond"),
     "set-cover": MethodStyle("SET-COVER", "#f420a4", STAR),
+    "erm-joint": MethodStyle("ERM, joint promise", "#0d8a97", "triangle-right"),
+    "set-cover-joint": MethodStyle("SET-COVER, joint promise", "#7c5cd6", "triangle-down"),
 }
 FURTHER_LOOKS = (
-    ("#7c5cd6", "triangle-down"),
-    ("#0d8a97", "triangle-right"),
     ("#a0622d", "triangle-left"),
     ("#c8372d", "circle"),
     ("#7f8000", "square"),
