@@ -1,4 +1,4 @@
-"""Conditionally Gaussian domains with one shape of covariance: recall in closed form, and what linear scorers cannot do.
+"""Conditionally Gaussian domains with one shape of covariance: recall in closed form, and what linear scorers cannot.
 
 For one label, X ~ N(mean_e, deviation_e² · Σ) in domain e. A score w·x + b is then normal with mean w·mean_e + b and
 deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target where the margin
@@ -8,11 +8,11 @@ deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target whe
 is not negative. The margins of d + 2 domains cannot take all signs (`impossible_assignment`), those of d + 1 in general
 position can (`scorer_reaching`): d + 1 is the dimension of linear scorers with an intercept, exactly.
 
-The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes |w| for a free number, which it calls
-+z|w| (it is −z|w|). With the intercepts that networks have, its linear dependence would need d + 3 domains.
-Since |w| multiplies one fixed vector, and is not negative, d + 2 are enough: the means with a 1 below them are d + 2
-vectors of d + 1 numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e deviation_e for some λ ≠ 0 and all scorers, and the sign of
-λ can be chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
+The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes −z|w| (written +z|w| there) for a
+free number. With the intercepts that networks have, its linear dependence would need d + 3 domains. Since |w| is not
+negative and multiplies one fixed vector, d + 2 are enough: the means with a 1 below them are d + 2 vectors of d + 1
+numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e · deviation_e for some λ ≠ 0 and all scorers, and the sign of λ can be
+chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
 Without an intercept even d + 1 are not shattered.
 """
 
@@ -43,7 +43,7 @@ class LinearScorer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GaussianCells:
-    """The Gaussians of one label in n domains: means (n × d), deviations (n), and the covariance that they scale (d × d).
+    """The Gaussians of one label in n domains: means (n × d), deviations (n), and the covariance (d × d) they scale.
 
     In the paper's letters, a deviation is √σ_e.
     """
@@ -125,8 +125,8 @@ def could_be_reached(cells: GaussianCells, target_recall: float, assignment: Arr
 def scorer_reaching(cells: GaussianCells, target_recall: float, assignment: ArrayLike) -> LinearScorer | None:
     """Return a scorer that is at target in the domains of the assignment and below it in the others.
 
-    For up to d + 1 domains in general position: margins of ±τ are interpolated at |w| = 1, which is a quadratic equation in
-    τ. With equal deviations there is always a solution, otherwise it is enough that the means lie far enough apart; None
+    For up to d + 1 domains in general position: margins of ±τ are interpolated at |w| = 1, a quadratic equation in τ.
+    With equal deviations there is always a solution, otherwise it is enough that the means lie far enough apart. None
     where this finds none, which does not prove that there is none.
     """
     z = ndtri(check_target_recall(target_recall))

@@ -3,7 +3,7 @@
 A linear classifier of one feature is a half-line, x ≤ a or x ≥ a. It is at target in a domain where a is at least the
 upper bound of the label there (the target-quantile), or at most its lower bound. So the half-lines of one direction
 give up domains in one order only, and whoever keeps the first of it keeps all (Tsibulsky, Nevo and Shalit 2025,
-appendix A.2; the paper inverts the distribution function, which needs these order statistics where it jumps or is flat).
+appendix A.2; it inverts the distribution function, which takes these order statistics where that jumps or is flat).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HalfLineBounds(NamedTuple):
 
 
 class Impossible(NamedTuple):
-    """An assignment that no half-lines reach (True: at target), the extreme domains of the proof, and one beside them."""
+    """An assignment that no half-lines reach (True: at target), the proof's extreme domains, and one beside them."""
 
     assignment: NDArray[np.bool_]
     extremes: NDArray[np.int64]

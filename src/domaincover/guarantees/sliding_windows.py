@@ -82,7 +82,7 @@ def sliding_windows(
 ) -> SlidingWindows:
     """Return n domains and 2^n windows of equal length; window k performs well on the domains in subset k only.
 
-    On the line windows are closed intervals of length 2; on the circle, half-planes through its centre, which are linear
+    On the line windows are closed intervals of length 2; on the circle, half-planes through its centre: linear
     classifiers of two features. The masses follow from the target; with `side_share` they are the paper's, which puts
     that share of the target (0.01) on the side points of a window.
     """
@@ -92,7 +92,7 @@ def sliding_windows(
     target = Fraction(target_recall)
     point = _own_masses(n_domains, target) if side_share is None else _paper_masses(n_domains, target, side_share)
     in_subset = members(np.arange(2**n_domains), n_domains).T
-    side = np.where(in_subset, point.side, Fraction(0))
+    side = in_subset * np.array(point.side, dtype=object)
     middle, rest = (np.full((n_domains, 1), mass, dtype=object) for mass in (point.middle, point.rest))
     masses = np.hstack([side, middle, side[:, 1:], rest])
     places, windows, covered = (_on_line if shape == "line" else _on_circle)(2**n_domains)
@@ -102,8 +102,8 @@ def sliding_windows(
 def largest_target_recall(n_domains: int, side_share: Fraction = PAPERS_SIDE_SHARE) -> Fraction:
     """Return the largest target for which the paper's masses add up to at most 1.
 
-    Half of all subsets hold a domain, K = 2^(n−1), and a point weighs side_share · target / (K + 1) there. For many domains
-    it tends to 1 / 1.01: the paper's constants fail for γ below about 0.0099.
+    Half of all subsets hold a domain, K = 2^(n−1), and a point weighs side_share · target / (K + 1) there. For many
+    domains the limit falls to 1 / 1.01: the paper's constants fail for γ below about 0.0099.
 
     >>> round(float(1 - largest_target_recall(10)), 6)
     0.009863
@@ -153,12 +153,14 @@ def _on_line(n_subsets: int) -> _Geometry:
 def _on_circle(n_subsets: int) -> _Geometry:
     """Place the points at rational points of the unit circle, whose directions are whole numbers (q² − p², 2pq).
 
-    In the first quarter: where window k begins, left point k just behind, and opposite right point k + 1 just before the
-    end of window k + 1. Every window holds the second quarter and none the fourth.
+    In the first quarter: where window k begins, left point k just behind, and opposite right point k + 1 just before
+    the end of window k + 1. Every window holds the second quarter and none the fourth.
     """
     p, q = np.arange(3 * n_subsets), 3 * n_subsets
     rising = np.stack([q**2 - p**2, 2 * p * q], axis=1)
     left, right = rising[1::3], -rising[2:-1:3]
     places = np.concatenate([left, [[-3, 4]], right, [[3, -4]]])
-    normals = rising[::3, ::-1] * [-1, 1]  # a quarter turn onwards: the window goes on from its begin for half a turn
+    normals = rising[::3, ::-1] * np.array(
+        [-1, 1]
+    )  # a quarter turn onwards: the window goes on from its begin for half a turn
     return _Geometry(places, normals, normals @ places.T >= 0)
