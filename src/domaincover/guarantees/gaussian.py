@@ -8,8 +8,8 @@ deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target whe
 is not negative. The margins of d + 2 domains cannot take all signs (`impossible_assignment`), those of d + 1 in general
 position can (`scorer_reaching`): d + 1 is the dimension of linear scorers with an intercept, exactly.
 
-The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes −z|w| (written +z|w| there) for a
-free number. With the intercepts that networks have, its linear dependence would need d + 3 domains. Since |w| is not
+The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes −z|w| (there +z|w|) for a free
+number. With the intercepts that networks have, its linear dependence would need d + 3 domains. Since |w| is not
 negative and multiplies one fixed vector, d + 2 are enough: the means with a 1 below them are d + 2 vectors of d + 1
 numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e · deviation_e for some λ ≠ 0 and all scorers, and the sign of λ can be
 chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
