@@ -164,6 +164,8 @@ def test_without_an_intercept_two_domains_of_two_features_are_shattered():
         ((np.empty((0, 2)),), "domains × features"),
         (([[1.0]], [-1.0]), "one number above 0, or one for each of 1 domains"),
         (([[1.0]], [1.0, 1.0]), "one for each of 1"),
+        (([[np.nan]],), "means must be finite"),
+        (([[1.0, 2.0]], 1.0, [[1.0, 0.5], [0.0, 1.0]]), "2 × 2, symmetric"),
         (([[1.0]], 1.0, [[-1.0]]), "1 × 1, symmetric and positive definite"),
         (([[1.0]], 1.0, np.eye(2)), "1 × 1"),
     ],

@@ -116,9 +116,16 @@ def test_numbers_beyond_int64_and_floats_stay_exact(target):
 
 @pytest.mark.parametrize(
     ("n_domains", "target", "message"),
-    [(0, 0.9, "n_domains must be from 1 to 12, got 0"), (13, 0.9, "got 13"), (3, 90, "between 0 and 1, got 90")],
+    [(0, 0.9, "n_domains must be from 1 to 11, got 0"), (12, 0.9, "got 12"), (3, 90, "between 0 and 1, got 90")],
 )
 def test_bad_input_is_refused(n_domains, target, message):
     for shape, side_share in product(SHAPES, (None, PAPERS_SIDE_SHARE)):
         with pytest.raises(InputError, match=message):
             sliding_windows(n_domains, target, shape, side_share)
+
+
+def test_an_unknown_shape_and_a_share_beyond_one_are_refused():
+    with pytest.raises(InputError, match="shape must be 'line' or 'circle', got 'disc'"):
+        sliding_windows(2, 0.9, "disc")
+    with pytest.raises(InputError, match="side_share must lie between 0 and 1, got 1"):
+        sliding_windows(2, 0.9, side_share=Fraction(1))

@@ -13,7 +13,8 @@ number. With the intercepts that networks have, its linear dependence would need
 negative and multiplies one fixed vector, d + 2 are enough: the means with a 1 below them are d + 2 vectors of d + 1
 numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e · deviation_e for some λ ≠ 0 and all scorers, and the sign of λ can be
 chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
-Without an intercept even d + 1 are not shattered.
+Without an intercept even d + 1 are not shattered: as many hyperplanes cut the sphere |w| = 1 into 2^(d+1) − 2 parts at
+most, and w = 0 adds one assignment.
 """
 
 from __future__ import annotations
@@ -58,12 +59,15 @@ class GaussianCells:
         centres = np.asarray(means, dtype=float)
         if centres.ndim != 2 or 0 in centres.shape:
             raise InputError(f"means are domains × features, got shape {centres.shape}.")
+        if not np.isfinite(centres).all():
+            raise InputError("means must be finite numbers.")
         n_domains, n_features = centres.shape
         spreads = np.asarray(deviations, dtype=float)
         if spreads.shape not in ((), (n_domains,)) or not (spreads > 0).all():
             raise InputError(f"deviations are one number above 0, or one for each of {n_domains} domains.")
         shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
-        if shared.shape != (n_features, n_features) or np.linalg.eigvalsh((shared + shared.T) / 2).min() <= 0:
+        fits = shared.shape == (n_features, n_features) and np.allclose(shared, shared.T)
+        if not fits or np.linalg.eigvalsh(shared).min() <= 0:
             raise InputError(f"covariance must be {n_features} × {n_features}, symmetric and positive definite.")
         return cls(centres, np.broadcast_to(spreads, n_domains).copy(), shared)
 

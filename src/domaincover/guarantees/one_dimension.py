@@ -40,15 +40,8 @@ def half_line_bounds(samples: Sequence[Sequence[ArrayLike]], target_recall: floa
     check_target_recall(target_recall)
     if len({len(domain) for domain in samples}) != 1 or not len(samples[0]):
         raise InputError("every domain needs the same number of labels, at least one.")
-    cells = [[np.sort(np.asarray(values, dtype=float)) for values in domain] for domain in samples]
-    if any(cell.size == 0 for domain in cells for cell in domain):
-        raise InputError("every label needs at least one value in every domain.")
-    hits = [[int(hits_needed(cell.size, target_recall)) for cell in domain] for domain in cells]
-    both = [
-        [[cell[n - 1] for cell, n in zip(*pair, strict=True)] for pair in zip(cells, hits, strict=True)],
-        [[cell[-n] for cell, n in zip(*pair, strict=True)] for pair in zip(cells, hits, strict=True)],
-    ]
-    return HalfLineBounds(*map(np.array, both))
+    pairs = np.array([[_bounds(values, target_recall) for values in domain] for domain in samples])
+    return HalfLineBounds(pairs[..., 0], pairs[..., 1])
 
 
 def impossible_assignment(bounds: HalfLineBounds) -> Impossible:
@@ -90,6 +83,14 @@ def shattered_domains(n_labels: int, target_recall: float) -> HalfLineBounds:
         own = slice(2 * label, 2 * label + 2)
         upper[own, label], lower[own, label] = ((-1, -2), (2, 1)) if narrow else ((3, 2), (-2, -3))
     return HalfLineBounds(upper, lower)
+
+
+def _bounds(values: ArrayLike, target_recall: float) -> tuple[float, float]:
+    ordered = np.sort(np.asarray(values, dtype=float))
+    if ordered.size == 0:
+        raise InputError("every label needs at least one value in every domain.")
+    n_hits = int(hits_needed(ordered.size, target_recall))
+    return ordered[n_hits - 1], ordered[-n_hits]
 
 
 def _reached_by_label(upper: NDArray[np.float64], lower: NDArray[np.float64]) -> NDArray[np.int64]:

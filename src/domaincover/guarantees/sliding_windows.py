@@ -31,7 +31,7 @@ from domaincover.errors import InputError
 from domaincover.guarantees.shattering import members
 from domaincover.prediction_sets import check_target_recall
 
-MOST_DOMAINS = 12  # windows × points × domains is a product of 4096 × 8192 × 12 whole numbers
+MOST_DOMAINS = 11  # windows × points in whole numbers are then 64 MB, and four times that with each one more
 PAPERS_SIDE_SHARE = Fraction(1, 100)
 LARGEST_EXACT = 2**62  # sums of whole numbers up to here fit into int64
 
@@ -89,6 +89,8 @@ def sliding_windows(
     check_target_recall(float(target_recall))
     if not 1 <= n_domains <= MOST_DOMAINS:
         raise InputError(f"n_domains must be from 1 to {MOST_DOMAINS}, got {n_domains}.")
+    if shape not in ("line", "circle"):
+        raise InputError(f"shape must be 'line' or 'circle', got {shape!r}.")
     target = Fraction(target_recall)
     point = _own_masses(n_domains, target) if side_share is None else _paper_masses(n_domains, target, side_share)
     in_subset = members(np.arange(2**n_domains), n_domains).T
@@ -121,6 +123,8 @@ def _own_masses(n_domains: int, target: Fraction) -> PointMasses:
 
 
 def _paper_masses(n_domains: int, target: Fraction, side_share: Fraction) -> PointMasses:
+    if not 0 < side_share < 1:
+        raise InputError(f"side_share must lie between 0 and 1, got {float(side_share):g}.")
     half = 2 ** (n_domains - 1)
     side = side_share * target / (half + 1)
     middle = (1 - side_share) * target
