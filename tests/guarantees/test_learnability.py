@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover.errors import InputError
@@ -32,6 +32,7 @@ def test_growth_is_that_of_all_subsets_up_to_the_dimension_and_of_intervals_beyo
     assert log_growth(10, 2) == pytest.approx(math.log(1 + 10 + 45))  # what intervals do with ten points
 
 
+@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 10))
 def test_growth_never_exceeds_all_subsets_nor_the_product_over_labels(n_domains, dimension, n_labels):
     growth = log_growth(n_domains, dimension, n_labels)
@@ -39,6 +40,7 @@ def test_growth_never_exceeds_all_subsets_nor_the_product_over_labels(n_domains,
     assert growth <= n_labels * log_growth(n_domains, dimension) + 1e-9
 
 
+@settings(deadline=None)
 @given(st.integers(10, 10**6), st.integers(1, 20), st.integers(1, 5), st.sampled_from([0.01, 0.05, 0.5]))
 def test_at_a_bound_below_one_the_cited_inequality_is_an_equality(n_domains, dimension, n_labels, delta):
     growth = log_growth(2 * n_domains, dimension, n_labels)

@@ -51,6 +51,7 @@ def test_at_a_score_of_zero_the_hinge_of_a_miss_is_one_though_the_label_is_in_th
     assert loss.update() == 1
 
 
+@settings(deadline=None, max_examples=60)
 @given(batches())
 def test_the_wrong_label_loss_bounds_wrong_labels_in_sets_and_weighted_misses(batch):
     scores, labels, domains, multipliers = batch
@@ -59,6 +60,7 @@ def test_the_wrong_label_loss_bounds_wrong_labels_in_sets_and_weighted_misses(ba
     assert total_loss(*batch, "wrong-label") >= stands_for.item() * (1 - 1e-5)
 
 
+@settings(deadline=None, max_examples=60)
 @given(batches())
 def test_the_full_set_loss_bounds_set_sizes_and_weighted_misses(batch):
     scores, labels, domains, multipliers = batch
@@ -67,6 +69,7 @@ def test_the_full_set_loss_bounds_set_sizes_and_weighted_misses(batch):
     assert total_loss(*batch, "full-set") >= stands_for.item() * (1 - 1e-5)
 
 
+@settings(deadline=None, max_examples=60)
 @given(batches(), st.sampled_from([0.1, 0.25, 0.5]))
 def test_a_cell_that_keeps_the_relaxed_constraint_is_at_target(batch, gamma):
     scores, labels, domains, _ = batch

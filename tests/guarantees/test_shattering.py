@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -17,6 +17,7 @@ def test_all_subsets_of_three_domains_are_shattered():
     assert found.n_domains == 3
 
 
+@settings(deadline=None, max_examples=60)
 @given(TABLES)
 def test_reached_and_missing_subsets_are_those_of_a_plain_search(table):
     found = check_shattering(table)
@@ -27,6 +28,7 @@ def test_reached_and_missing_subsets_are_those_of_a_plain_search(table):
     assert found.is_shattered == (not missing)
 
 
+@settings(deadline=None, max_examples=60)
 @given(TABLES)
 def test_the_named_hypothesis_is_the_first_that_performs_well_on_exactly_the_subset(table):
     for number, hypothesis in enumerate(check_shattering(table).hypothesis):
@@ -35,6 +37,7 @@ def test_the_named_hypothesis_is_the_first_that_performs_well_on_exactly_the_sub
             assert hypothesis == min(np.flatnonzero((table == wanted).all(axis=1)))
 
 
+@settings(deadline=None, max_examples=60)
 @given(arrays(bool, st.tuples(st.integers(0, 5), st.integers(1, 24))))
 def test_numbers_and_members_of_subsets_are_inverse(chosen):
     np.testing.assert_array_equal(members(subset_numbers(chosen), chosen.shape[1]), chosen)
