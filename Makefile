@@ -24,7 +24,7 @@ contracts: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks

@@ -137,3 +137,12 @@ def test_labels_that_read_alike_keep_a_column_each():
     found = domain_report(np.eye(2, dtype=bool), [0, 1], [0, 0], (1, "1"), ("only",))
     assert {"recall[1]", "recall['1']"} <= set(found.to_frame().columns)
     assert found.records()[0]["recall"] == {"1": 1.0, "'1'": 1.0}
+
+
+@pytest.mark.parametrize("rows", [[1, 0], np.array([False, True])])
+def test_a_subset_holds_the_given_domains_in_the_given_order(small, rows):
+    found = small.subset(rows)
+    assert found.domain_names == tuple(np.array(small.domain_names)[rows])
+    assert found.label_names == small.label_names
+    for name in ("n_by_label", "recall", "set_size", "empty_rate", "single_rate", "min_recall"):
+        assert np.array_equal(getattr(found, name), getattr(small, name)[rows], equal_nan=True)

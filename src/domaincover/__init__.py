@@ -5,7 +5,14 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from domaincover.calibration import cell_thresholds, pooled_thresholds, robust_thresholds
+    from domaincover.calibration.cells import cell_thresholds
+    from domaincover.calibration.joint import joint_thresholds
+    from domaincover.calibration.rules import (
+        hierarchical_thresholds,
+        order_thresholds,
+        pooled_thresholds,
+        robust_thresholds,
+    )
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
@@ -18,6 +25,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.guarantees.certificates import Certificate, certify
+    from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
     from domaincover.training.objectives import SetCoverLoss
 
 __version__ = version("domaincover")
@@ -25,8 +34,10 @@ __version__ = version("domaincover")
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
     "Assessment": "estimators.assessment",
+    "Certificate": "guarantees.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
+    "DomainPlan": "guarantees.sample_sizes",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
@@ -36,14 +47,19 @@ _HOMES = {
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
     "assess": "estimators.assessment",
-    "cell_thresholds": "calibration",
+    "cell_thresholds": "calibration.cells",
+    "certify": "guarantees.certificates",
     "domain_report": "evaluation",
+    "hierarchical_thresholds": "calibration.rules",
+    "joint_thresholds": "calibration.joint",
     "load": "estimators.saving",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
-    "pooled_thresholds": "calibration",
+    "order_thresholds": "calibration.rules",
+    "plan_domains": "guarantees.sample_sizes",
+    "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
-    "robust_thresholds": "calibration",
+    "robust_thresholds": "calibration.rules",
     "save": "estimators.saving",
     "share_at_target_scorer": "estimators.scorers",
     "to_label_lists": "estimators.base",
@@ -51,8 +67,10 @@ _HOMES = {
 
 __all__ = [
     "Assessment",
+    "Certificate",
     "ConformalSetClassifier",
     "DomainDataset",
+    "DomainPlan",
     "DomainReport",
     "ERMClassifier",
     "GaussianDomains",
@@ -63,10 +81,15 @@ __all__ = [
     "TableEncoder",
     "assess",
     "cell_thresholds",
+    "certify",
     "domain_report",
+    "hierarchical_thresholds",
+    "joint_thresholds",
     "load",
     "mean_size_scorer",
     "min_recall_scorer",
+    "order_thresholds",
+    "plan_domains",
     "pooled_thresholds",
     "predict_set",
     "robust_thresholds",

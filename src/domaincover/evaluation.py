@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +76,13 @@ class DomainReport:
     def min_recall(self) -> NDArray[np.float64]:
         """The smallest recall over the labels that a domain has."""
         return np.where(np.isnan(self.recall), np.inf, self.recall).min(axis=1)
+
+    def subset(self, rows: Any) -> DomainReport:
+        """Return the given domains (row numbers or a mask) in the given order."""
+        names = np.arange(len(self.domain_names))[rows]
+        by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
+        taken = {name: getattr(self, name)[rows] for name in by_domain}
+        return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
     def share_by_noise(self, target_recall: float) -> float:
         """Return the share at target if domains did not differ and chance alone were at work."""

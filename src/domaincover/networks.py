@@ -81,6 +81,10 @@ class Stack(nn.Module):
         """Shape one value per replica so that it meets that replica's part of a parameter."""
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
 
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
+        """Return the scores that one network gives its own examples, (example, label)."""
+        raise NotImplementedError
+
     def write_back(self) -> None:
         """Write the stack's weights into the networks that it was made from, where it does not share them."""
 
@@ -101,6 +105,10 @@ class _Alone(Stack):
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - there is no such axis here
         return values[0]
 
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:  # noqa: ARG002 - there is only one
+        scores: Tensor = self.network(examples)
+        return scores
+
 
 class _BatchedLayers(Stack):
     """Linear layers as batched matrix products: a third of vmap's cost for small networks."""
@@ -115,6 +123,12 @@ class _BatchedLayers(Stack):
     def forward(self, examples: Tensor) -> Tensor:
         scores: Tensor = self.layers(examples)
         return scores
+
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
+        for layer in self.layers:
+            is_linear = isinstance(layer, _BatchedLinear)
+            examples = layer.of_replica(replica, examples) if is_linear else layer(examples)  # type: ignore[operator]
+        return examples
 
     def write_back(self) -> None:
         for layer in self.layers:
@@ -131,6 +145,9 @@ class _BatchedLinear(nn.Module):
 
     def forward(self, examples: Tensor) -> Tensor:
         return torch.baddbmm(self.bias, examples, self.weight)
+
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
+        return torch.addmm(self.bias[replica], examples, self.weight[replica])
 
     @torch.no_grad()
     def write_back(self) -> None:
@@ -164,6 +181,12 @@ class _Vmapped(Stack):
 
         stacked = dict(zip(self._names, self._stacked, strict=True))
         scores: Tensor = vmap(score, randomness="different")(stacked, self._constants, examples)
+        return scores
+
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
+        parameters = dict(zip(self._names, (stacked[replica] for stacked in self._stacked), strict=True))
+        buffers = {name: stacked[replica] for name, stacked in self._constants.items()}
+        scores: Tensor = functional_call(self._originals[0], (parameters, buffers), (examples,))
         return scores
 
     @torch.no_grad()

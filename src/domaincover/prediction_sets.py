@@ -20,6 +20,19 @@ def check_target_recall(target_recall: float) -> float:
     return float(target_recall)
 
 
+def check_share(value: float, what: str) -> float:
+    """Refuse a number that is not a share between 0 and 1, and say how to write percent.
+
+    >>> check_share(95, "confidence")
+    Traceback (most recent call last):
+    domaincover.errors.InputError: confidence must lie between 0 and 1, got 95; write 95 % as 0.95.
+    """
+    if not 0 < value < 1:
+        percent = value if 1 < value < 100 else 95
+        raise InputError(f"{what} must lie between 0 and 1, got {value:g}; write {percent:g} % as {percent / 100:g}.")
+    return float(value)
+
+
 def hits_needed(n_examples: Any, target_recall: Any) -> NDArray[np.int64]:
     """Return the smallest number of covered examples whose share of `n_examples` is at least the target.
 

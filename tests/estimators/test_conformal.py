@@ -269,8 +269,8 @@ def test_parameters_of_the_estimator_are_reached_through_it():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rule": "firm"}, "rule must be 'robust', 'pooled' or 'single', got 'firm'"),
-        ({"calibration": "none"}, "'held-out-domains', 'training-data' or 'prefit', got 'none'"),
+        ({"rule": "firm"}, "'order', 'joint', 'single', got 'firm'"),
+        ({"calibration": "none"}, "'training-data', 'prefit', got 'none'"),
         ({"calibration_domains": 1.0}, "calibration_domains is a share of the domains between 0 and 1, got 1"),
         ({"calibration_domains": 0.0}, "calibration_domains is a share of the domains between 0 and 1, got 0"),
         ({"target_recall": 90}, "between 0 and 1, got 90"),

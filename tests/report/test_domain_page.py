@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from domaincover import InputError
+from domaincover import InputError, certify
 from domaincover.report.domain_page import domain_columns, write_domain_page
 from domaincover.report.domain_reports import worst_first
 
@@ -291,3 +291,95 @@ def test_hostile_names_are_shown_and_never_run(hostile_visit):
     assert "data-alarm" not in hostile_visit.dom.split("<body", 1)[0].split("<head", 1)[0]
     assert HOSTILE.rstrip("\u2028") in hostile_visit.found["tooltip"]
     assert hostile_visit.found["tooltipTags"] == 0
+
+
+# The certificate
+
+
+def hostile_certificate():
+    return certify(hostile_reports()[HOSTILE], 0.85)
+
+
+@pytest.fixture(scope="module")
+def certified(reports, tmp_path_factory):
+    options = {"certificate": certify(reports["SET-COVER"], 0.9), "certificate_notes": ["It is about another model."]}
+    return written(tmp_path_factory.mktemp("page"), reports, **options)
+
+
+def test_without_a_certificate_there_is_no_block(text):
+    assert "about the next domain" not in text
+
+
+def test_the_block_says_the_counts_the_bounds_and_what_they_rest_on(certified, reports):
+    found = certify(reports["SET-COVER"], 0.9).domains
+    words = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", certified.split('id="certificate"')[1])).split())
+    assert f"{found.n_at_target} of 24 new domains had every label caught at least 90 % of the time." in words
+    assert f"at least {np.floor(100 * found.next_at_least) / 100:.2f} (among" in words
+    assert "The model saw none of them in training" in words
+    assert "What it does not say" in words
+    assert "It is about another model." in words
+
+
+def test_the_block_has_a_row_for_all_labels_and_one_for_each(certified, reports):
+    _, rows, _ = Page(certified).tables
+    assert [row[0] for row in rows] == ["Label", "All labels", "label 0", "label 1", "label 2"]
+    found = certify(reports["SET-COVER"], 0.9)
+    for row, one in zip(rows[1:], (found.domains, *found.labels.values()), strict=True):
+        assert row[1] == f"{one.n_at_target} of {one.n_domains}"
+        assert row[5] == f"{one.n_shown} / {one.n_undecided} / {one.n_shown_below}"
+
+
+def test_bars_lie_where_the_interval_does_and_readers_of_the_screen_are_spared(certified, reports):
+    found = certify(reports["SET-COVER"], 0.9)
+    bars = [attrs for tag, attrs in Page(certified).tags if tag == "span" and attrs.get("class") == "range"]
+    for bar, one in zip(bars, (found.domains, *found.labels.values()), strict=True):
+        left, length = (float(number) for number in re.findall(r":([\d.]+)%", bar["style"]))
+        assert left == pytest.approx(100 * one.low, abs=0.01)
+        assert left + length == pytest.approx(100 * one.high, abs=0.02)
+    hidden = [attrs.get("aria-hidden") for _, attrs in Page(certified).tags if attrs.get("class") == "bar"]
+    assert hidden == ["true"] * len(bars)
+
+
+def test_a_label_in_no_domain_has_no_bar(tmp_path):
+    given = {"model": report([[1, NAN], [0.95, NAN]], labels=("cat", "dog"))}
+    text = written(tmp_path, given, certificate=certify(given["model"], 0.9))
+    assert Page(text).tables[1][3][1:5] == ["in no domain", "", "–", "–"]
+    assert text.count('class="bar"') == 2
+
+
+def test_a_bound_of_nothing_is_told_in_words(tmp_path):
+    given = {"model": report([[0.5, 0.5], [0.4, 1]], labels=("cat", "dog"))}
+    text = written(tmp_path, given, certificate=certify(given["model"], 0.9))
+    assert text.count("<dd>nothing</dd>") == 2
+    assert "So nothing can be promised about the next domain." in text
+    assert "≥ 0.00" not in text
+
+
+def test_a_certified_page_keeps_heads_sections_and_captions_in_order(certified):
+    page = Page(certified)
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {section["aria-labelledby"] for section in page.all("section")} <= set(ids)
+    assert len(page.all("caption")) == len(page.tables)
+    assert all(head.get("scope") in ("row", "col") for head in page.all("th"))
+
+
+def test_hostile_labels_and_notes_are_escaped_in_the_block(tmp_path):
+    options = {"certificate": hostile_certificate(), "certificate_notes": [HOSTILE]}
+    block = written(tmp_path, hostile_reports(), **options).split('id="certificate"')[1].split("</section>")[0]
+    assert "<script" not in block
+    assert "<img" not in block
+    assert "&lt;" in block
+
+
+@in_browser
+@pytest.mark.parametrize("width", [320, 400, 1200])
+def test_the_certificate_fits_the_width_of_the_window(certified, tmp_path, width):
+    frame = f'<iframe src="page.html" style="width:{width}px;height:900px;border:0" onload="measure(this)"></iframe>'
+    script = "function measure(f){document.body.dataset.wide=f.contentDocument.documentElement.scrollWidth}"
+    (tmp_path / "page.html").write_text(certified, encoding="utf-8")
+    (tmp_path / "frame.html").write_text(f"<body><script>{script}</script>{frame}</body>", encoding="utf-8")
+    flags = [*FLAGS, "--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [BROWSER, *flags, (tmp_path / "frame.html").as_uri()]
+    run = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    assert int(re.search(r'data-wide="(\d+)"', run.stdout.decode())[1]) <= width

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from domaincover.cli import model, study
+from domaincover.cli import model, promises, study
 from domaincover.errors import InputError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Your own data": [model.fit, model.predict, model.evaluate],
+    "Promises": [promises.certify, promises.plan],
     "Studies": [study.results, study.report, study.figures],
 }
 for panel, commands in PANELS.items():

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile
 from domaincover.cli.outputs import (
     check_not_table,
     check_page,
@@ -33,15 +34,11 @@ if TYPE_CHECKING:
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
 Base = Literal["mlp", "linear", "boosting"]
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder.", show_default=False)]
-TableFile = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False)
-]
-MinCellSize = Annotated[
-    int, typer.Option(min=1, help="A label with fewer rows in a domain does not count in that domain's report.")
-]
-Page = Annotated[Path | None, typer.Option(help="Write the evaluation as a page, too.")]
 ROWS_AT_ONCE = 65_536
+REFITTED = (
+    "This is about the model that was judged, which did not see these domains. The final model is fitted again on all "
+    "domains, these too: it is made the same way from more data, but it is not itself the one certified here."
+)
 
 
 def fit(
@@ -85,7 +82,7 @@ def fit(
     say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
-    assessment = _assess(model, training, settings, table.name, html) if hold_out_domains > 0 else None
+    assessment = _assess(model, training, settings, table.name, html, final_fit) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
         say(f"Fitting the final model on all domains: {training.n_domains}.")
         with warnings_in_a_line():
@@ -129,10 +126,8 @@ def predict(
 def evaluate(
     model: ModelFolder,
     table: TableFile,
-    label: Annotated[
-        str | None, typer.Option(help="Column with the true labels; the one of `fit` if not given.")
-    ] = None,
-    domain: Annotated[str | None, typer.Option(help="Column with the domains, if it is not the one of `fit`.")] = None,
+    label: LabelColumn = None,
+    domain: DomainColumn = None,
     min_cell_size: MinCellSize = 1,
     format: Annotated[Literal["table", "json"], typer.Option(help="How to print.")] = "table",  # noqa: A002
     html: Page = None,
@@ -141,31 +136,17 @@ def evaluate(
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.tables import open_table
+    from domaincover.cli.judging import certificate_if_unseen, judge
 
-    check_page(html)
-    data = open_table(table)
-    check_not_table(html, "--html", table)
-
-    from domaincover.estimators.base import unwrapped
-    from domaincover.estimators.saving import load, load_extra
-
-    fitted, extra = load(model), load_extra(model) or {}
-    settings = extra.get("settings", {})
-    label, domain = label or settings.get("label"), domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
-    given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
-    inner, X = unwrapped(fitted, given.X)
-    report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
-    target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
-    notes = notes_on_evaluation(report, inner, extra)
-    reports = {settings.get("method", "model"): report}
+    judged = judge(model, table, label, domain, min_cell_size, html)
+    report, target = judged.report, judged.target_recall
+    notes = notes_on_evaluation(report, judged.model, judged.extra)
+    certificate = certificate_if_unseen(report, target, judged.model)
     if html is not None:
-        write_page(html, reports, target, notes, settings | {"table": table.name}, kind="")
+        write_page(html, judged.reports, target, notes, judged.settings, kind="", certificate=certificate)
     if format == "table":
-        print_reports(reports, target, notes, kind="")
+        told = [] if certificate is None else [certificate.in_one_line()]
+        print_reports(judged.reports, target, [*told, *notes], kind="")
     else:
         plain = {"summary": report.summary(target).to_dict(), "domains": report.records()}
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
@@ -185,9 +166,15 @@ def _check_options(target_recall: float, hold_out_domains: float, final_fit: boo
 
 
 def _assess(
-    model: SetClassifier, training: LabelledTable, settings: Mapping[str, Any], table_name: str, html: Path | None
+    model: SetClassifier,
+    training: LabelledTable,
+    settings: Mapping[str, Any],
+    table_name: str,
+    html: Path | None,
+    final_fit: bool,
 ) -> Assessment:
     """Judge a copy of the model by domains that it has not seen, print how it did, and write the page."""
+    from domaincover.cli.judging import certificate_if_unseen
     from domaincover.estimators.assessment import MODEL, assess, n_held_out
 
     n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
@@ -200,7 +187,10 @@ def _assess(
     notes, target = [str(assessment.diagnosis)], settings["target_recall"]
     print_reports(reports, target, notes, kind="unseen")
     if html is not None:
-        write_page(html, reports, target, notes, {**settings, "table": table_name}, kind="unseen")
+        shown = {**settings, "table": table_name}
+        certificate = certificate_if_unseen(assessment.unseen[MODEL], target, assessment.model)
+        about = [REFITTED] if final_fit else []
+        write_page(html, reports, target, notes, shown, kind="unseen", certificate=certificate, about=about)
     return assessment
 
 

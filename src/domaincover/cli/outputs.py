@@ -18,6 +18,7 @@ from domaincover.errors import InputError
 if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
+    from domaincover.guarantees.certificates import Certificate
 
 
 def check_page(path: Path | None) -> None:
@@ -38,11 +39,13 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
 
 def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
     """Say which domains training had, and what the fit's own evaluation found about single labels."""
-    seen = set(map(str, model.domains_.tolist())) & set(map(str, report.domain_names))
+    from domaincover.guarantees.certificates import seen_among
+
+    n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
     notes = []
-    if seen:
+    if n_seen:
         notes.append(
-            f"Domains that were in the training data: {len(seen)} of {len(report.domain_names)}; if their rows were "
+            f"Domains that were in the training data: {n_seen} of {len(report.domain_names)}; if their rows were "
             "too, their recall says little about new domains."
         )
     assessment = extra.get("assessment")
@@ -69,13 +72,25 @@ def write_page(
     notes: Sequence[str],
     settings: Mapping[str, Any],
     kind: str,
+    certificate: Certificate | None = None,
+    about: Sequence[str] = (),
 ) -> None:
-    """Write the same as a page, and say where it is."""
+    """Write the same as a page, with a certificate and what is to be said about it, and say where the page is."""
     from domaincover.report.domain_page import write_domain_page
 
     shown = {name: str(value) for name, value in settings.items()}
     title = f"Prediction sets for {shown.get('label', 'labels')}, by {shown.get('domain', 'domain')}"
-    write_domain_page(path, reports, target, title=title, notes=notes, settings=shown, kind=kind)
+    write_domain_page(
+        path,
+        reports,
+        target,
+        title=title,
+        notes=notes,
+        settings=shown,
+        kind=kind,
+        certificate=certificate,
+        certificate_notes=about,
+    )
     say(f"The page is {path.resolve().as_uri()}")
 
 

@@ -2,51 +2,102 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn import get_config
-from sklearn.base import BaseEstimator, clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils import Tags, _safe_indexing, get_tags, indexable
-from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils import Tags, get_tags, indexable
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration import pooled_thresholds, robust_thresholds
-from domaincover.data.cells import merge_small_cells
-from domaincover.data.splits import hold_out_rows
+from domaincover.calibration.confidence import OnInfeasible, check_feasible
+from domaincover.calibration.joint import joint_thresholds
+from domaincover.calibration.rules import (
+    hierarchical_thresholds,
+    order_thresholds,
+    pooled_thresholds,
+    robust_thresholds,
+)
+from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
+from domaincover.data.cells import count_cells, merge_small_cells
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, label_codes
+from domaincover.estimators.folds import Calibration, Part, plan_parts
+from domaincover.estimators.scoring import fit_on_each, last_step, log_scores_for, scores_for, taken
 from domaincover.estimators.seeds import generators
-from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores, single_label_sets
+from domaincover.prediction_sets import Sets, check_share, check_target_recall, sets_from_scores, single_label_sets
 
-Rule = Literal["robust", "pooled", "single"]
-Calibration = Literal["held-out-domains", "training-data", "prefit"]
-RULES = {"robust": robust_thresholds, "pooled": pooled_thresholds}
+Rule = Literal["robust", "pooled", "hierarchical", "order", "joint", "single"]
+RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
+    "robust": robust_thresholds,
+    "pooled": pooled_thresholds,
+    "hierarchical": hierarchical_thresholds,
+    "order": order_thresholds,
+    "joint": joint_thresholds,
+}
+CROSS_FITTED = ("cross-fit", "jackknife-minmax")
+WITH_CONFIDENCE = ("order", "joint")
+PROMISING = (*WITH_CONFIDENCE, "hierarchical")
+LEARNED = (
+    "calibration_domains_",
+    "estimator_",
+    "estimators_",
+    "score_bases_",
+    "score_units_",
+    "thresholds_",
+    "training_domains_",
+)
 
 
 class ConformalSetClassifier(SetClassifier):
     """Sets from the scores of any classifier that has `predict_proba` or `decision_function`.
 
-    A label is in the set where its score reaches the label's threshold, which comes from calibration domains: the
-    lowest that any of them asks for ("robust", after the paper), or the one that holds the target on average over
-    them ("pooled", after Dunn, Wasserman and Ramdas). "single" is no calibration: the most likely label alone.
+    A label is in the set where its score reaches the label's threshold, which comes from calibration domains:
+
+    - "robust" (the paper): the lowest that any of them asks for;
+    - "pooled" (Dunn, Wasserman and Ramdas): the one that holds the target on average over them;
+    - "hierarchical" (Lee, Barber and Willett): the same with a promise: each label's expected recall in a new domain is
+      at target;
+    - "order" (Duchi, Gupta, Jiang and Sur): each label by itself is at target in a new domain with `domain_confidence`;
+    - "joint": all labels of a new domain are at target, together, with `domain_confidence`;
+    - "single" is no calibration: the most likely label alone.
+
+    The promises are for domains drawn like the calibration domains, and need calibration domains that the estimator has
+    not seen: see `calibration`.
 
     Parameters
     ----------
     estimator : scikit-learn classifier
         Gradient boosting, a pipeline, one of ours; a copy of it is fitted.
-    rule : "robust", "pooled" or "single"
+    rule : one of those above, or None
+        None is "joint" where a domain confidence is given, and "robust" where none is.
     target_recall : float
-    calibration : "held-out-domains", "training-data" or "prefit"
-        Domains (rows, where there is one domain) that the estimator is not fitted on; the rows that it is fitted on,
-        as in the paper, which promises nothing for flexible estimators; or all rows given, around an estimator that
-        is fitted already and left as it is.
-    calibration_domains : float
-        Share of the domains held out.
+    domain_confidence : float or None
+        For "order" and "joint": the probability that a new domain is at target, such as 0.9.
+    calibration : str
+        - "held-out-domains" are not fitted on (rows, where there is one domain and nothing is promised). The promise
+          is exact; the estimator learns from fewer domains.
+        - "cross-fit" calibrates each of `folds` groups of domains with an estimator that was fitted on the others, and
+          predicts with one fitted on all. No domain is lost, and `folds` + 1 fits; the promise is not proved, since
+          the estimator that predicts is none of those calibrated, but one that saw more domains.
+        - "jackknife-minmax" leaves one domain out at a time, and a label is in the set where any of these estimators
+          puts it there. The promise is exact and no domain is lost; as many fits, and predictions, as domains left out.
+        - "training-data": the rows that it is fitted on, as in the paper, which promises nothing.
+        - "prefit": all rows given, around an estimator that is fitted already and left as it is. The promise is exact
+          if their domains are not those that it was fitted on.
+    calibration_domains : float or None
+        Share of the domains held out; None is a quarter, or as many as the confidence needs.
+    folds : int or None
+        How many groups "cross-fit" makes, or how many domains "jackknife-minmax" leaves out. None is 10, and 25 or as
+        many as the confidence needs. As many as there are domains leaves out one at a time.
     min_cell_size : int
-        A label's (domain, label) cells with fewer examples calibrate as one: recall of a handful is noise.
+        A label's (domain, label) cells with fewer examples calibrate as one; where something is promised, they count
+        neither in calibration nor in the promise.
+    on_infeasible : "raise" or "widen"
+        What to do where there are too few domains for the confidence, of all or of a label: refuse, or put what cannot
+        be promised into every set.
     random_state : int, RandomState or None
         Fixes which domains calibrate.
 
@@ -55,8 +106,10 @@ class ConformalSetClassifier(SetClassifier):
     classes_, domains_, thresholds_ : arrays
         Labels and domains of the data, and a threshold per label.
     training_domains_, calibration_domains_ : arrays
-        The domains that the estimator was fitted on, and those that calibrated.
+        The domains that the estimator (one of them, when cross-fitted) was fitted on, and those that calibrated.
     estimator_ : the fitted estimator
+        With "jackknife-minmax" there is none, but `estimators_`.
+    scale_ : what makes the scores of labels, and of several estimators, comparable, where that is needed
 
     >>> from domaincover import ConformalSetClassifier, GaussianDomains
     >>> from sklearn.linear_model import LogisticRegression
@@ -69,20 +122,26 @@ class ConformalSetClassifier(SetClassifier):
     def __init__(
         self,
         estimator: Any,
-        rule: Rule = "robust",
+        rule: Rule | None = None,
         *,
         target_recall: float = 0.9,
+        domain_confidence: float | None = None,
         calibration: Calibration = "held-out-domains",
-        calibration_domains: float = 0.25,
+        calibration_domains: float | None = None,
+        folds: int | None = None,
         min_cell_size: int = 20,
+        on_infeasible: OnInfeasible = "raise",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.rule = rule
         self.target_recall = target_recall
+        self.domain_confidence = domain_confidence
         self.calibration = calibration
         self.calibration_domains = calibration_domains
+        self.folds = folds
         self.min_cell_size = min_cell_size
+        self.on_infeasible = on_infeasible
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
@@ -90,50 +149,50 @@ class ConformalSetClassifier(SetClassifier):
         self._check_settings()
         X, y, domains = indexable(X, y, domains)
         targets = self._learn_targets(y, domains, _num_samples(X))
-        train, calibrate = self._split(targets)
-        self.training_domains_ = self.domains_[np.unique(targets.domains[train])]
-        self._fit_estimator(X, targets.classes[targets.labels], domains, train)
-        if self.rule == "single":
-            for name in ("thresholds_", "calibration_domains_"):  # of an earlier fit
-                self.__dict__.pop(name, None)
-            return self
-        self.calibration_domains_ = self.domains_[np.unique(targets.domains[calibrate])]
-        labels = label_codes(targets.classes, self.classes_)[targets.labels[calibrate]]  # prefit may know more
-        codes = targets.domains[calibrate]
-        codes = merge_small_cells(codes, labels, len(self.domains_), len(self.classes_), self.min_cell_size)
-        scores = self.label_scores(_taken(X, calibrate))
-        thresholds = RULES[self.rule]
-        self.thresholds_ = thresholds(scores, labels, codes, self.target_recall, label_names=self.classes_.tolist())
+        for name in LEARNED:  # of an earlier fit
+            self.__dict__.pop(name, None)
+        parts = self._plan(targets)
+        self._check_promise(targets, parts)
+        y = targets.classes[targets.labels]
+        fitted = self._fit_parts(X, y, domains, parts)
+        if self._rule != "single":
+            self._calibrate(X, targets, parts, fitted)
         return self
 
     def label_scores(self, X: Any) -> NDArray[Any]:
-        """Return the estimator's scores, examples × labels in the order of `classes_`."""
-        check_is_fitted(self, "estimator_")
-        scores = _scores(self.estimator_, X)
-        if scores.shape[1] == len(self.classes_) and np.array_equal(self.estimator_.classes_, self.classes_):
-            return scores
-        # A label that only calibration domains have gets the lowest score, and is then in every set.
-        known = label_codes(self.estimator_.classes_, self.classes_)
-        widened = np.full((len(scores), len(self.classes_)), -np.inf)
-        widened[:, known] = scores
-        return widened
+        """Return what is compared with the thresholds, examples × labels in the order of `classes_`.
+
+        The estimator's scores; in units that make them comparable for "joint" and where several estimators calibrated.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "score_units_"):
+            return scores_for(self.estimator_, X, self.classes_)
+        scales = map(Scale, self.score_bases_, self.score_units_)
+        levels = (self._levels(*each, X) for each in zip(self._estimators, scales, strict=True))
+        return reduce(np.maximum, levels)
 
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
-        return single_label_sets(scores) if self.rule == "single" else sets_from_scores(scores, self.thresholds_)
+        return single_label_sets(scores) if self._rule == "single" else sets_from_scores(scores, self.thresholds_)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return one label for each example: the most likely by the estimator, or by the mean score of several."""
+        check_is_fitted(self)
+        scores = [scores_for(estimator, X, self.classes_) for estimator in self._estimators]
+        return self.classes_[np.mean(scores, axis=0).argmax(axis=1)]
 
     @property
     def n_features_in_(self) -> int:
         """How many columns `fit` was given, where the estimator tells."""
-        check_is_fitted(self, "estimator_")
-        return int(self.estimator_.n_features_in_)
+        check_is_fitted(self)
+        return int(self._estimators[0].n_features_in_)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """The columns' names, where the estimator learned them."""
-        check_is_fitted(self, "estimator_")
-        return self.estimator_.feature_names_in_
+        check_is_fitted(self)
+        return self._estimators[0].feature_names_in_
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -142,81 +201,147 @@ class ConformalSetClassifier(SetClassifier):
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
 
+    @property
+    def _rule(self) -> Rule:
+        return self.rule or ("robust" if self.domain_confidence is None else "joint")
+
+    @property
+    def _estimators(self) -> Sequence[Any]:
+        """The estimators that predict."""
+        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
+
     def _check_settings(self) -> None:
         check_target_recall(self.target_recall)
-        if self.rule not in get_args(Rule):
-            raise InputError(f"rule must be 'robust', 'pooled' or 'single', got {self.rule!r}.")
+        if self._rule not in get_args(Rule):
+            raise InputError(f"rule must be one of {', '.join(map(repr, get_args(Rule)))}, got {self.rule!r}.")
         if self.calibration not in get_args(Calibration):
-            raise InputError(
-                f"calibration must be 'held-out-domains', 'training-data' or 'prefit', got {self.calibration!r}."
-            )
-        if not 0 < self.calibration_domains < 1:
+            known = ", ".join(map(repr, get_args(Calibration)))
+            raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
+        if self.calibration_domains is not None and not 0 < self.calibration_domains < 1:
             raise InputError(
                 f"calibration_domains is a share of the domains between 0 and 1, got {self.calibration_domains:g}."
             )
+        if self.folds is not None and self.folds < 2:
+            raise InputError(f"folds must be at least 2, got {self.folds}.")
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
             raise InputError(
                 f"{type(self.estimator).__name__} has neither predict_proba nor decision_function; sets need scores."
             )
+        self._check_confidence()
 
-    def _split(self, targets: Targets) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the rows that train and those that calibrate."""
-        rows = np.arange(len(targets.labels))
-        if self.calibration != "held-out-domains" or self.rule == "single":
-            return rows, rows
+    def _check_confidence(self) -> None:
+        if self._rule in WITH_CONFIDENCE:
+            if self.domain_confidence is None:
+                raise InputError(f"rule={self._rule!r} needs a domain_confidence, such as 0.9.")
+            check_share(self.domain_confidence, "domain confidence")
+        elif self.domain_confidence is not None:
+            raise InputError(
+                f"rule={self._rule!r} promises nothing about a new domain, so domain_confidence has no meaning; "
+                "take rule='joint' or 'order'."
+            )
+        if self._rule in PROMISING and self.calibration == "training-data":
+            raise InputError(
+                f"rule={self._rule!r} is a promise about new domains, which domains that the estimator was fitted on "
+                "cannot give; take calibration='held-out-domains', 'cross-fit' or 'jackknife-minmax'."
+            )
+
+    @property
+    def _promised(self) -> float | None:
+        """The share whose order statistic promises something: a confidence, or for "hierarchical" the target."""
+        return self.target_recall if self._rule == "hierarchical" else self.domain_confidence
+
+    def _plan(self, targets: Targets) -> list[Part]:
+        if self._rule == "single":
+            rows = np.arange(len(targets.labels))
+            return [Part(rows, rows)]
         (rng,) = generators(self.random_state, "calibration")
-        n_domains, share = len(targets.domain_names), self.calibration_domains
-        n_held_out = min(max(1, round(share * n_domains)), n_domains - 1)
-        held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
-        if not held_out.any():
-            raise InputError(f"there are too few rows of each label to hold {share:.0%} of them out for calibration.")
-        return rows[~held_out], rows[held_out]
+        return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
 
-    def _fit_estimator(self, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> None:
+    def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> None:
+        """Say before training where there are too few domains, or such as the estimator has seen."""
+        if self._rule not in PROMISING:
+            return
+        if self.calibration == "prefit":
+            _check_unseen(self.estimator, self.domains_)
+        rows = np.concatenate([part.calibrate for part in parts])
+        counts = count_cells(
+            targets.domains[rows], targets.labels[rows], len(targets.domain_names), len(targets.classes)
+        )
+        what = "target recall, on average," if self._rule == "hierarchical" else "domain confidence"
+        counting = np.where(counts < self.min_cell_size, 0, counts)
+        check_feasible(counting, self._promised or 0.0, what, targets.classes.tolist(), self.on_infeasible)
+
+    def _fit_parts(self, X: Any, y: Any, domains: Any, parts: Sequence[Part]) -> list[Any]:
+        """Fit an estimator for each part, and the one that predicts; return those that calibrate."""
         if self.calibration == "prefit":
             check_is_fitted(self.estimator)
             self.estimator_ = self.estimator
             label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # refuses labels that it does not know
             self.classes_ = np.asarray(self.estimator_.classes_)
-            return
-        own = None if domains is None else _taken(domains, rows)
-        self.estimator_ = clone(self.estimator)
-        params = _domain_params(self.estimator_, own)
-        self.estimator_.fit(_taken(X, rows), _taken(y, rows), **params)
+            return [self.estimator_]
+        trained = [part.train for part in parts]
+        if self._rule != "single" and self.calibration == "cross-fit":
+            trained.append(np.arange(len(y)))
+        fitted = fit_on_each(self.estimator, X, y, domains, trained)
+        if self._rule != "single" and self.calibration == "jackknife-minmax":
+            self.estimators_ = fitted
+        else:
+            self.estimator_ = fitted[-1]
+        return fitted[: len(parts)]
+
+    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+        """Find the thresholds by the scores of each part's calibration rows under the estimator of that part."""
+        labels = label_codes(targets.classes, self.classes_)[targets.labels]  # prefit may know more
+        scaled = self._rule == "joint" or self.calibration in CROSS_FITTED
+        levels, scales = [], []
+        for estimator, part in zip(fitted, parts, strict=True):
+            scales += [self._scale(estimator, X, labels, part.train)] if scaled else []
+            own = taken(X, part.calibrate)
+            levels.append(
+                self._levels(estimator, scales[-1], own) if scaled else scores_for(estimator, own, self.classes_)
+            )
+        if self.calibration == "cross-fit":
+            scales = [self._scale(self.estimator_, X, labels, np.arange(len(labels)))]
+        if scaled:
+            self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
+        rows = np.concatenate([part.calibrate for part in parts])
+        trained = np.concatenate([part.train for part in parts])
+        self.training_domains_ = self.domains_[np.unique(targets.domains[trained])]
+        self.calibration_domains_ = self.domains_[np.unique(targets.domains[rows])]
+        self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
+
+    def _levels(self, estimator: Any, scale: Scale, X: Any) -> NDArray[Any]:
+        """Return the scores in units that compare."""
+        return (log_scores_for(estimator, X, self.classes_) - scale.base) / scale.unit
+
+    def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
+        names = self.classes_.tolist()
+        options: dict[str, Any] = {"target_recall": self.target_recall, "label_names": names}
+        if self._rule not in PROMISING:
+            domains = merge_small_cells(domains, labels, len(self.domains_), len(names), self.min_cell_size)
+            return RULES[self._rule](levels, labels, domains, **options)
+        options |= {"min_cell_size": self.min_cell_size - 1, "on_infeasible": self.on_infeasible}
+        if self._rule in WITH_CONFIDENCE:
+            options["domain_confidence"] = self.domain_confidence
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
+            return RULES[self._rule](levels, labels, domains, **options)
+
+    def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
+        """Return the scale that an estimator's own training rows give."""
+        if self.calibration == "prefit" or getattr(last_step(estimator), "scores_are_margins", False):
+            return as_they_are(len(self.classes_))  # its rows are unknown; margins are in one unit already
+        scores = log_scores_for(estimator, taken(X, rows), self.classes_)
+        return quantile_scale(scores, labels[rows], self.target_recall)
 
 
-def _taken(part: Any, rows: NDArray[np.int64]) -> Any:
-    """Return the given rows; where they are all, nothing is copied."""
-    return part if len(rows) == _num_samples(part) else _safe_indexing(part, rows)
-
-
-def _scores(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
-    """Return one score per label: our own, probabilities, or decision values; two-label ones as −d and d."""
-    for method in ("label_scores", "predict_proba", "decision_function"):
-        if hasattr(estimator, method):
-            scores = np.asarray(getattr(estimator, method)(X))
-            scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-            one_vs_one = method == "decision_function" and getattr(estimator, "decision_function_shape", "") == "ovo"
-            if scores.shape[1] != len(estimator.classes_) or (one_vs_one and len(estimator.classes_) > 2):
-                raise InputError(
-                    f"{type(estimator).__name__}.{method} must give one score per label, {len(estimator.classes_)}; "
-                    f"it gives {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
-                )
-            return scores
-    raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function; sets need scores.")
-
-
-def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
-    """Return how to hand domains to an estimator that wants them: one of ours, or a pipeline that ends in one."""
-    if domains is None:
-        return {}
-    is_routed = get_config()["enable_metadata_routing"]
-    if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        if not has_fit_parameter(last, "domains"):
-            return {}
-        if is_routed:
-            last.set_fit_request(domains=True)  # the estimator is our copy, and we know that it wants them
-        return {"domains" if is_routed else f"{name}__domains": domains}
-    requested = is_routed and get_routing_for_object(estimator).consumes("fit", ["domains"])  # such as a search
-    return {"domains": domains} if requested or has_fit_parameter(estimator, "domains") else {}
+def _check_unseen(estimator: Any, domains: NDArray[Any]) -> None:
+    """Refuse to promise by domains that the estimator was fitted on, where it knows them."""
+    fitted_on = {str(name) for name in getattr(last_step(estimator), "domains_", ())}
+    seen = [name for name in domains.tolist() if str(name) in fitted_on]
+    if seen:
+        named = ", ".join(map(repr, seen[:3])) + (" …" if len(seen) > 3 else "")
+        raise InputError(
+            f"{len(seen)} of {len(domains)} calibration domains were seen in training ({named}); "
+            "a promise about new domains needs others."
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,20 +11,23 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import nn
 
+from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.base import Targets
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-from domaincover.estimators.network import Network, NetworkClassifier
+from domaincover.estimators.network import Network, Trained
+from domaincover.estimators.promised import PromisedNetwork
+from domaincover.estimators.scoring import scores_for
 from domaincover.prediction_sets import Sets, single_label_sets
-from domaincover.training.loop import History
 from domaincover.training.objectives import CrossEntropy
 
 
-class ERMClassifier(NetworkClassifier):
+class ERMClassifier(PromisedNetwork):
     """Cross-entropy on all training examples, whatever their domain; the set is the most likely label alone.
 
     The same network and training as `SetCoverClassifier`, so that the two compare fairly; the parameters mean
-    the same, but for patience, which counts epochs. Its `predict_proba` makes it a base for `ConformalSetClassifier`.
+    the same, but for patience, which counts epochs, and for `target_recall` and `min_cell_size`, which matter only with
+    a `domain_confidence`: the sets then hold as many labels as its promise takes. Its `predict_proba` makes it a base
+    for `ConformalSetClassifier`.
 
     >>> from domaincover import ERMClassifier, GaussianDomains
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
@@ -36,22 +39,34 @@ class ERMClassifier(NetworkClassifier):
     def __init__(
         self,
         *,
+        target_recall: float = 0.9,
+        domain_confidence: float | None = None,
+        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
+        folds: int | None = None,
+        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
         device: str = "cpu",
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
+        self.target_recall = target_recall
+        self.domain_confidence = domain_confidence
+        self.calibration = calibration
+        self.folds = folds
+        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.min_cell_size = min_cell_size
         self.validation_domains = validation_domains
         self.patience = patience
         self.device = device
@@ -59,29 +74,26 @@ class ERMClassifier(NetworkClassifier):
         self.verbose = verbose
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
-        """Return log-probabilities, examples × labels in the order of `classes_`."""
-        return log_softmax(super().label_scores(X), axis=1)
+        """Return log-probabilities, examples × labels in the order of `classes_`; with a promise, in its units."""
+        scores = super().label_scores(X)
+        return scores if self._is_calibrated else log_softmax(scores, axis=1)
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Return the probability of each label."""
-        return np.exp(self.label_scores(X))
+        """Return the probability of each label; with jackknife-minmax, the mean over its networks."""
+        if not self._is_calibrated:
+            return np.exp(self.label_scores(X))
+        inner = self.calibrated_
+        each = [np.exp(scores_for(estimator, X, inner.classes_)) for estimator in inner._estimators]
+        return np.mean(each, axis=0)
 
-    def predict_set(self, X: Any) -> Sets:
-        """Return sets that hold the most likely label alone."""
+    def _own_sets(self, X: Any) -> Sets:
         return single_label_sets(self.label_scores(X))
 
-    def _objective(self, data: DomainDataset) -> nn.Module:  # noqa: ARG002
+    def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:  # noqa: ARG002
         return CrossEntropy()
 
     def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
         return LowestLoss(held_out)
 
-    def _learn(
-        self,
-        objective: nn.Module,  # noqa: ARG002
-        history: History,
-        targets: Targets,  # noqa: ARG002
-        trained: NDArray[np.bool_],  # noqa: ARG002
-        judge: LowestLoss | None,  # noqa: ARG002
-    ) -> None:
-        self.history_ = pd.DataFrame({"epoch": history.epoch, "loss": history.loss})
+    def _learn(self, trained: Trained) -> None:
+        self.history_ = pd.DataFrame({"epoch": trained.history.epoch, "loss": trained.history.loss})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from domaincover.calibration import cell_thresholds
+from domaincover.calibration.cells import cell_thresholds
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
@@ -36,6 +38,26 @@ class HeldOutDomains:
         return scores.cpu().numpy()
 
 
+class Judge(Protocol):
+    """What says how good a network is by its held-out domains."""
+
+    def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
+        """Return a criterion, lower is better."""
+        ...
+
+
+class Panel:
+    """A judge for each network of a stack, as the training loop wants it."""
+
+    def __init__(self, judges: Sequence[Judge]) -> None:
+        self._judges = judges
+
+    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
+        """Return the verdicts, and nothing to break a tie."""
+        verdicts = [judge.verdict(partial(stacked.of_replica, k)) for k, judge in enumerate(self._judges)]
+        return torch.tensor(verdicts), torch.zeros(len(verdicts))
+
+
 class SmallestSets:
     """Sets are judged by their size once the threshold has been lowered until every held-out cell is at target.
 
@@ -50,11 +72,10 @@ class SmallestSets:
         least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
         self._too_few = least - 1 if n_in_cells.max() >= least else 0
 
-    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
-        """Return the mean set size, and nothing to break a tie."""
-        scores = self._held_out.scores(lambda block: stacked(block[None])[0])
-        size = float(np.count_nonzero(scores >= self._threshold(scores)) / len(scores))
-        return torch.tensor([size]), torch.zeros(1)
+    def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
+        """Return the mean set size."""
+        scores = self._held_out.scores(network)
+        return float(np.count_nonzero(scores >= self._threshold(scores)) / len(scores))
 
     def threshold(self, network: nn.Module) -> float:
         """Return the highest threshold, 0 or less, at which every held-out cell is at target."""
@@ -74,7 +95,7 @@ class LowestLoss:
     def __init__(self, held_out: HeldOutDomains) -> None:
         self._held_out, self._labels = held_out, torch.as_tensor(held_out.labels)
 
-    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
-        """Return the mean loss, and nothing to break a tie."""
-        scores = torch.from_numpy(self._held_out.scores(lambda block: stacked(block[None])[0]))
-        return functional.cross_entropy(scores, self._labels)[None], torch.zeros(1)
+    def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
+        """Return the mean loss."""
+        scores = torch.from_numpy(self._held_out.scores(network))
+        return float(functional.cross_entropy(scores, self._labels))

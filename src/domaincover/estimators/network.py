@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, NamedTuple, Self
@@ -21,7 +22,7 @@ from domaincover.data.encoding import TableEncoder, checked_inputs
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.judges import HeldOutDomains
+from domaincover.estimators.judges import HeldOutDomains, Panel
 from domaincover.estimators.seeds import generators
 from domaincover.networks import linear, one_thread, perceptron
 from domaincover.training.batches import Pool, ShuffledBatches
@@ -36,6 +37,7 @@ STEPS = 6_000
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
+NUMBERS_IN_A_STACK = 100_000_000  # encoded, of all its networks together: 400 MB
 
 
 class Plan(NamedTuple):
@@ -62,6 +64,25 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
     return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
 
 
+class Prepared(NamedTuple):
+    """A classifier that is ready to train: its targets, which rows train, their examples, its judge and generators."""
+
+    model: NetworkClassifier
+    targets: Targets
+    trains: NDArray[np.bool_]
+    examples: DomainDataset
+    judge: Any
+    rngs: list[np.random.Generator]
+
+
+class Trained(NamedTuple):
+    """What training leaves for a classifier to learn from: its multipliers are those of one replica."""
+
+    prepared: Prepared
+    history: History
+    multipliers: NDArray[Any] | None
+
+
 class NetworkClassifier(SetClassifier):
     """A network that scores every label; the table is encoded and standardised inside."""
 
@@ -79,33 +100,20 @@ class NetworkClassifier(SetClassifier):
     update_every: int | None = None
 
     @abstractmethod
-    def _objective(self, data: DomainDataset) -> nn.Module:
-        """Return what the network minimises."""
+    def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:
+        """Return what networks of this kind minimise, one on each data set."""
 
     @abstractmethod
     def _judge(self, held_out: HeldOutDomains) -> Any:
         """Return what judges the weights by held-out domains."""
 
     @abstractmethod
-    def _learn(
-        self, objective: nn.Module, history: History, targets: Targets, trained: NDArray[np.bool_], judge: Any
-    ) -> None:
-        """Set the learned attributes of a subclass; `trained` tells which rows trained."""
+    def _learn(self, trained: Trained) -> None:
+        """Set the learned attributes of a subclass."""
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means that there is one domain."""
-        X = checked_inputs(self, X, reset=True)
-        self._check_settings()
-        targets = self._learn_targets(y, domains, len(X))
-        rngs = generators(self.random_state, "network", 4)
-        judges = rows_that_judge(targets, self.validation_domains, rngs[0])
-        self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[~judges]))
-        # What only judging domains have is as new to the encoder as it would be in any other new domain.
-        self.encoder_ = TableEncoder().fit(_rows(X, ~judges))
-        with self._reproducible(rngs[1]):
-            self.network_ = self._make_network(self.encoder_.n_features_out, len(self.classes_), rngs[2])
-            self._train(X, targets, judges, rngs[3])
-        self.network_.to("cpu")
+        train_together([self._prepare(X, y, domains)])
         return self
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
@@ -122,28 +130,19 @@ class NetworkClassifier(SetClassifier):
         self.network_.eval()
         return self.network_(torch.from_numpy(self.encoder_.encode(part))).numpy()
 
-    def _train(self, X: Any, targets: Targets, judges: NDArray[np.bool_], rng: np.random.Generator) -> None:
-        train_on = self._examples(X, targets, ~judges)
-        plan = plan_training(len(train_on), self.batch_size, self.epochs, self.update_every)
-        batches = ShuffledBatches(
-            Pool([train_on], device=self.device), [np.arange(len(train_on))], plan.batch_size, [rng]
-        )
-        judge = None
-        if judges.any():
-            judge = self._judge(HeldOutDomains(self._examples(X, targets, judges), self.device))
-        objective = self._objective(train_on).to(self.device)
-        settings = TrainingSettings(
-            plan.epochs,
-            self.learning_rate,
-            plan.update_every,
-            plan.recall_from,
-            decay=True,
-            patience=self.patience if judge is not None else None,
-        )
-        self.network_.to(self.device)
-        with _progress(self.verbose, plan.epochs, type(self).__name__) as on_epoch:
-            (history,) = train([self.network_], batches, objective, settings, on_epoch, judge)
-        self._learn(objective, history, targets, ~judges, judge)
+    def _prepare(self, X: Any, y: Any, domains: Any) -> Prepared:
+        """Check what `fit` was given, draw the domains that judge, and encode."""
+        X = checked_inputs(self, X, reset=True)
+        self._check_settings()
+        targets = self._learn_targets(y, domains, len(X))
+        rngs = generators(self.random_state, "network", 4)
+        judges = rows_that_judge(targets, self.validation_domains, rngs[0])
+        self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[~judges]))
+        # What only judging domains have is as new to the encoder as it would be in any other new domain.
+        self.encoder_ = TableEncoder().fit(_rows(X, ~judges))
+        held_out = HeldOutDomains(self._examples(X, targets, judges), self.device) if judges.any() else None
+        judge = None if held_out is None else self._judge(held_out)
+        return Prepared(self, targets, ~judges, self._examples(X, targets, ~judges), judge, rngs[1:])
 
     def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
         """Return the chosen rows, encoded, their small cells merged; these are a domain more."""
@@ -204,6 +203,67 @@ class NetworkClassifier(SetClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def fit_together(models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]]) -> None:
+    """Fit classifiers with the same settings, each on its own (X, y, domains), several at a time as one stack.
+
+    Networks of our own making only: others may have parts that do not stack.
+    """
+    waiting = list(zip(models, data, strict=True))
+    while waiting:
+        first = waiting[0][0]._prepare(*waiting.pop(0)[1])
+        n_more = NUMBERS_IN_A_STACK // max(first.examples.examples.size, 1)
+        prepared = [first, *(model._prepare(*part) for model, part in waiting[:n_more])]
+        waiting = waiting[n_more:]
+        groups = defaultdict(list)
+        for each in prepared:  # a fold may lack a label, or a category and with it a column
+            groups[each.examples.examples.shape[1], each.examples.n_labels, each.judge is None].append(each)
+        for group in groups.values():
+            train_together(group)
+
+
+def train_together(group: Sequence[Prepared]) -> None:
+    """Train the networks of classifiers with the same settings, as one stack where there are several.
+
+    All train as long as the one with the most rows would.
+    """
+    lead = group[0].model
+    with lead._reproducible(group[0].rngs[0]):
+        for model, _, _, examples, _, rngs in group:
+            model.network_ = model._make_network(examples.examples.shape[1], examples.n_labels, rngs[1])
+            model.network_.to(lead.device)
+        for trained in _trained(group, lead):
+            trained.prepared.model._learn(trained)
+            trained.prepared.model.network_.to("cpu")
+
+
+def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Trained]:
+    data = [prepared.examples for prepared in group]
+    ends = np.cumsum([len(part) for part in data])
+    rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
+    plan = plan_training(max(map(len, data)), lead.batch_size, lead.epochs, lead.update_every)
+    batches = ShuffledBatches(
+        Pool(data, device=lead.device), rows, plan.batch_size, [prepared.rngs[2] for prepared in group]
+    )
+    judges = [prepared.judge for prepared in group]
+    judge = None if None in judges else Panel(judges)
+    objective = lead._objective(data).to(lead.device)
+    settings = TrainingSettings(
+        plan.epochs,
+        lead.learning_rate,
+        plan.update_every,
+        plan.recall_from,
+        decay=True,
+        patience=lead.patience if judge is not None else None,
+    )
+    name = type(lead).__name__ + (f" × {len(group)}" if len(group) > 1 else "")
+    with _progress(lead.verbose, plan.epochs, name) as on_epoch:
+        networks = [prepared.model.network_ for prepared in group]
+        histories = train(networks, batches, objective, settings, on_epoch, judge)
+    multipliers = getattr(objective, "multipliers", None)
+    for k, (prepared, history) in enumerate(zip(group, histories, strict=True)):
+        yield Trained(prepared, history, None if multipliers is None else multipliers[k].cpu().numpy())
 
 
 def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

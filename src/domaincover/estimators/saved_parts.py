@@ -22,6 +22,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.network import MakeNetwork, NetworkClassifier
+from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.saved_sklearn import from_skops, to_skops
 from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -114,7 +115,10 @@ class PartsReader:
             if not _is_learned(name) or hasattr(kind, name):
                 raise InputError(f"{name!r} is nothing that {kind.__name__} learns.")
             setattr(model, name, self._value(value))
-        if isinstance(model, NetworkClassifier) and part["learned"]:
+        if isinstance(model, PromisedNetwork) and "calibrated_" in part["learned"]:
+            if not isinstance(model.calibrated_, ConformalSetClassifier):
+                raise InputError(f"'calibrated_' of {kind.__name__} is no ConformalSetClassifier.")
+        elif isinstance(model, NetworkClassifier) and part["learned"]:
             model.network_ = self._with_weights(model, f"part-{number}.safetensors")
         return model
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
+from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.cells import count_cells
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.base import Targets
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-from domaincover.estimators.network import Network, NetworkClassifier
+from domaincover.estimators.network import Network, Trained
+from domaincover.estimators.promised import PromisedNetwork
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.training.loop import History
 from domaincover.training.objectives import Penalty, SetCoverLoss
 
 
-class SetCoverClassifier(NetworkClassifier):
+class SetCoverClassifier(PromisedNetwork):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
@@ -31,6 +32,15 @@ class SetCoverClassifier(NetworkClassifier):
     ----------
     target_recall : float
         The recall that every label should have in every domain.
+    domain_confidence : float or None
+        Promise that all labels of a new domain are at target with this probability, such as 0.9, if it is drawn like
+        the training domains. The network is then calibrated by the joint rule.
+    calibration : "cross-fit", "held-out-domains" or "jackknife-minmax"
+        How, where there is a domain confidence: see `ConformalSetClassifier`. The last two keep the promise exactly.
+    folds : int or None
+        Groups of domains to cross-fit over, or domains that jackknife-minmax leaves out; None is 10, and 25 or more.
+    on_infeasible : "raise" or "widen"
+        Where there are too few domains for the confidence: refuse, or put what cannot be promised into every set.
     network : "mlp", "linear" or a function
         A function takes the numbers of features and labels and returns a `torch.nn.Module`.
     hidden : int or sequence of int
@@ -69,6 +79,9 @@ class SetCoverClassifier(NetworkClassifier):
         One per label, the same for all.
     encoder_, network_, held_out_domains_, n_features_in_, feature_names_in_
         The encoding of tables, the trained network, the domains that judged, and what `fit` was given.
+    calibrated_ : ConformalSetClassifier
+        With a domain confidence, what predicts; its `estimator_` (`estimators_`, for jackknife-minmax) has the network,
+        multipliers and history.
 
     >>> from domaincover import GaussianDomains, SetCoverClassifier
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
@@ -77,10 +90,16 @@ class SetCoverClassifier(NetworkClassifier):
     (3, 2)
     """
 
+    scores_are_margins = True  # the hinges give every label's score the same unit
+
     def __init__(
         self,
         target_recall: float = 0.9,
         *,
+        domain_confidence: float | None = None,
+        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
+        folds: int | None = None,
+        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -97,6 +116,10 @@ class SetCoverClassifier(NetworkClassifier):
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
+        self.domain_confidence = domain_confidence
+        self.calibration = calibration
+        self.folds = folds
+        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
@@ -112,8 +135,7 @@ class SetCoverClassifier(NetworkClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict_set(self, X: Any) -> Sets:
-        """Return the sets as booleans, examples × labels in the order of `classes_`."""
+    def _own_sets(self, X: Any) -> Sets:
         scores = self.label_scores(X)
         return sets_from_scores(scores, self.thresholds_.astype(scores.dtype))
 
@@ -121,40 +143,36 @@ class SetCoverClassifier(NetworkClassifier):
         super()._check_settings()
         check_target_recall(self.target_recall)
 
-    def _objective(self, data: DomainDataset) -> nn.Module:
-        start = self.initial_multiplier
+    def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:
+        start: Any = self.initial_multiplier
+        if start is None:
+            start = [usual_multipliers(part.labels, part.n_labels) for part in data]
         return SetCoverLoss(
-            data.n_domains,
-            data.n_labels,
-            [self.target_recall],
+            max(part.n_domains for part in data),
+            data[0].n_labels,
+            [self.target_recall] * len(data),
             penalty=self.penalty,
-            initial_multiplier=usual_multipliers(data.labels, data.n_labels) if start is None else start,
+            initial_multiplier=start,
         )
 
     def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
         return SmallestSets(held_out, self.target_recall)
 
-    def _learn(
-        self,
-        objective: nn.Module,
-        history: History,
-        targets: Targets,
-        trained: NDArray[np.bool_],
-        judge: SmallestSets | None,
-    ) -> None:
+    def _learn(self, trained: Trained) -> None:
+        _, targets, trains, _, judge, _ = trained.prepared
         threshold = 0.0 if judge is None else judge.threshold(self.network_)
         self.thresholds_ = np.full(len(self.classes_), threshold)
         n_domains, n_labels = len(self.domains_), len(self.classes_)
-        counts = count_cells(targets.domains[trained], targets.labels[trained], n_domains, n_labels)
+        counts = count_cells(targets.domains[trains], targets.labels[trains], n_domains, n_labels)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        learned = objective.multipliers[0].cpu().numpy()[row, np.arange(n_labels)]  # type: ignore[index]
+        learned = trained.multipliers[row, np.arange(n_labels)]  # type: ignore[index]
         multipliers = np.where(counts > 0, learned, np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
             columns=pd.Index(self.classes_, name="label", tupleize_cols=False),
         )
-        self.history_ = _history_table(history, self.target_recall)
+        self.history_ = _history_table(trained.history, self.target_recall)
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:

@@ -24,7 +24,7 @@ from domaincover.data.dataset import DomainDataset, texts
 from domaincover.data.splits import Split, halve_domains, paper_split
 from domaincover.evaluation import domain_report
 from domaincover.experiments.datasets import StudyDataset, study_dataset
-from domaincover.experiments.methods import Scorer, study_method
+from domaincover.experiments.methods import Scorer, Scores, Training, study_method
 from domaincover.experiments.run_directory import write_json, write_run
 from domaincover.experiments.study import Run
 from domaincover.networks import one_thread, perceptron
@@ -50,28 +50,31 @@ class Job:
 
     @property
     def epochs(self) -> int:
-        """How many epochs the stack trains."""
-        return self.runs[0].epochs
+        """How many epochs its stacks train."""
+        return self.runs[0].epochs * (2 if study_method(self.runs[0].method).leaves_each_out else 1)
 
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     """Group runs into jobs, the costly ones first so that processes end together."""
     groups: dict[tuple[str, Scorer, int], list[Run]] = defaultdict(list)
     for run in runs:
-        stack_number = run.seed // study_dataset(run.dataset).seeds_per_stack
-        groups[run.dataset, study_method(run.method).scorer, stack_number].append(run)
+        method, per_stack = study_method(run.method), study_dataset(run.dataset).seeds_per_stack
+        if method.leaves_each_out:
+            per_stack = max(1, per_stack // 4)
+        groups[run.dataset, method.scorer, run.seed // per_stack].append(run)
     jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _), members in groups.items()]
     return sorted(jobs, key=_rough_cost, reverse=True)
 
 
 def _rough_cost(job: Job) -> float:
-    networks = len({_network_key(run) for run in job.runs})
-    return (study_dataset(job.dataset).hidden + 20 * networks) * (0.5 if job.scorer == "erm-half" else 1)
+    setting, networks = study_dataset(job.dataset), len({_network_key(run) for run in job.runs})
+    networks *= setting.n_train_domains if study_method(job.runs[0].method).leaves_each_out else 1
+    return (setting.hidden + 20 * networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
 def _network_key(run: Run) -> tuple[int, float | None]:
     """Runs with the same key share a network: only SET-COVER's depends on the target recall."""
-    return run.seed, run.target_recall if study_method(run.method).scorer == "set-cover" else None
+    return run.seed, run.target_recall if study_method(run.method).is_set_cover else None
 
 
 class _Material(NamedTuple):
@@ -97,12 +100,17 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
             for seed in dict.fromkeys(seed for seed, _ in by_network)
         }
         started = time.perf_counter()
-        trained = _train(setting, job, list(by_network), materials, on_epoch)
-        seconds = (time.perf_counter() - started) / len(by_network)
+        keys = list(by_network)
+        trained = _train(setting, job, _replicas(keys, materials), materials, on_epoch)
+        each = {}
+        if study_method(job.runs[0].method).leaves_each_out:
+            each = _scores_of_each(setting, job, keys, materials, on_epoch)
+        seconds = (time.perf_counter() - started) / len(keys)
         for (key, members), (network, history) in zip(by_network.items(), trained, strict=True):
-            scores = score(network, materials[key[0]].data.examples)
+            material = materials[key[0]]
+            scores = Scores(score(network, material.data.examples), *each.get(key, ()))
             for run in members:
-                _write(out, run, materials[key[0]], scores, history, seconds)
+                _write(out, run, material, scores, history, seconds)
 
 
 def _draw(setting: StudyDataset, scorer: Scorer, seed: int, min_cell_size: int) -> _Material:
@@ -131,45 +139,78 @@ def _draw(setting: StudyDataset, scorer: Scorer, seed: int, min_cell_size: int) 
     return _Material(used, renumbered, train, calibration, for_network, for_batches)
 
 
-def _train(
+class _Replica(NamedTuple):
+    """A network to train: the key of its runs, and the rows of its seed's data that it trains on."""
+
+    key: tuple[int, float | None]
+    rows: NDArray[np.int64]
+
+
+def _replicas(keys: Iterable[tuple[int, float | None]], materials: dict[int, _Material]) -> list[_Replica]:
+    """Return one network for each key, on all its training rows."""
+    return [_Replica(key, materials[key[0]].train_rows) for key in keys]
+
+
+def _scores_of_each(
     setting: StudyDataset,
     job: Job,
     keys: list[tuple[int, float | None]],
+    materials: dict[int, _Material],
+    on_epoch: Callable[[], object],
+) -> dict[tuple[int, float | None], tuple[NDArray[Any], NDArray[np.int64]]]:
+    """Train a network without each of the training domains; return its scores of all training rows, by key."""
+    replicas, left_out = [], {}
+    for key, rows in _replicas(keys, materials):
+        domains = materials[key[0]].data.domains[rows]
+        left_out[key] = np.unique(domains)
+        replicas += [_Replica(key, rows[domains != domain]) for domain in left_out[key]]
+    networks = iter(_train(setting, job, replicas, materials, on_epoch))
+    scores = {}
+    for key, rows in _replicas(keys, materials):
+        examples = materials[key[0]].data.examples[rows]
+        scores[key] = np.stack([score(next(networks)[0], examples) for _ in left_out[key]]), left_out[key]
+    return scores
+
+
+def _train(
+    setting: StudyDataset,
+    job: Job,
+    replicas: list[_Replica],
     materials: dict[int, _Material],
     on_epoch: Callable[[], object],
 ) -> list[tuple[nn.Module, History]]:
     some = next(iter(materials.values())).data
     run = job.runs[0]
     offsets = dict(zip(materials, np.cumsum([0, *(len(m.data) for m in materials.values())]), strict=False))
-    own = [materials[seed] for seed, _ in keys]
+    own = [materials[key[0]] for key, _ in replicas]
     networks = [
         perceptron(some.examples.shape[1], setting.hidden, some.n_labels, np.random.default_rng(m.network_seed))
         for m in own
     ]
     batches = ShuffledBatches(
         Pool([m.data for m in materials.values()]),
-        [materials[seed].train_rows + offsets[seed] for seed, _ in keys],
+        [rows + offsets[key[0]] for key, rows in replicas],
         run.batch_size,
         [np.random.default_rng(m.batch_seed) for m in own],
     )
     settings = TrainingSettings(run.epochs, run.learning_rate, run.update_every, run.recall_from, run.keep)  # type: ignore[arg-type]
     objective: nn.Module = CrossEntropy()
-    if job.scorer == "set-cover":
+    targets = [target for (_, target), _ in replicas if target is not None]
+    if targets:
         objective = SetCoverLoss(
             some.n_domains,
             some.n_labels,
-            [target for _, target in keys if target is not None],
+            targets,
             initial_multiplier=run.initial_multiplier,
         )
     histories = train(networks, batches, objective, settings, on_epoch)
     return list(zip(networks, histories, strict=True))
 
 
-def _write(
-    out: Path, run: Run, material: _Material, scores: NDArray[Any], history: History, train_seconds: float
-) -> None:
-    data = material.data
-    sets, thresholds = study_method(run.method).predict(scores, data, material.calibration_rows, run.target_recall)
+def _write(out: Path, run: Run, material: _Material, scores: Scores, history: History, train_seconds: float) -> None:
+    data, rows = material.data, material.split.train
+    training = Training(data.labels[rows], data.domains[rows], material.calibration_rows)
+    sets, thresholds = study_method(run.method).predict(scores, training, run.target_recall, run.domain_confidence)
     splits = {}
     for name, rows in material.split._asdict().items():
         report = domain_report(
@@ -184,7 +225,7 @@ def _write(
         "versions": versions(),
         "splits": splits,
     }
-    write_run(out, run, partial(_write_files, content, _predictions(material, scores, sets), history))
+    write_run(out, run, partial(_write_files, content, _predictions(material, scores.predicting, sets), history))
 
 
 def _write_files(content: dict[str, Any], predictions: pa.Table, history: History, folder: Path) -> None:

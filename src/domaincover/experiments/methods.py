@@ -1,22 +1,41 @@
-"""The methods of the study by name: which network gives the scores, and how scores become sets."""
+"""The methods of the study by name: which networks give the scores, and how scores become sets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
-from domaincover.calibration import pooled_thresholds, robust_thresholds
-from domaincover.data.dataset import DomainDataset
+from domaincover.calibration.joint import joint_thresholds
+from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
+from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 
-# What is trained: cross-entropy on all training domains, on half of them, or SET-COVER's loss on all.
-Scorer = Literal["erm", "erm-half", "set-cover"]
+# What is trained: cross-entropy on all training domains, on half of them, or SET-COVER's loss on all. "-each" trains a
+# network without each of the training domains, too, which then gives that domain's scores.
+Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each"]
 Rule = Callable[..., NDArray[np.float64]]
+
+
+class Scores(NamedTuple):
+    """Scores of all examples; and of the training rows by each network that was trained without one of the domains."""
+
+    predicting: NDArray[Any]
+    each: NDArray[Any] | None = None  # domains left out × training rows × labels
+    left_out: NDArray[np.int64] | None = None
+
+
+class Training(NamedTuple):
+    """Labels and domains of the training rows, and which of them calibrate."""
+
+    labels: NDArray[np.int64]
+    domains: NDArray[np.int64]
+    calibrate: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -27,18 +46,61 @@ class Method:
     scorer: Scorer
     rule: Rule | None = None
 
+    @property
+    def is_set_cover(self) -> bool:
+        """Whether the networks minimise SET-COVER's loss."""
+        return self.scorer.startswith("set-cover")
+
+    @property
+    def promises(self) -> bool:
+        """Whether the sets come with a domain confidence."""
+        return self.leaves_each_out
+
+    @property
+    def leaves_each_out(self) -> bool:
+        """Whether a network is trained without each of the domains."""
+        return self.scorer.endswith("-each")
+
     def predict(
-        self, scores: NDArray[Any], data: DomainDataset, calibration_rows: NDArray[np.int64], target_recall: float
+        self, scores: Scores, training: Training, target_recall: float, domain_confidence: float | None
     ) -> tuple[Sets, NDArray[np.float64] | None]:
-        """Return the sets of all examples, and the thresholds behind them where there are any."""
-        if self.rule is not None:
-            own = (scores[calibration_rows], data.labels[calibration_rows], data.domains[calibration_rows])
-            thresholds = self.rule(*own, target_recall)
-        elif self.scorer == "set-cover":
-            thresholds = np.zeros(data.n_labels)
+        """Return the sets of all examples, and the thresholds behind them where there are any.
+
+        The first examples are the training rows.
+        """
+        predicting, rows = scores.predicting, training.calibrate
+        if self.rule is None and not self.is_set_cover:
+            return single_label_sets(predicting), None
+        if self.rule is None:
+            thresholds = np.zeros(predicting.shape[1])
+        elif not self.leaves_each_out:
+            thresholds = self.rule(predicting[rows], training.labels[rows], training.domains[rows], target_recall)
         else:
-            return single_label_sets(scores), None
-        return sets_from_scores(scores, thresholds), thresholds
+            predicting, calibrating = self._comparable(scores, training, target_recall)
+            thresholds = self.rule(calibrating, training.labels, training.domains, target_recall, domain_confidence)
+        return sets_from_scores(predicting, thresholds), thresholds
+
+    def _comparable(
+        self, scores: Scores, training: Training, target_recall: float
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the scores of all examples, and of each training row by the network without its domain.
+
+        Probabilities of ERM are put on the scale of each network's own training rows, SET-COVER's margins are left
+        as they are: the choice of the estimators.
+        """
+        assert scores.each is not None  # noqa: S101 - for the type checker: such methods have them
+        assert scores.left_out is not None  # noqa: S101
+        own = np.searchsorted(scores.left_out, training.domains)
+        calibrating = scores.each[own, np.arange(len(own))]
+        if self.is_set_cover:
+            return scores.predicting, calibrating
+        scale = quantile_scale(log_softmax(scores.predicting[: len(own)], axis=1), training.labels, target_recall)
+        levels = np.empty(calibrating.shape)
+        for k, (domain, by_network) in enumerate(zip(scores.left_out, scores.each, strict=True)):
+            probabilities, is_out = log_softmax(by_network, axis=1), training.domains == domain
+            without = quantile_scale(probabilities[~is_out], training.labels[~is_out], target_recall)
+            levels[own == k] = (probabilities[is_out] - without.base) / without.unit
+        return (log_softmax(scores.predicting, axis=1) - scale.base) / scale.unit, levels
 
 
 METHODS = {
@@ -49,6 +111,8 @@ METHODS = {
         Method("pooled-held-out", "erm-half", pooled_thresholds),
         Method("robust", "erm", robust_thresholds),
         Method("set-cover", "set-cover"),
+        Method("erm-joint", "erm-each", joint_thresholds),
+        Method("set-cover-joint", "set-cover-each", joint_thresholds),
     )
 }
 

@@ -7,10 +7,13 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
+import numpy as np
+
+from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.experiments.datasets import study_dataset
 from domaincover.experiments.methods import METHODS, study_method
-from domaincover.prediction_sets import check_target_recall
+from domaincover.prediction_sets import check_share, check_target_recall
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Run:
     recall_from: str = "full-pass"
     keep: str = "best"
     min_cell_size: int = 100
+    domain_confidence: float | None = None  # of the methods that promise something
 
     @property
     def folder(self) -> str:
@@ -49,6 +53,7 @@ class Study:
     target_recalls: tuple[float, ...] = (0.9,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int = 30
+    domain_confidence: float = 0.9
 
     def __post_init__(self) -> None:
         for name in self.datasets:
@@ -60,10 +65,15 @@ class Study:
         for seed in self.seeds:
             if seed < 0:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
+        check_share(self.domain_confidence, "domain confidence")
+        if any(study_method(name).promises for name in self.methods):
+            for name in self.datasets:
+                check_feasible(np.ones((study_dataset(name).n_train_domains, 1)), self.domain_confidence)
         if self.epochs < 1:
             raise InputError(f"epochs must be at least 1, got {self.epochs}.")
 
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
         for dataset, method, target, seed in product(self.datasets, self.methods, self.target_recalls, self.seeds):
-            yield Run(dataset, method, target, seed, self.epochs)
+            confidence = self.domain_confidence if study_method(method).promises else None
+            yield Run(dataset, method, target, seed, self.epochs, domain_confidence=confidence)

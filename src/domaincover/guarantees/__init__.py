@@ -1,1 +1,1 @@
-"""What can be promised about new domains."""
+"""What can be promised about new domains, and the theory behind it."""

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
+from domaincover.guarantees.certificates import Certificate
+from domaincover.report.certificate_block import certificate_block
 from domaincover.report.domain_chart import (
     MOST_ROWS,
     domain_chart,
@@ -51,8 +53,13 @@ def write_domain_page(
     notes: Sequence[str] = (),
     settings: Mapping[str, str] | None = None,
     kind: str = "unseen",
+    certificate: Certificate | None = None,
+    certificate_notes: Sequence[str] = (),
 ) -> None:
-    """Write the page as one file that needs no network; `kind` says in a word which domains these are."""
+    """Write the page as one file that needs no network; `kind` says in a word which domains these are.
+
+    A certificate of the same domains has a block of its own, with notes on what model it is about.
+    """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
     headline, *lines = summary_lines(reports, target_recall, kind=kind)
@@ -63,6 +70,7 @@ def write_domain_page(
         headline=headline,
         notes=[" ".join(lines), *notes],
         summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
+        certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
         charts=domain_chart_specs(data),
         caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),

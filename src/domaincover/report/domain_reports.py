@@ -114,9 +114,7 @@ def _check_same_domains(first_name: str, first: DomainReport, name: str, other: 
 
 
 def _rows_of(report: DomainReport, rows: list[int], domains: list[str], labels: list[str]) -> DomainReport:
-    by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
-    taken = {name: getattr(report, name)[rows] for name in by_domain}
-    return dataclasses.replace(report, domain_names=tuple(domains), label_names=tuple(labels), **taken)
+    return dataclasses.replace(report.subset(rows), domain_names=tuple(domains), label_names=tuple(labels))
 
 
 def _method_label(name: str) -> str:

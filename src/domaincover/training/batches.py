@@ -58,8 +58,9 @@ class Pool:
 class ShuffledBatches:
     """Every replica's rows in its own random order, a new one each epoch, cut into batches.
 
-    Replicas have equally many rows, of the same pool or even the same ones; each draws its order from its own
-    generator, so it meets the batches that it would meet alone.
+    Rows are of the same pool or even the same ones; each replica draws its order from its own generator, so it meets
+    the batches that it would meet alone. One with fewer rows than the others starts another round of them within the
+    epoch.
     """
 
     ROWS_AT_ONCE = 4096  # rows of a replica copied from the pool in one go: fewer calls, bounded memory
@@ -71,18 +72,19 @@ class ShuffledBatches:
         batch_size: int,
         rngs: Sequence[np.random.Generator],
     ) -> None:
-        if len({len(part) for part in rows}) != 1 or len(rows[0]) == 0:
-            raise InputError(f"replicas need equally many rows, at least one, got {[len(part) for part in rows]}.")
+        if min(map(len, rows)) == 0:
+            raise InputError(f"every replica needs at least one row, got {[len(part) for part in rows]}.")
         if batch_size < 1:
             raise InputError(f"batch_size must be at least 1, got {batch_size}.")
         self.pool, self.rngs = pool, rngs
-        self.rows = np.stack(rows)
-        self.batch_size = min(batch_size, self.rows.shape[1])
-        self.n_batches = -(-self.rows.shape[1] // self.batch_size)
+        self.rows = [np.asarray(part) for part in rows]
+        self.n_rows = max(map(len, rows))
+        self.batch_size = min(batch_size, self.n_rows)
+        self.n_batches = -(-self.n_rows // self.batch_size)
 
     def epoch(self) -> Iterator[Batch]:
         """Yield the batches of one epoch; the last one may be shorter."""
-        order = np.stack([rng.permutation(rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
+        order = np.stack([self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
         n_replicas, n_rows = order.shape
         per_copy = max(1, self.ROWS_AT_ONCE // self.batch_size) * self.batch_size
         n_whole = n_rows - n_rows % self.batch_size
@@ -93,10 +95,20 @@ class ShuffledBatches:
         if n_whole < n_rows:
             yield self.pool.take(torch.from_numpy(order[:, n_whole:]))
 
-    def in_order(self) -> Iterator[Batch]:
-        """Yield every row once, in large blocks, for passes without a gradient."""
-        for block in torch.from_numpy(self.rows).split(self.ROWS_AT_ONCE, dim=1):
-            yield self.pool.take(block)
+    def in_order(self) -> Iterator[tuple[Batch, Tensor | None]]:
+        """Yield every row once, in large blocks, for passes without a gradient.
+
+        Where a replica has fewer rows than others, a mask tells which examples of a block are there for the first time.
+        """
+        first_time = torch.arange(self.n_rows) < torch.tensor([[len(rows)] for rows in self.rows])
+        padded = torch.from_numpy(np.stack([np.resize(rows, self.n_rows) for rows in self.rows]))
+        blocks = zip(padded.split(self.ROWS_AT_ONCE, dim=1), first_time.split(self.ROWS_AT_ONCE, dim=1), strict=True)
+        for block, counts in blocks:
+            yield self.pool.take(block), None if bool(counts.all()) else counts.to(self.pool.device)
+
+    def _drawn(self, rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
+        rounds = [rng.permutation(rows) for _ in range(-(-self.n_rows // len(rows)))]
+        return np.concatenate(rounds)[: self.n_rows]
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

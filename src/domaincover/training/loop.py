@@ -202,8 +202,8 @@ class _Dual:
         if self._settings.recall_from == "full-pass":
             self._loss.counts.reset()
             self._stacked.eval()
-            for block in self._batches.in_order():
-                self._loss.count(self._stacked(block.examples), block.labels, block.domains)
+            for block, counts in self._batches.in_order():
+                self._loss.count(self._stacked(block.examples), block.labels, block.domains, counts)
             self._stacked.train()
         set_size = self._loss.counts.mean_set_size()
         recall = self._loss.update()

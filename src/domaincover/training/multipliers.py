@@ -46,8 +46,11 @@ class CellCounts:
         self._hits = self._examples = torch.zeros(self.shape, dtype=torch.float64)
         self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.float64)
 
-    def add(self, scores: Tensor, labels: Tensor, cells: Tensor) -> None:
-        """Count a batch: scores (…, example, label), label codes and cell numbers (…, example)."""
+    def add(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
+        """Count a batch: scores (…, example, label), label codes and cell numbers (…, example); a mask, if given."""
+        if counts is not None:
+            self._count(scores, labels, cells, counts)
+            return
         self._pending.append((scores, labels, cells))
         self._n_pending += scores.numel()
         if self._n_pending > self.MOST_PENDING_SCORES:
@@ -69,12 +72,17 @@ class CellCounts:
         scores = torch.cat([part[0] for part in self._pending], dim=-2)
         labels, cells = (torch.cat([part[k] for part in self._pending], dim=-1) for k in (1, 2))
         self._pending, self._n_pending = [], 0
+        self._count(scores, labels, cells)
+
+    def _count(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
         self._check(labels, cells - self._first_cells.to(cells.device))
         in_set = scores >= 0
-        hit = in_set.gather(-1, labels[..., None])[..., 0]
+        hit, flat = in_set.gather(-1, labels[..., None]).reshape(-1), cells.reshape(-1)
+        if counts is not None:
+            kept = counts.reshape(-1)
+            in_set, hit, flat = in_set & counts[..., None], hit[kept], flat[kept]
         n_cells = self._hits.numel()
-        flat = cells.reshape(-1)
-        hits = torch.bincount(flat, weights=hit.reshape(-1).double(), minlength=n_cells)
+        hits = torch.bincount(flat, weights=hit.double(), minlength=n_cells)
         examples = torch.bincount(flat, minlength=n_cells)
         self._hits = self._hits.to(hits.device) + hits.view(self.shape)
         self._examples = self._examples.to(hits.device) + examples.view(self.shape)

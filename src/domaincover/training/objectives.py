@@ -61,13 +61,13 @@ class SetCoverLoss(nn.Module):
         target_recall: float | Sequence[float] = 0.9,
         *,
         penalty: Penalty = "wrong-label",
-        initial_multiplier: float | Sequence[float] = 5.0,
+        initial_multiplier: float | Sequence[float] | Sequence[Sequence[float]] = 5.0,
         floor: float = 1e-6,
         cap: float = 1e6,
     ) -> None:
         """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each.
 
-        The multipliers start at `initial_multiplier`, one number or one for each label.
+        The multipliers start at `initial_multiplier`: one number, one for each label, or such a row for each replica.
         """
         super().__init__()
         targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
@@ -78,8 +78,10 @@ class SetCoverLoss(nn.Module):
         if n_domains < 1 or n_labels < 1:
             raise InputError(f"at least one domain and one label are needed, got {n_domains} and {n_labels}.")
         start = np.atleast_1d(np.asarray(initial_multiplier, dtype=np.float32))
-        if start.shape not in ((1,), (n_labels,)):
-            raise InputError(f"initial_multiplier must be one number or {n_labels}, one per label, got {len(start)}.")
+        if start.shape not in ((1,), (n_labels,), (len(targets), n_labels)):
+            raise InputError(
+                f"initial_multiplier must be one number or {n_labels}, one per label, got {start.shape[-1]}."
+            )
         if not (0 < floor <= start.min() and start.max() <= cap):
             span = " to ".join(f"{end:g}" for end in dict.fromkeys((float(start.min()), float(start.max()))))
             raise InputError(f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {span} and {cap:g}.")
@@ -88,7 +90,8 @@ class SetCoverLoss(nn.Module):
         self.penalty, self.floor, self.cap = penalty, floor, cap
         self.gather = True  # off where the recall comes from elsewhere
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
-        self.register_buffer("multipliers", torch.from_numpy(start).expand(self.shape).clone())
+        by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
+        self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
         self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
         self.register_buffer("_first_cells", first_cells, persistent=False)
         self.counts = CellCounts(self.shape, first_cells)
@@ -106,9 +109,9 @@ class SetCoverLoss(nn.Module):
             self.counts.add(scores.detach(), labels, cells)
         return loss / labels.shape[-1]
 
-    def count(self, scores: Tensor, labels: Tensor, domains: Tensor) -> None:
-        """Count scores for the next update without a loss, in a full pass for example."""
-        self.counts.add(scores.detach(), labels, self._cells(labels, domains))
+    def count(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
+        """Count scores for the next update without a loss, in a full pass for example; a mask may leave some out."""
+        self.counts.add(scores.detach(), labels, self._cells(labels, domains), counts)
 
     @torch.no_grad()
     def update(self) -> Tensor:

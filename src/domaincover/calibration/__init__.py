@@ -1,0 +1,1 @@
+"""Thresholds from scores: one per label, whatever the rule."""

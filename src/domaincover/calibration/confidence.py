@@ -1,0 +1,107 @@
+"""How sure of a new domain m calibration domains let one be: any confidence up to m / (m + 1).
+
+A new domain, drawn like the m others, is equally likely to take any of m + 1 places among them, so it is below the
+k-th lowest with probability k / (m + 1) at most.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Hashable, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from domaincover.errors import InputError
+from domaincover.prediction_sets import check_share, hits_needed
+
+OnInfeasible = Literal["raise", "widen"]
+MOST_NAMES = 5
+
+
+def order_ranks(n_domains: ArrayLike, domain_confidence: ArrayLike) -> NDArray[np.int64]:
+    """Return k = ⌊(1 − confidence)(m + 1)⌋: the new domain is among the k lowest of m + 1 with 1 − confidence at most.
+
+    >>> order_ranks([8, 9, 18, 19], 0.9)
+    array([0, 1, 1, 2])
+    """
+    m_and_new = np.asarray(n_domains, dtype=np.int64) + 1
+    return np.asarray(m_and_new - hits_needed(m_and_new, domain_confidence))  # safe where 1 − 0.9 is below 0.1
+
+
+def highest_confidence(n_domains: int) -> float:
+    """Return the highest confidence that so many calibration domains allow.
+
+    >>> highest_confidence(9)
+    0.9
+    """
+    return n_domains / (n_domains + 1)
+
+
+def domains_needed(domain_confidence: float) -> int:
+    """Return the smallest number of calibration domains that allows the confidence.
+
+    >>> domains_needed(0.9), domains_needed(0.95)
+    (9, 19)
+    """
+    n_domains = int(domain_confidence / (1 - domain_confidence))
+    n_domains = max(n_domains - 1, 1)  # below the answer, whatever rounding did
+    while order_ranks(n_domains, domain_confidence) < 1:
+        n_domains += 1
+    return n_domains
+
+
+def check_feasible(
+    n_by_cell: NDArray[Any],
+    confidence: ArrayLike,
+    what: str = "domain confidence",
+    label_names: Sequence[Hashable] | None = None,
+    on_infeasible: OnInfeasible = "raise",
+) -> NDArray[np.bool_]:
+    """Tell which labels occur in too few domains for the confidence, (…confidences, labels), or refuse them.
+
+    `n_by_cell` is domains × labels. With "widen", such labels are to be in every set, and a warning names them.
+    """
+    if on_infeasible not in get_args(OnInfeasible):
+        raise InputError(f"on_infeasible must be 'raise' or 'widen', got {on_infeasible!r}.")
+    asked = np.asarray(confidence, dtype=float)
+    for value in asked.reshape(-1).tolist():
+        check_share(value, what)
+    n_domains_with = np.count_nonzero(n_by_cell, axis=0)
+    infeasible = order_ranks(n_domains_with, asked[..., None]) < 1
+    if infeasible.any():
+        message = _too_few(n_domains_with, infeasible, float(asked.max()), what, label_names)
+        if on_infeasible == "raise":
+            raise InputError(
+                f"{message}; add domains, ask for less, or take on_infeasible='widen', which puts what cannot be "
+                "promised into every set."
+            )
+        warnings.warn(f"{message}; {_widened_in_words(infeasible)}.", stacklevel=3)
+    return infeasible
+
+
+def _too_few(
+    n_domains_with: NDArray[np.int64],
+    infeasible: NDArray[np.bool_],
+    highest: float,
+    what: str,
+    label_names: Sequence[Hashable] | None,
+) -> str:
+    """Say what is asked, what there is, what that allows, and what would be enough."""
+    affected = np.flatnonzero(infeasible.any(axis=tuple(range(infeasible.ndim - 1))))
+    most = int(n_domains_with[affected].max())
+    enough = f"a {what} of {highest:g} takes {domains_needed(highest)} calibration domains"
+    allowed = f"which allow {math.floor(1000 * highest_confidence(most)) / 1000:g} at most"  # not rounded up
+    if len(affected) == len(n_domains_with) and len(set(n_domains_with.tolist())) == 1:
+        return f"{enough}, and there are {most}, {allowed}"
+    names = [repr(label_names[k]) if label_names is not None else str(k) for k in affected[:MOST_NAMES].tolist()]
+    names += [f"{len(affected) - MOST_NAMES} more"] if len(affected) > MOST_NAMES else []
+    counts = " and ".join(dict.fromkeys(str(n) for n in (int(n_domains_with[affected].min()), most)))
+    between = f"between {counts}" if " and " in counts else counts
+    return f"{enough}, but label(s) {', '.join(names)} are in {between}, {allowed}"
+
+
+def _widened_in_words(infeasible: NDArray[np.bool_]) -> str:
+    return "every set will hold every label" if infeasible.all() else "they will be in every set"

@@ -1,0 +1,80 @@
+"""A saved model judged on a table whose labels are known: what `evaluate` and `certify` share."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from domaincover.cli.outputs import check_not_table, check_page
+from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    from domaincover.estimators.base import SetClassifier
+    from domaincover.evaluation import DomainReport
+    from domaincover.guarantees.certificates import Certificate
+
+
+class Judged(NamedTuple):
+    """How a model does in each domain of a table, and what it keeps of its own fit."""
+
+    report: DomainReport
+    model: SetClassifier
+    settings: Mapping[str, Any]
+    extra: Mapping[str, Any]
+    target_recall: float
+
+    @property
+    def reports(self) -> dict[str, DomainReport]:
+        """The report by the name of the method."""
+        return {self.settings.get("method", "model"): self.report}
+
+
+def judge(
+    model: Path, table: Path, label: str | None, domain: str | None, min_cell_size: int, html: Path | None
+) -> Judged:
+    """Load a model, read a table as it wants it, and report by domain; refuses a page that cannot be written."""
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.tables import open_table
+
+    check_page(html)
+    data = open_table(table)
+    check_not_table(html, "--html", table)
+
+    from domaincover.estimators.base import unwrapped
+    from domaincover.estimators.saving import load, load_extra
+
+    fitted, extra = load(model), load_extra(model) or {}
+    settings = extra.get("settings", {})
+    label, domain = label or settings.get("label"), domain or settings.get("domain")
+    if label is None or domain is None:
+        raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
+    given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
+    inner, X = unwrapped(fitted, given.X)
+    report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
+    target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
+    return Judged(report, inner, {**settings, "table": table.name}, extra, target)
+
+
+def seen_domains(model: SetClassifier) -> Sequence[Hashable] | None:
+    """Return the domains that a model was trained or calibrated on; None where it cannot tell."""
+    from domaincover.estimators.base import ONLY_DOMAIN, SetClassifier
+
+    seen: list[Hashable] = model.domains_.tolist()
+    if seen == [ONLY_DOMAIN]:
+        return None
+    if getattr(model, "calibration", None) != "prefit":
+        return seen
+    inner = model.estimator_
+    before = seen_domains(inner) if isinstance(inner, SetClassifier) else None
+    return None if before is None else [*before, *seen]
+
+
+def certificate_if_unseen(report: DomainReport, target_recall: float, model: SetClassifier) -> Certificate | None:
+    """Return a certificate where there are two or more domains and all of them are new to the model."""
+    from domaincover.guarantees.certificates import certify, seen_among
+
+    seen = seen_domains(model)
+    if seen is None or len(report.domain_names) < 2 or any(seen_among(report.domain_names, seen)):
+        return None
+    return certify(report, target_recall, seen_domains=seen)

@@ -1,0 +1,76 @@
+"""Which rows fit the scorers and which calibrate them."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.calibration.confidence import domains_needed
+from domaincover.data.splits import hold_out_domains, hold_out_rows
+from domaincover.errors import InputError
+from domaincover.estimators.base import Targets
+
+Calibration = Literal["held-out-domains", "cross-fit", "jackknife-minmax", "training-data", "prefit"]
+FOLDS = 10
+FEWEST_LEFT_OUT = 25  # by jackknife-minmax, where there are as many domains
+USUAL_SHARE = 0.25
+
+
+class Part(NamedTuple):
+    """Rows that fit a scorer, and rows that calibrate it."""
+
+    train: NDArray[np.int64]
+    calibrate: NDArray[np.int64]
+
+
+def plan_parts(
+    targets: Targets,
+    calibration: Calibration,
+    folds: int | None,
+    share: float | None,
+    confidence: float | None,
+    rng: np.random.Generator,
+) -> list[Part]:
+    """Return a part for every scorer to fit; `confidence` is what is promised about a new domain, if anything is."""
+    rows = np.arange(len(targets.labels))
+    if calibration == "held-out-domains":
+        held_out = _held_out_rows(targets, share, confidence, rng)
+        return [Part(rows[~held_out], rows[held_out])]
+    if calibration not in ("cross-fit", "jackknife-minmax"):
+        return [Part(rows, rows)]
+    order = rng.permutation(len(targets.domain_names))
+    if len(order) < 2:
+        raise InputError(f"calibration={calibration!r} leaves domains out in turn and needs at least 2; there is 1.")
+    n_folds = _n_folds(len(order), calibration, folds, confidence)
+    fold_of_domain = np.full(len(order), -1)
+    # Left out one at a time, the others only train: exchangeability, and with it the proof, needs folds of one.
+    left_out = order[:n_folds] if calibration == "jackknife-minmax" else order
+    fold_of_domain[left_out] = np.arange(len(left_out)) % n_folds
+    fold = fold_of_domain[targets.domains]
+    return [Part(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
+
+
+def _n_folds(n_domains: int, calibration: Calibration, folds: int | None, confidence: float | None) -> int:
+    if folds is None:
+        needed = domains_needed(confidence) if confidence is not None else 0
+        folds = FOLDS if calibration == "cross-fit" else max(FEWEST_LEFT_OUT, needed)
+    return min(folds, n_domains)
+
+
+def _held_out_rows(
+    targets: Targets, share: float | None, confidence: float | None, rng: np.random.Generator
+) -> NDArray[np.bool_]:
+    n_domains = len(targets.domain_names)
+    n_held_out = round((USUAL_SHARE if share is None else share) * n_domains)
+    if confidence is not None and share is None:
+        n_held_out = max(n_held_out, domains_needed(confidence))
+    n_held_out = min(max(1, n_held_out), n_domains - 1)
+    if confidence is not None:  # rows of domains that also train prove nothing
+        return np.isin(targets.domains, hold_out_domains(targets.domains, targets.labels, n_held_out, rng))
+    share = USUAL_SHARE if share is None else share
+    held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
+    if not held_out.any():
+        raise InputError(f"there are too few rows of each label to hold {share:.0%} of them out for calibration.")
+    return held_out

@@ -1,0 +1,98 @@
+"""Any scikit-learn classifier as a scorer: fitted on some rows, asked for one score per label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.validation import _num_samples, has_fit_parameter
+
+from domaincover.errors import InputError
+from domaincover.estimators.base import label_codes
+from domaincover.estimators.network import NetworkClassifier, fit_together
+
+LOWEST_PROBABILITY = 1e-30
+
+
+def fit_on_rows(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> Any:
+    """Fit a copy of the estimator on some rows; their domains go to one that wants them."""
+    fitted = clone(estimator)
+    params = _domain_params(fitted, taken(domains, rows))
+    return fitted.fit(taken(X, rows), taken(y, rows), **params)
+
+
+def fit_on_each(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: Sequence[NDArray[np.int64]]) -> list[Any]:
+    """Fit a copy of the estimator on each set of rows; networks of ours train together, as one stack."""
+    stacks = isinstance(estimator, NetworkClassifier) and not callable(estimator.network)
+    if not stacks or getattr(estimator, "domain_confidence", None) is not None:
+        return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
+    fitted = [clone(estimator) for _ in rows]
+    fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows])
+    return fitted
+
+
+def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the estimator's scores, examples × the given classes; −∞ for those that it does not know."""
+    scores = scores_of(estimator, X)
+    if scores.shape[1] == len(classes) and np.array_equal(estimator.classes_, classes):
+        return scores
+    widened = np.full((len(scores), len(classes)), -np.inf)
+    widened[:, label_codes(estimator.classes_, classes)] = scores
+    return widened
+
+
+def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the scores, probabilities as their logarithms: differences of small ones count."""
+    scores = scores_for(estimator, X, classes)
+    if hasattr(estimator, "label_scores") or not hasattr(estimator, "predict_proba"):
+        return scores
+    return np.where(np.isfinite(scores), np.log(np.maximum(scores, LOWEST_PROBABILITY)), scores)
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the estimator at the end of a pipeline, or the estimator itself."""
+    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+
+
+def taken(part: Any, rows: NDArray[np.int64]) -> Any:
+    """Return the given rows; where they are all, nothing is copied."""
+    return part if part is None or len(rows) == _num_samples(part) else _safe_indexing(part, rows)
+
+
+def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
+    """Return one score per label: our own, probabilities, or decision values; two-label ones as −d and d."""
+    for method in ("label_scores", "predict_proba", "decision_function"):
+        if hasattr(estimator, method):
+            scores = np.asarray(getattr(estimator, method)(X))
+            scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+            one_vs_one = method == "decision_function" and getattr(estimator, "decision_function_shape", "") == "ovo"
+            if scores.shape[1] != len(estimator.classes_) or (one_vs_one and len(estimator.classes_) > 2):
+                raise InputError(
+                    f"{type(estimator).__name__}.{method} must give one score per label, {len(estimator.classes_)}; "
+                    f"it gives {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
+                )
+            return scores
+    raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function; sets need scores.")
+
+
+def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
+    """Return how to hand domains to an estimator that wants them: one of ours, or a pipeline that ends in one."""
+    if domains is None:
+        return {}
+    is_routed = get_config()["enable_metadata_routing"]
+    if isinstance(estimator, Pipeline):
+        name, last = estimator.steps[-1]
+        if not has_fit_parameter(last, "domains"):
+            return {}
+        if is_routed:
+            last.set_fit_request(domains=True)  # the estimator is our copy, and we know that it wants them
+        return {"domains" if is_routed else f"{name}__domains": domains}
+    requested = is_routed and get_routing_for_object(estimator).consumes("fit", ["domains"])  # such as a search
+    return {"domains": domains} if requested or has_fit_parameter(estimator, "domains") else {}

@@ -1,0 +1,263 @@
+"""`certify` and `plan`, and the certificates that `fit` and `evaluate` show, on made-up patients of several wards."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from domaincover import ConformalSetClassifier, ERMClassifier, TableEncoder, certify, load, save
+from domaincover.cli import main
+from domaincover.cli.judging import seen_domains
+
+from .test_cli_model import LABELS, ROLES, patients, written
+
+QUICK = [*ROLES, "--method", "robust", "--base", "linear"]
+FEATURES = ["age", "pressure"]
+
+
+@pytest.fixture
+def here(capsys, monkeypatch):
+    """Call the command line in this process; returns the exit code, and what was printed."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+        return left.value.code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(here):
+    """Assert that a command ends with one line and code 2, and prints nothing else."""
+
+    def check(message, *arguments):
+        code, printed, told = here(*arguments)
+        assert message in told
+        assert told.startswith("domaincover: ")
+        assert (code, printed, told.count("\n")) == (2, "", 1)
+
+    return check
+
+
+EXTRA = {"settings": {"label": "outcome", "domain": "ward", "method": "robust", "target_recall": 0.8}}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model that has seen wards 1 to 8."""
+    folder = tmp_path_factory.mktemp("model")
+    table = patients(1200, 8)
+    encoded = make_pipeline(TableEncoder(), LogisticRegression())
+    fitted = ConformalSetClassifier(encoded, random_state=0)
+    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder / "model", extra=EXTRA)
+    return folder / "model"
+
+
+@pytest.fixture
+def new(tmp_path):
+    return written(patients(1500, 10, seed=1, first_ward=100), tmp_path / "new.csv")
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Wards 6, 7 and 8, which the model has seen, and 9 to 12, which it has not."""
+    return written(patients(900, 7, seed=2, first_ward=6), tmp_path / "mixed.csv")
+
+
+def as_json(printed):
+    return json.loads(printed, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+# Certify
+
+
+def test_certify_says_what_python_says(model, new, here):
+    table, fitted = pd.read_csv(new), load(model)
+    report = fitted.domain_report(table[FEATURES], table["outcome"], table["ward"])
+    expected = certify(report, 0.8, seen_domains=fitted.domains_)
+    code, printed, told = here("certify", model, new, "--format", "json")
+    assert (code, told) == (0, "")
+    assert as_json(printed) == expected.to_dict()
+    assert " ".join(expected.text().split()) == " ".join(here("certify", model, new)[1].split())
+
+
+def test_target_confidence_and_smallest_cell_are_those_asked_for(model, new, here):
+    options = ["--target-recall", 0.7, "--confidence", 0.8, "--min-cell-size", 45, "--format", "json"]
+    found = as_json(here("certify", model, new, *options)[1])
+    assert (found["target_recall"], found["confidence"], found["row_error"]) == (0.7, 0.8, pytest.approx(0.2))
+    assert found["smallest_cell"] >= 45
+
+
+def test_certify_writes_a_page_with_chart_and_certificate(model, new, tmp_path, here):
+    code, printed, told = here("certify", model, new, "--html", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert code == 0
+    assert told == f"The page is {(tmp_path / 'page.html').as_uri()}\n"
+    assert "What this shows about the next domain" in page
+    assert 'id="chart-domains"' in page
+    assert printed.startswith("From 10 domains that the model has not seen")
+
+
+def test_columns_may_have_other_names(model, new, tmp_path, here):
+    other = pd.read_csv(new).rename(columns={"outcome": "truth", "ward": "place"})
+    renamed = written(other, tmp_path / "renamed.csv")
+    roles = ["--label", "truth", "--domain", "place"]
+    assert here("certify", model, renamed, *roles) == here("certify", model, new)
+
+
+def test_seen_domains_are_refused_by_name_with_a_way_out(model, mixed, refused):
+    refused("3 of 7 domains were seen in training: ward 6, ward 7, ward 8; a certificate", "certify", model, mixed)
+    refused("--unseen-only certifies on the other 4", "certify", model, mixed)
+
+
+def test_unseen_only_leaves_the_seen_ones_out_and_says_so(model, mixed, here):
+    code, printed, told = here("certify", model, mixed, "--unseen-only", "--format", "json")
+    assert (code, told) == (0, "Left out, since they were seen in training: 3 of 7 domains.\n")
+    assert as_json(printed)["domains"]["n_domains"] == 4
+
+
+def test_unseen_only_is_silent_where_none_was_seen(model, new, here):
+    assert here("certify", model, new, "--unseen-only") == here("certify", model, new)
+
+
+def test_where_all_or_all_but_one_were_seen_there_is_no_way_out(model, tmp_path, refused):
+    seen = written(patients(200, 3), tmp_path / "seen.csv")
+    refused("all 3 domains were seen in training", "certify", model, seen, "--unseen-only")
+    refused("ward 1, ward 2, ward 3; a certificate is about new domains.", "certify", model, seen)
+    one_new = written(patients(200, 3, first_ward=7), tmp_path / "one-new.csv")
+    refused("ward 7, ward 8; a certificate is about new domains.", "certify", model, one_new)
+    refused("the report has one domain, ward 9", "certify", model, one_new, "--unseen-only")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--confidence", "0"], "--confidence must lie between 0 and 1, got 0"),
+        (["--confidence", "1"], "--confidence must lie between 0 and 1, got 1"),
+        (["--confidence", "95"], "--confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
+        (["--target-recall", "90"], "target recall must lie between 0 and 1, got 90; write 90 % as 0.9"),
+        (["--min-cell-size", "100000"], "no domain has more than 99999 examples"),
+        (["--label", "outcom"], "has no column 'outcom' (--label); did you mean 'outcome'?"),
+        (["--format", "xml"], "'xml' is not one of 'text', 'json'"),
+        (["--html", "/dev/null/page.html"], "cannot write the page /dev/null/page.html"),
+    ],
+)
+def test_what_certify_cannot_do_is_refused(model, new, refused, arguments, message):
+    refused(message, "certify", model, new, *arguments)
+
+
+def test_numbers_in_one_table_and_text_in_the_other_are_the_same_wards(tmp_path, refused):
+    table = patients(300, 4).assign(ward=lambda frame: frame["ward"].str.removeprefix("ward ").astype(int))
+    fitted = ERMClassifier(epochs=1, random_state=0).fit(table[FEATURES], table["outcome"], domains=table["ward"])
+    save(fitted, tmp_path / "numbers", extra=EXTRA)
+    as_text = written(table.assign(ward=table["ward"].astype(str)), tmp_path / "text.parquet")
+    refused("4 of 4 domains were seen in training: 1, 2, 3, 4;", "certify", tmp_path / "numbers", as_text)
+
+
+def test_a_pipeline_is_certified_by_the_domains_of_its_last_step(tmp_path, new, mixed, here, refused):
+    table = patients(400, 8)
+    pipeline = make_pipeline(TableEncoder(), ERMClassifier(epochs=1, random_state=0))
+    pipeline.fit(table[FEATURES], table["outcome"], ermclassifier__domains=table["ward"])
+    save(pipeline, tmp_path / "pipeline", extra=EXTRA)
+    assert here("certify", tmp_path / "pipeline", new)[0] == 0
+    refused("3 of 7 domains were seen in training", "certify", tmp_path / "pipeline", mixed)
+
+
+def test_a_model_fitted_without_domains_cannot_be_certified_here(tmp_path, new, here, refused):
+    table = patients(200, 4)
+    fitted = ERMClassifier(epochs=1, random_state=0).fit(table[FEATURES], table["outcome"])
+    save(fitted, tmp_path / "model", extra=EXTRA)
+    refused("the model does not say which domains it was trained on", "certify", tmp_path / "model", new)
+    assert "confidence" not in here("evaluate", tmp_path / "model", new)[1]
+
+
+def test_domains_behind_a_calibrated_model_count_as_seen_or_are_unknown():
+    table = patients(400, 8)
+    X, y, wards = table[FEATURES].fillna(0), table["outcome"], table["ward"]
+    early, late = wards.isin(["ward 1", "ward 2"]), wards.isin(["ward 3", "ward 4"])
+    ours = ERMClassifier(epochs=1, random_state=0).fit(X[early], y[early], domains=wards[early])
+    plain = make_pipeline(FunctionTransformer(), LogisticRegression()).fit(X[early], y[early])
+    calibrated = [
+        ConformalSetClassifier(inner, calibration="prefit", min_cell_size=1).fit(X[late], y[late], domains=wards[late])
+        for inner in (ours, plain)
+    ]
+    assert set(seen_domains(calibrated[0])) == {"ward 1", "ward 2", "ward 3", "ward 4"}
+    assert seen_domains(calibrated[1]) is None
+
+
+# Fit and evaluate
+
+
+def test_evaluate_tells_the_certificate_in_a_line_and_on_the_page(model, new, tmp_path, here):
+    printed = here("evaluate", model, new, "--html", tmp_path / "page.html")[1]
+    (line,) = [line for line in printed.splitlines() if line.startswith("With 95 % confidence the next domain")]
+    found = as_json(here("certify", model, new, "--format", "json")[1])["domains"]
+    assert f"at least {np.floor(100 * found['next_at_least']) / 100:.2f}, and" in line
+    assert "What this shows about the next domain" in (tmp_path / "page.html").read_text()
+
+
+def test_evaluate_certifies_nothing_where_a_domain_was_seen_or_is_alone(model, mixed, tmp_path, here):
+    alone = written(patients(100, 1, first_ward=50), tmp_path / "alone.csv")
+    for table in (mixed, alone):
+        code, printed, _ = here("evaluate", model, table, "--html", tmp_path / "page.html")
+        assert code == 0
+        assert "confidence" not in printed
+        assert "about the next domain" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize("final_fit", [True, False])
+def test_the_page_of_a_fit_certifies_the_model_that_was_judged(final_fit, tmp_path, here):
+    table = written(patients(600, 8), tmp_path / "train.csv")
+    options = ["--out", tmp_path / "model", "--html", tmp_path / "page.html"]
+    code, _, told = here("fit", table, *QUICK, *options, "--final-fit" if final_fit else "--no-final-fit")
+    assert code == 0, told
+    page = (tmp_path / "page.html").read_text()
+    assert "of 2 new domains had every label caught" in page
+    assert ("it is not itself the one certified here" in page) == final_fit
+
+
+# Plan
+
+
+def test_plan_prints_every_route_and_what_the_domains_allow(here):
+    code, printed, told = here("plan", "--labels", 3, "--features", 50, "--domains", 40)
+    text = " ".join(printed.split())
+    assert (code, told) == (0, "")
+    assert "9 domains if it is enough that the promise holds on average" in text
+    assert "29 domains for 95 % certainty" in text
+    assert "36,964 training domains if none of them misses the target" in text
+    assert "With 40 domains: 0.97 of new domains at target is the most" in text
+
+
+def test_plan_is_json_on_request(here):
+    options = ["--labels", 2, "--vc-dimension", 7, "--epsilon", 0.05, "--delta", 0.1, "--format", "json"]
+    found = as_json(here("plan", *options, "--target-recall", 0.8, "--recall-slack", 0.1)[1])
+    assert (found["vc_dimension"], found["n_features"], found["n_domains_marginal"]) == (7, None, 19)
+    assert (found["target_recall"], found["recall_slack"], found["with_domains"]) == (0.8, 0.1, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epsilon", "0"], "epsilon, the share of new domains that may miss, must lie between 0 and 1, got 0"),
+        (["--epsilon", "95"], "got 95; write 95 % as 0.95"),
+        (["--delta", "1"], "delta, the probability that the promise fails, must lie between 0 and 1, got 1"),
+        (["--labels", "-3"], "the number of labels must be a whole number"),
+        (["--labels", "many"], "Invalid value for '--labels'"),
+        (["--vc-dimension", "4"], "give either the number of features"),
+        (["--domains", "0"], "the number of domains must be a whole number"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(refused, arguments, message):
+    refused(message, "plan", "--labels", "3", "--features", "50", *arguments)
+
+
+def test_labels_are_those_of_the_model(model, new, here):
+    assert list(as_json(here("certify", model, new, "--format", "json")[1])["labels"]) == LABELS
