@@ -77,9 +77,10 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
 
 def learnability_chart(data: LearnabilityData, target_recall: float) -> alt.LayerChart:
     """Return the share of new domains that miss the target against the number of training domains."""
-    layers = [*_bound_layers(data.bounds)]
+    x = _x(int(data.seeds["n_domains"].min()))
+    layers = _bound_layers(data.bounds, x)
     for predictor, (label, color) in PREDICTORS.items():
-        layers += _predictor_layers(data, predictor, label, color)
+        layers += _predictor_layers(data, x, predictor, label, color)
     title = alt.TitleParams(
         f"New domains below the target recall of {target_recall:g}",
         subtitle=[
@@ -103,9 +104,9 @@ def write_theory_figures(
     return paths
 
 
-def _x() -> alt.X:
-    scale = alt.Scale(type="log", domain=[1.7, MOST_DOMAINS], nice=False)
-    axis = alt.Axis(values=[2, 5, 10, 25, 50, 100, 1000, 10_000, 100_000], format=",d", grid=False, tickCount=30)
+def _x(first: int) -> alt.X:
+    scale = alt.Scale(type="log", domain=[0.85 * first, MOST_DOMAINS], nice=False)
+    axis = alt.Axis(values=[1, 2, 5, 10, 25, 50, 100, 1000, 10_000, 100_000], format=",d", grid=False, tickCount=30)
     return alt.X("n_domains:Q", title="Training domains", scale=scale, axis=axis)
 
 
@@ -115,7 +116,7 @@ def _y() -> alt.Y:
     return alt.Y("share_missing_new:Q", title="New domains that miss the target", scale=scale, axis=axis)
 
 
-def _bound_layers(bounds: pd.DataFrame) -> list[alt.Chart]:
+def _bound_layers(bounds: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
     layers = []
     for name, (label, color) in BOUNDS.items():
         own = bounds[bounds["bound"] == name]
@@ -125,11 +126,11 @@ def _bound_layers(bounds: pd.DataFrame) -> list[alt.Chart]:
             {"align": "left", "dx": 2, "dy": -12} if name == "uniform" else {"align": "right", "dx": -14}
         )
         text = alt.Chart(inline(at.assign(text=label))).mark_text(color=color, fontSize=11, **side)
-        layers += [line.encode(_x(), _y()), text.encode(_x(), _y(), text="text:N")]
+        layers += [line.encode(x, _y()), text.encode(x, _y(), text="text:N")]
     return layers
 
 
-def _predictor_layers(data: LearnabilityData, predictor: str, label: str, color: str) -> list[alt.Chart]:
+def _predictor_layers(data: LearnabilityData, x: alt.X, predictor: str, label: str, color: str) -> list[alt.Chart]:
     seeds, medians = (table[table["predictor"] == predictor] for table in (data.seeds, data.medians))
     covered = seeds["share_missing_training"] == 0
     full = alt.Chart(inline(seeds[covered])).mark_point(color=color, size=36, filled=True, opacity=0.5)
@@ -137,4 +138,4 @@ def _predictor_layers(data: LearnabilityData, predictor: str, label: str, color:
     line = alt.Chart(inline(medians)).mark_line(color=color, strokeWidth=2.5)
     last = medians[medians["n_domains"] == medians["n_domains"].max()].assign(text=label)
     text = alt.Chart(inline(last)).mark_text(color=color, fontSize=11, align="left", dx=10, dy=-9)
-    return [layer.encode(_x(), _y()) for layer in (full, hollow, line)] + [text.encode(_x(), _y(), text="text:N")]
+    return [layer.encode(x, _y()) for layer in (full, hollow, line)] + [text.encode(x, _y(), text="text:N")]
