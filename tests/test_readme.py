@@ -47,4 +47,4 @@ def test_the_commands_of_the_readme_are_those_of_the_command_line():
     commands = {command.name or command.callback.__name__ for command in app.registered_commands} | {"paper"}
     shell = "".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
     assert set(re.findall(r"^domaincover (\w+)", shell, re.MULTILINE)) == commands
-    assert [command.name for command in paper.registered_commands] == ["synthetic"]
+    assert [command.name for command in paper.registered_commands] == ["synthetic", "theory"]

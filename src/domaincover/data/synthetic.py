@@ -60,18 +60,32 @@ class GaussianDomains:
             covariance=covariance,
         )
 
+    def positions(self, n_domains: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw the position Z of new domains."""
+        return rng.uniform(self.low, self.high, n_domains)
+
+    def means(self, positions: ArrayLike) -> NDArray[np.float64]:
+        """Return the mean of both labels in domains at the given positions: domains × labels × features."""
+        mean, direction = np.asarray(self.mean, dtype=float), np.asarray(self.direction, dtype=float)
+        shift = mean + np.multiply.outer(np.asarray(positions, dtype=float), direction)
+        return np.stack([np.zeros_like(shift), shift], axis=1)
+
     def sample(self, n_domains: int, n_per_domain: int, rng: np.random.Generator) -> DomainDataset:
         """Draw domains and the same number of examples from each, as float32."""
+        return self.sample_at(self.positions(n_domains, rng), n_per_domain, rng)
+
+    def sample_at(self, positions: ArrayLike, n_per_domain: int, rng: np.random.Generator) -> DomainDataset:
+        """Draw the same number of examples from domains at the given positions, as float32."""
+        n_domains = np.size(positions)
         if min(n_domains, n_per_domain) < 1:
             raise InputError(f"at least one domain and one example are needed, got {n_domains} and {n_per_domain}.")
-        mean, direction = np.asarray(self.mean, dtype=float), np.asarray(self.direction, dtype=float)
-        position = rng.uniform(self.low, self.high, n_domains)
+        shift = self.means(positions)[:, 1].astype(np.float32)
+        n_features = shift.shape[1]
         labels = rng.integers(0, 2, (n_domains, n_per_domain))
-        noise = self._noise(n_domains, n_per_domain, len(mean), rng)
-        shift = (mean + position[:, None] * direction).astype(np.float32)
+        noise = self._noise(n_domains, n_per_domain, n_features, rng)
         noise += labels[:, :, None].astype(np.float32) * shift[:, None, :]
         return DomainDataset(
-            noise.reshape(-1, len(mean)),
+            noise.reshape(-1, n_features),
             labels.reshape(-1),
             np.repeat(np.arange(n_domains), n_per_domain),
             label_names=(0, 1),

@@ -1,0 +1,157 @@
+"""Conditionally Gaussian domains with one shape of covariance: recall in closed form, and what linear scorers cannot.
+
+For one label, X ~ N(mean_e, deviation_e² · Σ) in domain e. A score w·x + b is then normal with mean w·mean_e + b and
+deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target where the margin
+
+    w·mean_e + b − z · deviation_e · |w|,   z the target's quantile of the standard normal,
+
+is not negative. The margins of d + 2 domains cannot take all signs (`impossible_assignment`), those of d + 1 in general
+position can (`scorer_reaching`): d + 1 is the dimension of linear scorers with an intercept, exactly.
+
+The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes −z|w| (there +z|w|) for a free
+number. With the intercepts that networks have, its linear dependence would need d + 3 domains. Since |w| is not
+negative and multiplies one fixed vector, d + 2 are enough: the means with a 1 below them are d + 2 vectors of d + 1
+numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e · deviation_e for some λ ≠ 0 and all scorers, and the sign of λ can be
+chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
+Without an intercept even d + 1 are not shattered: as many hyperplanes cut the sphere |w| = 1 into 2^(d+1) − 2 parts at
+most, and w = 0 adds one assignment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import null_space
+from scipy.optimize import linprog
+from scipy.special import ndtr, ndtri
+
+from domaincover.errors import InputError
+from domaincover.prediction_sets import check_target_recall
+
+NEGLIGIBLE = 1e-9  # of the largest part of a linear dependence: rounding of a part that is 0
+INFEASIBLE = 2  # linprog's status
+
+
+class LinearScorer(NamedTuple):
+    """The score of one label, weights · x + intercept."""
+
+    weights: NDArray[np.float64]
+    intercept: float
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCells:
+    """The Gaussians of one label in n domains: means (n × d), deviations (n), and the covariance (d × d) they scale.
+
+    In the paper's letters, a deviation is √σ_e.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
+        """Check the numbers; one deviation stands for all, and without a covariance it is the identity."""
+        centres = np.asarray(means, dtype=float)
+        if centres.ndim != 2 or 0 in centres.shape:
+            raise InputError(f"means are domains × features, got shape {centres.shape}.")
+        if not np.isfinite(centres).all():
+            raise InputError("means must be finite numbers.")
+        n_domains, n_features = centres.shape
+        spreads = np.asarray(deviations, dtype=float)
+        if spreads.shape not in ((), (n_domains,)) or not (spreads > 0).all():
+            raise InputError(f"deviations are one number above 0, or one for each of {n_domains} domains.")
+        shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
+        fits = shared.shape == (n_features, n_features) and np.allclose(shared, shared.T)
+        if not fits or np.linalg.eigvalsh(shared).min() <= 0:
+            raise InputError(f"covariance must be {n_features} × {n_features}, symmetric and positive definite.")
+        return cls(centres, np.broadcast_to(spreads, n_domains).copy(), shared)
+
+    def recall(self, weights: ArrayLike, intercept: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return the recall of scorers in every domain: weights (…, d) and intercepts (…) to (…, n).
+
+        >>> GaussianCells.of([[0.0], [1.6449]]).recall([1.0]).round(3)
+        array([0.5 , 0.95])
+        """
+        w, b = np.asarray(weights, dtype=float), np.asarray(intercept, dtype=float)
+        centre = w @ self.means.T + b[..., None]
+        spread = self.norm(w)[..., None] * self.deviations
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # a scorer without weights puts the label into all sets, or into none
+            return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
+
+    def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the deviation of weights · x in a domain of deviation 1."""
+        return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
+
+
+def impossible_assignment(cells: GaussianCells, target_recall: float) -> NDArray[np.bool_]:
+    """Return an assignment (True: at target) that no linear scorer reaches; d + 2 domains or more always have one.
+
+    Fewer have one where their means lie in a plane of lower dimension than they could.
+    """
+    z = ndtri(check_target_recall(target_recall))
+    with_one = np.column_stack([cells.means, np.ones(len(cells.means))])
+    dependences = null_space(with_one.T)
+    if not dependences.shape[1]:
+        n_domains, n_features = cells.means.shape
+        raise InputError(
+            f"the means of {n_domains} domains in general position may be shattered; "
+            f"{n_features + 2} domains of {n_features} features never are."
+        )
+    dependence = dependences[:, 0]
+    dependence = np.where(np.abs(dependence) > NEGLIGIBLE * np.abs(dependence).max(), dependence, 0.0)
+    sign = 1.0 if z * (dependence @ cells.deviations) >= 0 else -1.0
+    # parts that add up to 0 have both signs, so the sum over λ · margin would be above 0 for this assignment
+    return sign * dependence >= 0
+
+
+def could_be_reached(cells: GaussianCells, target_recall: float, assignment: ArrayLike, intercept: bool = True) -> bool:
+    """Tell by linear programming whether the signs fit some w, b and n ≥ 0 in place of |w|; if not, no scorer has them.
+
+    Margins may be scaled, so "below 0" is asked for as "at most −1".
+    """
+    z = ndtri(check_target_recall(target_recall))
+    good = _checked_assignment(cells, assignment)
+    n_domains, n_features = cells.means.shape
+    ones = np.full((n_domains, 1), float(intercept))
+    rows = np.hstack([cells.means, ones, -z * cells.deviations[:, None]])
+    signed = np.where(good, -1.0, 1.0)[:, None] * rows
+    free = [(None, None)] * (n_features + 1)
+    found = linprog(np.zeros(n_features + 2), signed, np.where(good, 0.0, -1.0), bounds=[*free, (0, None)])
+    return bool(found.status != INFEASIBLE)
+
+
+def scorer_reaching(cells: GaussianCells, target_recall: float, assignment: ArrayLike) -> LinearScorer | None:
+    """Return a scorer that is at target in the domains of the assignment and below it in the others.
+
+    For up to d + 1 domains in general position: margins of ±τ are interpolated at |w| = 1, a quadratic equation in τ.
+    With equal deviations there is always a solution, otherwise it is enough that the means lie far enough apart. None
+    where this finds none, which does not prove that there is none.
+    """
+    z = ndtri(check_target_recall(target_recall))
+    good = _checked_assignment(cells, assignment)
+    n_features = cells.means.shape[1]
+    if good.all() or not good.any():
+        return LinearScorer(np.zeros(n_features), 1.0 if good.all() else -1.0)
+    interpolate = np.linalg.pinv(np.column_stack([cells.means, np.ones(len(cells.means))]))
+    per_margin, fixed = (interpolate @ values for values in (np.where(good, 1.0, -1.0), z * cells.deviations))
+    slope, start = per_margin[:-1], fixed[:-1]
+    square, mixed, rest = (float(a @ cells.covariance @ b) for a, b in ((slope, slope), (slope, start), (start, start)))
+    root = mixed**2 - square * (rest - 1)
+    if square == 0 or root < 0:
+        return None
+    solution = (np.sqrt(root) - mixed) / square * per_margin + fixed
+    scorer = LinearScorer(solution[:-1], float(solution[-1]))
+    return scorer if np.array_equal(cells.recall(*scorer) >= target_recall, good) else None
+
+
+def _checked_assignment(cells: GaussianCells, assignment: ArrayLike) -> NDArray[np.bool_]:
+    good = np.asarray(assignment)
+    if good.dtype != bool or good.shape != (len(cells.means),):
+        raise InputError(f"an assignment is one boolean for each of {len(cells.means)} domains.")
+    return good
