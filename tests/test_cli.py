@@ -52,6 +52,8 @@ def assert_refused(done, message):
         (["--epochs", "0"], "epochs must be at least 1, got 0"),
         (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--dimms", "10"], "No such option: --dimms"),
+        (["--domain-confidence", "95"], "domain confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
+        (["--domain-confidence", "0.99"], "takes 99 calibration domains, and there are 25, which allow 0.961 at most"),
     ],
 )
 def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, tmp_path):

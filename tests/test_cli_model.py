@@ -17,7 +17,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from domaincover import load
-from domaincover.cli import main
 from domaincover.estimators.saving import load_extra
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
@@ -66,35 +65,6 @@ def one_thread():
     """Trees on as many threads as there are cores take minutes where the cores are busy with something else."""
     with threadpool_limits(1):
         yield
-
-
-@pytest.fixture
-def here(capsys, monkeypatch):
-    """Call the command line in this process; returns the exit code, and what was printed."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def refused(here, tmp_path):
-    """Assert that a command ends with one line and code 2, and that it leaves files and folders as they were."""
-
-    def check(message, *arguments):
-        before = sorted(tmp_path.rglob("*"))
-        code, printed, told = here(*arguments)
-        assert told.startswith("domaincover: ")
-        assert message in told
-        assert told.count("\n") == 1
-        assert (code, printed) == (2, "")
-        assert sorted(tmp_path.rglob("*")) == before
-
-    return check
 
 
 @pytest.fixture(scope="module")
@@ -710,3 +680,57 @@ def test_a_stopped_predict_leaves_the_older_file_and_nothing_else(model, tmp_pat
     stopped(process)
     assert sorted(tmp_path.iterdir()) == [new, out]
     assert out.read_text() == "mine"
+
+
+# Promises
+
+
+def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_path):
+    table, out = written(patients(1200, 16), tmp_path / "train.csv"), tmp_path / "model"
+    promise = ["--domain-confidence", "0.8", "--base", "linear", "--method", "erm"]
+    code, printed, told = here("fit", table, *ROLES, *promise, "--out", out)
+    assert code == 0, told
+    assert "ERM, joint promise" in printed
+    assert "Promised by the model evaluated here: In a new domain drawn like the 12 that calibrated" in printed
+    assert "Promise: In a new domain drawn like the 16 that calibrated, every label with at least 20 examples" in told
+    assert "cross-fitted, so this is expected but not proved" in told
+    assert load(out).domain_confidence == 0.8
+    new = written(patients(800, 9, seed=3, first_ward=100), tmp_path / "new.csv")
+    assert "Promised by the model: In a new domain" in here("evaluate", out, new)[1]
+    assert here("predict", out, new, "--out", tmp_path / "sets.parquet")[0] == 0
+
+
+@pytest.mark.parametrize("calibration", ["held-out-domains", "jackknife-minmax"])
+def test_the_exact_ways_say_nothing_of_not_being_proved(here, tmp_path, calibration):
+    table = written(patients(900, 12), tmp_path / "train.csv")
+    options = [*QUICK, "--domain-confidence", "0.7", "--calibration", calibration, "--method", "erm"]
+    code, _, told = here("fit", table, *options, "--out", tmp_path / "model")
+    assert code == 0, told
+    assert "with probability 0.7 or more." in told
+    assert "proved" not in told
+
+
+def test_a_confidence_beyond_the_domains_is_refused_before_training(refused, train, tmp_path):
+    message = "a domain confidence of 0.9 takes 9 calibration domains, and there are 6, which allow 0.857 at most"
+    refused(message, "fit", train, *QUICK, "--domain-confidence", "0.9", "--out", tmp_path / "model")
+
+
+def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, train, new, tmp_path):
+    options = [*QUICK, "--domain-confidence", "0.9", "--on-infeasible", "widen", "--out", tmp_path / "model"]
+    code, _, told = here("fit", train, *options)
+    assert code == 0
+    assert "Note: a domain confidence of 0.9 takes 9 calibration domains" in told
+    assert here("predict", tmp_path / "model", new, "--out", tmp_path / "sets.csv")[0] == 0
+    assert pd.read_csv(tmp_path / "sets.csv")["set_size"].eq(3).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--domain-confidence", "95"], "--domain-confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
+        (["--domain-confidence", "1"], "--domain-confidence must lie between 0 and 1, got 1"),
+        (["--domain-confidence", "0.8", "--method", "robust"], "robust promises nothing about a new domain"),
+    ],
+)
+def test_promises_that_cannot_be_are_refused(refused, train, tmp_path, options, message):
+    refused(message, "fit", train, *QUICK, *options, "--out", tmp_path / "model")

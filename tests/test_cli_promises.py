@@ -1,7 +1,6 @@
 """`certify` and `plan`, and the certificates that `fit` and `evaluate` show, on made-up patients of several wards."""
 
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,39 +10,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from domaincover import ConformalSetClassifier, ERMClassifier, TableEncoder, certify, load, save
-from domaincover.cli import main
 from domaincover.cli.judging import seen_domains
 
 from .test_cli_model import LABELS, ROLES, patients, written
 
 QUICK = [*ROLES, "--method", "robust", "--base", "linear"]
 FEATURES = ["age", "pressure"]
-
-
-@pytest.fixture
-def here(capsys, monkeypatch):
-    """Call the command line in this process; returns the exit code, and what was printed."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            main()
-        return left.value.code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
-def refused(here):
-    """Assert that a command ends with one line and code 2, and prints nothing else."""
-
-    def check(message, *arguments):
-        code, printed, told = here(*arguments)
-        assert message in told
-        assert told.startswith("domaincover: ")
-        assert (code, printed, told.count("\n")) == (2, "", 1)
-
-    return check
 
 
 EXTRA = {"settings": {"label": "outcome", "domain": "ward", "method": "robust", "target_recall": 0.8}}

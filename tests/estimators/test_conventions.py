@@ -42,6 +42,7 @@ CLASSIFIERS = [
     SetCoverClassifier(epochs=3, random_state=0),
     ERMClassifier(epochs=3, random_state=0),
     ConformalSetClassifier(LogisticRegression(), random_state=0),
+    SetCoverClassifier(epochs=3, domain_confidence=0.6, random_state=0, min_cell_size=5),
 ]
 of_each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains
-from domaincover.estimators.judges import HeldOutDomains, LowestLoss, SmallestSets
+from domaincover.estimators.judges import HeldOutDomains, LowestLoss, Panel, SmallestSets
 from domaincover.networks import linear, stack
 
 DATA = GaussianDomains.of_paper(4).sample(5, 40, np.random.default_rng(0))
@@ -41,11 +41,8 @@ def test_the_threshold_is_the_highest_at_which_every_cell_is_at_target_but_no_hi
 @of_each
 def test_sets_are_judged_by_their_size_at_that_threshold(network):
     judge = SmallestSets(HELD_OUT, 0.9)
-    size, tie = judge(stack([network]))
     scores = HELD_OUT.scores(network)
-    # A score at the threshold may round otherwise in a stack: one label more or less.
-    assert size.item() == pytest.approx((scores >= judge.threshold(network)).sum(axis=1).mean(), abs=1.5 / len(DATA))
-    assert tie.tolist() == [0]
+    assert judge.verdict(network) == (scores >= judge.threshold(network)).sum(axis=1).mean()
 
 
 def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
@@ -54,7 +51,7 @@ def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
         shifted[0].bias -= 8.0
     judge = SmallestSets(HELD_OUT, 0.9)
     assert judge.threshold(network) < 0
-    assert judge(stack([shifted]))[0].item() == pytest.approx(judge(stack([network]))[0].item(), abs=1.5 / len(DATA))
+    assert judge.verdict(shifted) == pytest.approx(judge.verdict(network), abs=1.5 / len(DATA))
     assert judge.threshold(shifted) == pytest.approx(judge.threshold(network) - 8, abs=1e-5)
 
 
@@ -72,7 +69,7 @@ def test_scores_that_tell_labels_apart_are_judged_better_than_constant_ones():
         oracle.weight.copy_(torch.stack([-direction, direction]))
         constant.weight.zero_()
     judge = SmallestSets(HELD_OUT, 0.9)
-    assert judge(stack([nn.Sequential(oracle)]))[0] < judge(stack([nn.Sequential(constant)]))[0] == 2
+    assert judge.verdict(oracle) < judge.verdict(constant) == 2
 
 
 def test_the_threshold_is_that_of_a_network_that_does_not_train():
@@ -83,8 +80,16 @@ def test_the_threshold_is_that_of_a_network_that_does_not_train():
 
 @of_each
 def test_probabilities_are_judged_by_their_mean_cross_entropy(network):
-    loss, tie = LowestLoss(HELD_OUT)(stack([network]))
+    loss = LowestLoss(HELD_OUT).verdict(network)
     scores = scores_of(network).astype(np.float64)
     own = scores[np.arange(len(DATA)), DATA.labels]
-    assert loss.item() == pytest.approx(np.mean(np.log(np.exp(scores).sum(axis=1)) - own), rel=1e-5)
-    assert tie.tolist() == [0]
+    assert loss == pytest.approx(np.mean(np.log(np.exp(scores).sum(axis=1)) - own), rel=1e-5)
+
+
+def test_each_network_of_a_stack_has_its_own_judge():
+    others = HeldOutDomains(DATA.subset(np.arange(0, len(DATA), 2)), "cpu")
+    judges = [LowestLoss(HELD_OUT), LowestLoss(others), LowestLoss(HELD_OUT)]
+    verdicts, ties = Panel(judges)(stack(NETWORKS[:3]))
+    expected = [judge.verdict(network) for judge, network in zip(judges, NETWORKS, strict=False)]
+    np.testing.assert_allclose(verdicts, expected, rtol=1e-5)
+    assert ties.tolist() == [0, 0, 0]

@@ -1,15 +1,18 @@
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import log_softmax
 
-from domaincover import InputError
+from domaincover import InputError, joint_thresholds
+from domaincover.calibration.scales import quantile_scale
 from domaincover.experiments.collect import collect
 from domaincover.experiments.datasets import study_dataset, synthetic_name
 from domaincover.experiments.job import plan_jobs
-from domaincover.experiments.methods import METHODS
+from domaincover.experiments.methods import METHODS, Scores, Training
 from domaincover.experiments.runner import plan_study, run_study
 from domaincover.experiments.study import Run, Study
 
@@ -287,3 +290,40 @@ def test_jobs_share_networks_and_the_costly_ones_come_first():
 
 def test_a_run_is_found_by_what_it_is():
     assert Run("synthetic-10", "erm", 0.95, 3).folder == "synthetic-10/erm/target-0.95/seed-3"
+
+
+def test_joint_methods_calibrate_each_domain_by_a_network_that_was_trained_without_it():
+    rng = np.random.default_rng(0)
+    domains, labels = np.repeat([3, 5, 9], 40), rng.integers(2, size=120)
+    training = Training(labels, domains, np.arange(120))
+    each = rng.normal(size=(3, 120, 2))
+    scores = Scores(rng.normal(size=(200, 2)), each, np.array([3, 5, 9]))
+    own = np.concatenate([each[0, :40], each[1, 40:80], each[2, 80:]])
+    sets, thresholds = METHODS["set-cover-joint"].predict(scores, training, 0.9, 0.7)
+    assert np.array_equal(thresholds, joint_thresholds(own, labels, domains, 0.9, 0.7))
+    assert np.array_equal(sets, scores.predicting >= thresholds)
+
+    def level(logits, rows, of):
+        probabilities = log_softmax(logits, axis=1)
+        scale = quantile_scale(probabilities[rows], labels[rows], 0.9)
+        return (probabilities[of] - scale.base) / scale.unit
+
+    levels = np.concatenate([level(each[k], domains != name, domains == name) for k, name in enumerate((3, 5, 9))])
+    sets, thresholds = METHODS["erm-joint"].predict(scores, training, 0.9, 0.7)
+    np.testing.assert_allclose(thresholds, joint_thresholds(levels, labels, domains, 0.9, 0.7))
+    assert np.array_equal(sets, level(scores.predicting, np.arange(120), slice(None)) >= thresholds)
+
+
+@pytest.mark.slow
+def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
+    study = Study(datasets=("synthetic-10",), methods=("erm-joint", "set-cover-joint"), seeds=(0,), epochs=1)
+    assert do(study, tmp_path).n_new == 2
+    report = json.loads((tmp_path / "synthetic-10/set-cover-joint/target-0.9/seed-0/report.json").read_text())
+    assert report["config"]["domain_confidence"] == 0.9
+    assert len(set(report["thresholds"])) == 1
+    with pytest.raises(InputError, match="was made with domain_confidence 0.9, not what is asked for now"):
+        plan_study(replace(study, domain_confidence=0.8), tmp_path)
+
+
+def test_methods_without_a_promise_have_no_confidence():
+    assert {run.domain_confidence for run in SMALL.runs()} == {None}

@@ -5,6 +5,7 @@ from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks import linear, stack
+from domaincover.prediction_sets import recall_by_cell
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, score, train
 from domaincover.training.objectives import CrossEntropy
@@ -161,10 +162,44 @@ def test_data_with_more_domains_than_the_loss_is_refused_before_training():
         train([linear(10, 2, np.random.default_rng(0))], batches(), SetCoverLoss(3, 2, [0.9]), TrainingSettings())
 
 
-def test_replicas_with_unequal_rows_are_refused():
-    rngs = [np.random.default_rng(seed) for seed in range(2)]
-    with pytest.raises(InputError, match=r"equally many rows, at least one, got \[5, 6\]"):
-        ShuffledBatches(Pool([DATA]), [np.arange(5), np.arange(6)], 4, rngs)
+def ragged(*rows, batch_size=4):
+    rngs = [np.random.default_rng(seed) for seed in range(len(rows))]
+    return ShuffledBatches(Pool([DATA]), rows, batch_size, rngs)
+
+
+def test_a_replica_without_rows_is_refused():
+    with pytest.raises(InputError, match=r"every replica needs at least one row, got \[5, 0\]"):
+        ragged(np.arange(5), np.arange(0))
+
+
+def test_a_replica_with_fewer_rows_meets_each_equally_often_but_for_the_last_round():
+    few, many = np.arange(3), np.arange(10, 21)
+    number = {row.tobytes(): k for k, row in enumerate(np.asarray(DATA.examples))}
+    met = [[], []]
+    for batch in ragged(few, many).epoch():
+        for replica, examples in enumerate(batch.examples.numpy()):
+            met[replica] += [number[row.tobytes()] for row in examples]
+    assert sorted(met[1]) == many.tolist()
+    assert len(met[0]) == len(many)
+    assert [sorted(met[0][start : start + 3]) for start in (0, 3, 6)] == [few.tolist()] * 3
+
+
+def test_a_full_pass_counts_every_row_of_every_replica_once(monkeypatch):
+    monkeypatch.setattr(ShuffledBatches, "ROWS_AT_ONCE", 7)
+    rows = np.arange(5), np.arange(20, len(DATA), 3)
+    batches = ragged(*rows)
+    networks = [linear(10, 2, np.random.default_rng(seed)) for seed in range(2)]
+    stacked, loss = stack(networks), SetCoverLoss(DATA.n_domains, 2, [0.9, 0.9])
+    with torch.no_grad():
+        for block, counts in batches.in_order():
+            loss.count(stacked(block.examples), block.labels, block.domains, counts)
+    size = loss.counts.mean_set_size()
+    recall = loss.update().numpy()
+    for replica, (network, own) in enumerate(zip(networks, rows, strict=True)):
+        sets = score(network, DATA.examples[own]) >= 0
+        expected = recall_by_cell(sets, DATA.labels[own], DATA.domains[own], DATA.n_domains)
+        np.testing.assert_allclose(recall[replica], expected)
+        assert size[replica].item() == pytest.approx(sets.sum(axis=1).mean())
 
 
 def test_a_target_recall_may_be_a_numpy_number():

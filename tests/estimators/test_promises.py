@@ -1,0 +1,382 @@
+"""What estimators promise about a new domain, and who calibrates it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from domaincover import (
+    ConformalSetClassifier,
+    ERMClassifier,
+    GaussianDomains,
+    InputError,
+    SetCoverClassifier,
+    assess,
+    joint_thresholds,
+    load,
+    order_thresholds,
+    save,
+)
+from domaincover.calibration.scales import quantile_scale
+from domaincover.estimators.base import Targets
+from domaincover.estimators.folds import plan_parts
+from domaincover.estimators.promised import promise_of
+from domaincover.estimators.scoring import fit_on_each
+
+QUICK = {"epochs": 4, "hidden": 8, "random_state": 0, "min_cell_size": 5}
+EXACT = ("held-out-domains", "jackknife-minmax")
+EVERY_WAY = pytest.mark.parametrize("calibration", ["cross-fit", *EXACT])
+NETWORKS = pytest.mark.parametrize("kind", [SetCoverClassifier, ERMClassifier])
+
+
+def made_up(n_domains=24, n_per_domain=60, n_labels=3, seed=0):
+    """Labels apart along one feature, each domain shifted along it."""
+    rng = np.random.default_rng(seed)
+    domains = np.repeat(np.arange(n_domains), n_per_domain)
+    labels = rng.integers(n_labels, size=len(domains))
+    X = rng.normal(size=(len(domains), 3))
+    X[:, 0] += 2 * labels + rng.normal(size=n_domains)[domains] / 2
+    return X, labels, domains
+
+
+X, Y, DOMAINS = made_up()
+
+
+def conformal(estimator=None, rule="joint", confidence=0.9, **settings):
+    estimator = LogisticRegression() if estimator is None else estimator
+    defaults = {"random_state": 0, "min_cell_size": 1, "domain_confidence": confidence}
+    return ConformalSetClassifier(estimator, rule, **defaults | settings)
+
+
+class NeverFitted(ClassifierMixin, BaseEstimator):
+    """Fails where training starts."""
+
+    def fit(self, X, y):
+        raise AssertionError("training started")
+
+    def predict_proba(self, X):
+        raise NotImplementedError
+
+
+def logarithms(estimator, X):
+    return np.log(np.maximum(estimator.predict_proba(X), 1e-30))
+
+
+def levels_by_hand(estimator, X, Y, train, rows):
+    """Return the scores of some rows on the scale of an estimator's training rows."""
+    scale = quantile_scale(logarithms(estimator, X[train]), Y[train], 0.9)
+    return (logarithms(estimator, X[rows]) - scale.base) / scale.unit
+
+
+def test_joint_thresholds_come_from_domains_that_did_not_train():
+    model = conformal(calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
+    out = np.isin(DOMAINS, model.calibration_domains_)
+    plain = LogisticRegression().fit(X[~out], Y[~out])
+    levels = levels_by_hand(plain, X, Y, ~out, np.ones(len(X), bool))
+    expected = joint_thresholds(levels[out], Y[out], DOMAINS[out], 0.9, 0.9)
+    np.testing.assert_allclose(model.thresholds_, expected)
+    assert np.array_equal(model.predict_set(X), model.label_scores(X) >= expected)
+    np.testing.assert_allclose(model.label_scores(X), levels)
+
+
+def test_held_out_domains_are_as_many_as_the_confidence_needs():
+    model = conformal(confidence=0.95, calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
+    assert len(model.calibration_domains_) == 19
+    assert len(model.training_domains_) == 5
+
+
+def test_cross_fitting_scores_each_domain_by_an_estimator_that_has_not_seen_it():
+    model = conformal(calibration="cross-fit", folds=4).fit(X, Y, domains=DOMAINS)
+    targets = Targets(Y, DOMAINS, model.classes_, tuple(range(24)))
+    from domaincover.estimators.seeds import generators
+
+    parts = plan_parts(targets, "cross-fit", 4, None, 0.9, *generators(0, "calibration"))
+    levels = np.empty((len(X), 3))
+    for part in parts:
+        inner = LogisticRegression().fit(X[part.train], Y[part.train])
+        levels[part.calibrate] = levels_by_hand(inner, X, Y, part.train, part.calibrate)
+    np.testing.assert_allclose(model.thresholds_, joint_thresholds(levels, Y, DOMAINS, 0.9, 0.9))
+    full = LogisticRegression().fit(X, Y)
+    np.testing.assert_allclose(model.label_scores(X), levels_by_hand(full, X, Y, np.ones(len(X), bool), slice(None)))
+
+
+@pytest.mark.parametrize("folds", [2, 5, None, 24, 99])
+@pytest.mark.parametrize("calibration", ["cross-fit", "jackknife-minmax"])
+def test_no_domain_trains_the_estimator_that_it_calibrates(calibration, folds):
+    targets = Targets(Y, DOMAINS, np.arange(3), tuple(range(24)))
+    parts = plan_parts(targets, calibration, folds, None, 0.9, np.random.default_rng(0))
+    for part in parts:
+        assert not set(DOMAINS[part.train]) & set(DOMAINS[part.calibrate])
+        assert len(part.train) + len(part.calibrate) == len(Y)
+    calibrated = np.concatenate([np.unique(DOMAINS[part.calibrate]) for part in parts])
+    assert len(set(calibrated)) == len(calibrated)
+    if calibration == "cross-fit":
+        assert set(calibrated) == set(range(24))
+        assert len(parts) == min(folds or 10, 24)
+    else:
+        assert len(calibrated) == len(parts) == min(folds or 25, 24)
+
+
+def test_jackknife_minmax_puts_a_label_into_the_set_where_any_of_its_estimators_does():
+    model = conformal(calibration="jackknife-minmax", folds=12).fit(X, Y, domains=DOMAINS)
+    each = [
+        (logarithms(inner, X) - base) / unit >= model.thresholds_
+        for inner, base, unit in zip(model.estimators_, model.score_bases_, model.score_units_, strict=True)
+    ]
+    assert len(each) == 12
+    assert np.array_equal(model.predict_set(X), np.any(each, axis=0))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ["joint", "order"])
+@pytest.mark.parametrize("calibration", EXACT)
+def test_the_exact_ways_keep_the_promise_over_repeated_draws(calibration, rule):
+    n_repetitions, n_new, confidence = 60, 30, 0.9
+    kept = []
+    for seed in range(n_repetitions):
+        X, Y, DOMAINS = made_up(12 + n_new, 40, 2, seed)
+        old = DOMAINS < 12
+        model = conformal(GaussianNB(), rule, confidence, calibration=calibration, random_state=seed)
+        model.fit(X[old], Y[old], domains=DOMAINS[old])
+        recall = model.domain_report(X[~old], Y[~old], DOMAINS[~old]).recall
+        kept.append((recall >= 0.9).mean() if rule == "order" else (recall >= 0.9).all(axis=1).mean())
+    standard_error = np.std(kept, ddof=1) / np.sqrt(n_repetitions)  # of repetitions: their new domains share a model
+    assert np.mean(kept) >= confidence - 3 * standard_error
+
+
+@pytest.mark.slow
+def test_hierarchical_keeps_the_average_recall_over_repeated_draws():
+    recalls = []
+    for seed in range(80):
+        X, Y, DOMAINS = made_up(42, 40, 2, seed)
+        old = DOMAINS < 20
+        model = conformal(GaussianNB(), "hierarchical", None, target_recall=0.8, random_state=seed)
+        model.fit(X[old], Y[old], domains=DOMAINS[old])
+        recalls.append(model.domain_report(X[~old], Y[~old], DOMAINS[~old]).recall.mean(axis=0))
+    standard_error = np.std(recalls, axis=0, ddof=1) / np.sqrt(80)
+    assert (np.mean(recalls, axis=0) >= 0.8 - 3 * standard_error).all()
+
+
+@EVERY_WAY
+def test_too_few_domains_are_told_before_training(calibration):
+    few = DOMAINS < 9 if calibration == "held-out-domains" else DOMAINS < 8
+    model = conformal(NeverFitted(), calibration=calibration)
+    with pytest.raises(InputError, match=r"0\.9 takes 9 calibration domains, and there are 8, which allow 0\.888"):
+        model.fit(X[few], Y[few], domains=DOMAINS[few])
+
+
+@EVERY_WAY
+def test_with_too_few_domains_widened_sets_hold_every_label(calibration):
+    few = DOMAINS < 6
+    model = conformal(calibration=calibration, on_infeasible="widen")
+    with pytest.warns(UserWarning, match="every set will hold every label") as caught:
+        model.fit(X[few], Y[few], domains=DOMAINS[few])
+    assert len(caught) == 1
+    assert model.predict_set(X).all()
+
+
+def test_a_label_of_few_domains_is_named_and_refused_or_in_every_set():
+    rare = (Y != 2) | (DOMAINS < 5)
+    data = X[rare], np.array(["cat", "dog", "owl"])[Y[rare]]
+    with pytest.raises(InputError, match=r"label\(s\) 'owl' are in 5, which allow 0\.833 at most"):
+        conformal(NeverFitted(), calibration="cross-fit").fit(*data, domains=DOMAINS[rare])
+    model = conformal(calibration="cross-fit", on_infeasible="widen")
+    with pytest.warns(UserWarning, match="'owl' are in 5, .*; they will be in every set"):
+        model.fit(*data, domains=DOMAINS[rare])
+    sets = model.predict_set(X)
+    assert sets[:, 2].all()
+    assert not sets[:, :2].all()
+    assert "in every set, since too few domains have them: 'owl'" in model.promise
+
+
+def test_cells_below_the_smallest_size_count_for_nothing():
+    small = (DOMAINS >= 12) & (np.arange(len(X)) % 60 >= 9)  # twelve domains keep nine rows of three labels
+    model = conformal(NeverFitted(), calibration="cross-fit", min_cell_size=20, confidence=0.95)
+    with pytest.raises(InputError, match="takes 19 calibration domains"):
+        model.fit(X[~small], Y[~small], domains=DOMAINS[~small])
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"confidence": 0}, "domain confidence must lie between 0 and 1, got 0"),
+        ({"confidence": 1}, "domain confidence must lie between 0 and 1, got 1"),
+        ({"confidence": 95}, "got 95; write 95 % as 0.95"),
+        ({"confidence": None}, "rule='joint' needs a domain_confidence, such as 0.9"),
+        ({"rule": "robust"}, "promises nothing about a new domain, so domain_confidence has no meaning"),
+        ({"calibration": "training-data"}, "a promise about new domains, which domains that the estimator was fitted"),
+        ({"folds": 1}, "folds must be at least 2, got 1"),
+        ({"on_infeasible": "hope"}, "on_infeasible must be 'raise' or 'widen', got 'hope'"),
+    ],
+)
+def test_impossible_promises_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        conformal(NeverFitted(), **settings).fit(X, Y, domains=DOMAINS)
+
+
+def test_one_domain_cannot_be_left_out_in_turn():
+    with pytest.raises(InputError, match="needs at least 2; there is 1"):
+        conformal(NeverFitted(), calibration="cross-fit").fit(X, Y)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: make_pipeline(StandardScaler(), model)])
+def test_calibration_domains_that_trained_are_refused(wrap):
+    inner = ERMClassifier(epochs=1, random_state=0)
+    fitted = inner.fit(X, Y, domains=DOMAINS) if wrap(inner) is inner else wrap(inner)
+    if fitted is not inner:
+        fitted.fit(X, Y, ermclassifier__domains=DOMAINS)
+    with pytest.raises(InputError, match=r"24 of 24 calibration domains were seen in training \(0, 1, 2 …\)"):
+        conformal(fitted, calibration="prefit").fit(X, Y, domains=DOMAINS)
+
+
+def test_new_domains_calibrate_a_fitted_estimator():
+    fitted = ERMClassifier(epochs=1, random_state=0).fit(X, Y, domains=DOMAINS)
+    other, labels, domains = made_up(seed=1)
+    names = np.array([f"new {domain}" for domain in domains])
+    model = conformal(fitted, calibration="prefit").fit(other, labels, domains=names)
+    np.testing.assert_allclose(
+        model.thresholds_, joint_thresholds(fitted.label_scores(other), labels, domains, 0.9, 0.9)
+    )
+
+
+def test_order_calibrates_each_label_by_itself():
+    model = conformal(rule="order", calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
+    out = np.isin(DOMAINS, model.calibration_domains_)
+    scores = LogisticRegression().fit(X[~out], Y[~out]).predict_proba(X)
+    expected = order_thresholds(scores[out], Y[out], DOMAINS[out], 0.9, 0.9)
+    assert np.array_equal(model.thresholds_, expected)
+
+
+def test_one_label_is_the_estimators_most_likely_whatever_the_scale():
+    model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(model.predict(X), LogisticRegression().fit(X, Y).predict(X))
+
+
+def test_a_confidence_alone_means_the_joint_rule():
+    joint = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
+    unnamed = conformal(rule=None, calibration="cross-fit").fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(joint.predict_set(X), unnamed.predict_set(X))
+    assert clone(unnamed).rule is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "promise"),
+    [
+        (
+            {"calibration": "cross-fit"},
+            "In a new domain drawn like the 24 that calibrated, every label it has has recall 0.9 or more with "
+            "probability 0.9 or more; cross-fitted, so this is expected but not proved.",
+        ),
+        (
+            {"rule": "order", "min_cell_size": 5},
+            "In a new domain drawn like the 9 that calibrated, a label, each by itself, with at least 5 examples there "
+            "has recall 0.9 or more with probability 0.9 or more.",
+        ),
+        (
+            {"rule": "hierarchical", "confidence": None, "target_recall": 0.8},
+            "The recall of each label in a new domain drawn like the 6 that calibrated is 0.8 or more on average.",
+        ),
+        ({"rule": "robust", "confidence": None}, None),
+    ],
+)
+def test_a_fitted_model_says_what_it_promises(settings, promise):
+    assert promise_of(conformal(**settings).fit(X, Y, domains=DOMAINS)) == promise
+
+
+@NETWORKS
+@EVERY_WAY
+def test_networks_take_a_domain_confidence(kind, calibration):
+    model = kind(domain_confidence=0.9, calibration=calibration, **QUICK).fit(X, Y, domains=DOMAINS)
+    inner = model.calibrated_
+    assert np.array_equal(model.predict_set(X), inner.predict_set(X))
+    assert np.array_equal(model.predict_set(X), model.label_scores(X) >= model.thresholds_)
+    assert np.array_equal(model.predict(X), inner.predict(X))
+    assert model.domains_.tolist() == list(range(24))
+    assert model.n_features_in_ == 3
+    assert inner._rule == "joint"
+
+
+@NETWORKS
+@EVERY_WAY
+def test_a_saved_promise_is_the_same_promise(kind, calibration, tmp_path):
+    model = kind(domain_confidence=0.9, calibration=calibration, folds=3, on_infeasible="widen", **QUICK)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, Y, domains=DOMAINS)
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert np.array_equal(again.predict_set(X), model.predict_set(X))
+    assert promise_of(again) == promise_of(model)
+
+
+def test_probabilities_of_a_promised_network_are_probabilities():
+    for calibration in ("cross-fit", "jackknife-minmax"):
+        model = ERMClassifier(domain_confidence=0.9, calibration=calibration, **QUICK).fit(X, Y, domains=DOMAINS)
+        probabilities = model.predict_proba(X)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+        assert np.mean(model.classes_[probabilities.argmax(axis=1)] == model.predict(X)) > 0.99
+
+
+def test_a_fit_without_a_confidence_forgets_the_promise():
+    model = SetCoverClassifier(domain_confidence=0.9, **QUICK).fit(X, Y, domains=DOMAINS)
+    model.set_params(domain_confidence=None).fit(X, Y, domains=DOMAINS)
+    assert not hasattr(model, "calibrated_")
+    assert promise_of(model) is None
+    fresh = SetCoverClassifier(**QUICK).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(model.predict_set(X), fresh.predict_set(X))
+
+
+def test_networks_of_equally_many_rows_train_together_as_they_would_alone():
+    data = GaussianDomains.of_paper(4).sample(6, 100, np.random.default_rng(0))
+    rows = [np.flatnonzero(data.domains != domain) for domain in range(3)]
+    base = SetCoverClassifier(epochs=6, hidden=5, patience=None, random_state=0, min_cell_size=5)
+    together = fit_on_each(base, data.examples, data.labels, data.domains, rows)
+    for part, model in zip(rows, together, strict=True):
+        alone = clone(base).fit(data.examples[part], data.labels[part], domains=data.domains[part])
+        np.testing.assert_allclose(
+            model.label_scores(data.examples), alone.label_scores(data.examples), rtol=1e-3, atol=1e-3
+        )
+        assert model.multipliers_.equals(alone.multipliers_) or np.allclose(
+            model.multipliers_, alone.multipliers_, rtol=1e-3, equal_nan=True
+        )
+
+
+def test_folds_that_lack_a_label_or_a_category_are_fitted_too():
+    import pandas as pd
+
+    table = pd.DataFrame({"x": X[:, 0], "ward": np.where(DOMAINS == 3, "rare", "usual")})
+    labels = np.where((DOMAINS == 5) & (Y == 2), "only here", Y.astype(str))
+    model = ERMClassifier(domain_confidence=0.9, folds=24, on_infeasible="widen", **QUICK)
+    with pytest.warns(UserWarning, match="'only here'"):
+        model.fit(table, labels, domains=DOMAINS)
+    assert model.predict_set(table)[:, model.classes_.tolist().index("only here")].all()
+
+
+def test_networks_that_cannot_be_stacked_are_fitted_one_by_one():
+    from torch import nn
+
+    def with_norm(n_features, n_labels):
+        return nn.Sequential(nn.BatchNorm1d(n_features), nn.Linear(n_features, n_labels))
+
+    model = ERMClassifier(domain_confidence=0.9, network=with_norm, folds=2, epochs=2, random_state=0)
+    assert model.fit(X, Y, domains=DOMAINS).predict_set(X).shape == (len(X), 3)
+
+
+def test_a_stack_that_would_be_too_large_is_made_in_parts(monkeypatch):
+    whole = ERMClassifier(domain_confidence=0.9, folds=3, **QUICK).fit(X, Y, domains=DOMAINS)
+    monkeypatch.setattr("domaincover.estimators.network.NUMBERS_IN_A_STACK", 1)
+    parts = ERMClassifier(domain_confidence=0.9, folds=3, **QUICK).fit(X, Y, domains=DOMAINS)
+    assert np.mean(whole.predict_set(X) == parts.predict_set(X)) > 0.95  # the stack trains as long as its largest
+
+
+@NETWORKS
+def test_a_promised_model_is_assessed_beside_single_labels(kind):
+    result = assess(kind(domain_confidence=0.9, **QUICK), X, Y, DOMAINS, random_state=0)
+    assert set(result.unseen) == {"model", "ERM"}
+    assert (result.unseen["ERM"].set_size == 1).all()
+    assert (result.unseen["model"].set_size > 1).all()
