@@ -17,7 +17,7 @@ from tests.calibration.small_data import DECIMALS, awkward_data, one_row_cells, 
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_joint_is_its_definition(min_cell_size, data, target, confidence):
     found = quietly(joint_thresholds, *data, target, confidence, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.joint(*data, target, confidence, min_cell_size)

@@ -120,7 +120,7 @@ def test_infinite_scores_are_calibrated_like_any_others():
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_order_is_its_definition(min_cell_size, data, target, confidence):
     found = quietly(order_thresholds, *data, target, confidence, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.order(*data, target, confidence, min_cell_size)
@@ -128,14 +128,14 @@ def test_order_is_its_definition(min_cell_size, data, target, confidence):
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_hierarchical_is_its_definition(min_cell_size, data, target):
     found = quietly(hierarchical_thresholds, *data, target, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.hierarchical(*data, target, min_cell_size)
 
 
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=150)
+@settings(max_examples=100)
 def test_robust_is_order_at_the_highest_confidence_that_a_labels_domains_allow(data, target):
     _, labels, domains = data
     robust = quietly(robust_thresholds, *data, target)
