@@ -69,7 +69,7 @@ def own_scores(
         raise InputError(f"{int(np.isnan(own).sum())} scores are NaN, first at row {row}; calibration needs numbers.")
     n_labels = scores.shape[1]
     cells = cell_of(domains, labels, n_labels)
-    n_cells = (int(domains.max(initial=-1)) + 1) * n_labels
+    n_cells = (int(domains.max(initial=0)) + 1) * n_labels  # without rows, those of one domain that asks for nothing
     counts = np.bincount(cells, minlength=n_cells)
     if min_cell_size > 0:
         keep = counts[cells] > min_cell_size

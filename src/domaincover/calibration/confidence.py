@@ -104,4 +104,8 @@ def _too_few(
 
 
 def _widened_in_words(infeasible: NDArray[np.bool_]) -> str:
-    return "every set will hold every label" if infeasible.all() else "they will be in every set"
+    if infeasible.all():
+        return "every set will hold every label"
+    if infeasible.any(axis=tuple(range(infeasible.ndim - 1))).all():  # at some of the confidences
+        return "labels will be in every set where they cannot be promised"
+    return "they will be in every set"

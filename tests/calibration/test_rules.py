@@ -1,0 +1,287 @@
+"""Rules for each label by itself: equal to their definitions, and valid by repetition."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domaincover import (
+    InputError,
+    cell_thresholds,
+    hierarchical_thresholds,
+    order_thresholds,
+    pooled_thresholds,
+    robust_thresholds,
+)
+from domaincover.calibration.confidence import highest_confidence
+from domaincover.prediction_sets import recall_by_cell, sets_from_scores
+from tests.calibration import literal
+from tests.calibration.repeated import (
+    CONFIDENCE,
+    TARGET,
+    Scene,
+    mean_over_repetitions,
+    recalls_in_new_domains,
+    share_at_target,
+)
+from tests.calibration.small_data import (
+    DECIMALS,
+    N_DOMAINS,
+    N_LABELS,
+    TARGETS,
+    awkward_data,
+    calibration_data,
+    one_row_cells,
+    quietly,
+)
+
+
+@given(calibration_data(), TARGETS)
+@settings(max_examples=300)
+def test_robust_recall_is_at_target_on_every_calibration_cell(data, target):
+    scores, labels, domains = data
+    thresholds = quietly(robust_thresholds, *data, target)
+    recall = recall_by_cell(sets_from_scores(scores, thresholds), labels, domains, N_DOMAINS)
+    assert (recall[~np.isnan(recall)] >= target).all()
+
+
+@given(calibration_data(), TARGETS)
+@settings(max_examples=300)
+def test_robust_admits_a_label_when_any_domains_threshold_does(data, target):
+    scores, labels, _ = data
+    by_cell = cell_thresholds(*data, target)
+    present = np.isin(np.arange(N_LABELS), labels)
+    any_domain = (scores[:, None, :] >= by_cell).any(axis=1)
+    assert np.array_equal(
+        sets_from_scores(scores, quietly(robust_thresholds, *data, target))[:, present], any_domain[:, present]
+    )
+
+
+@given(calibration_data(), TARGETS)
+@settings(max_examples=300)
+def test_pooled_thresholds_equal_a_brute_force_search(data, target):
+    scores, labels, domains = data
+    found = quietly(pooled_thresholds, *data, target)
+    for label in range(N_LABELS):
+        cells = [scores[(labels == label) & (domains == e), label] for e in range(N_DOMAINS)]
+        cells = [cell for cell in cells if len(cell)]
+        reaching = [
+            score
+            for cell in cells
+            for score in cell
+            if np.mean([np.mean(other >= score) for other in cells]) >= target - 1e-9
+        ]
+        assert found[label] == (max(reaching) if cells else -np.inf)
+
+
+def test_pooled_weighs_domains_alike_whatever_their_size():
+    own = np.concatenate([np.linspace(0, 1, 1_000), np.linspace(10, 11, 10)])
+    scores = np.stack([own, own], axis=1)
+    thresholds = quietly(pooled_thresholds, scores, np.zeros(1_010, int), np.repeat([0, 1], [1_000, 10]), 0.75)
+    assert thresholds[0] == pytest.approx(0.5, abs=0.01)
+
+
+def test_the_target_is_met_exactly_where_a_sum_of_shares_rounds_down():
+    scores = np.repeat(np.arange(10.0)[:, None], 2, axis=1)
+    data = scores, np.zeros(10, int), np.zeros(10, int)
+    assert quietly(pooled_thresholds, *data, 0.9)[0] == 1
+    assert quietly(robust_thresholds, *data, 0.9)[0] == 1
+
+
+@pytest.mark.parametrize("rule", [robust_thresholds, pooled_thresholds])
+def test_a_label_without_calibration_examples_is_in_every_set_with_a_warning(rule):
+    scores = np.zeros((4, 3))
+    with pytest.warns(UserWarning, match=r"label\(s\) 1; they will be in every set"):
+        thresholds = rule(scores, np.array([0, 2, 0, 2]), np.array([0, 0, 1, 1]), 0.9)
+    assert thresholds.tolist() == [0, -np.inf, 0]
+
+
+@pytest.mark.parametrize("rule", [robust_thresholds, pooled_thresholds])
+def test_cells_of_the_minimal_size_do_not_calibrate(rule):
+    scores = np.array([[5.0, 5.0]] * 4 + [[-9.0, -9.0]] * 2)
+    labels, domains = np.array([0, 0, 1, 1, 0, 1]), np.array([0, 0, 0, 0, 1, 1])
+    assert rule(scores, labels, domains, 0.9, min_cell_size=1).tolist() == [5, 5]
+    assert rule(scores, labels, domains, 0.9).tolist() == [-9, -9]
+    with pytest.warns(UserWarning, match=r"label\(s\) 0, 1"):
+        assert rule(scores, labels, domains, 0.9, min_cell_size=2).tolist() == [-np.inf, -np.inf]
+
+
+def test_infinite_scores_are_calibrated_like_any_others():
+    scores = np.array([[-np.inf, 0.0], [1.0, 0.0], [np.inf, 0.0], [0.0, np.inf]])
+    data = scores, np.array([0, 0, 0, 1]), np.zeros(4, int)
+    assert robust_thresholds(*data, 0.9).tolist() == [-np.inf, np.inf]
+    assert robust_thresholds(*data, 0.5).tolist() == [1.0, np.inf]
+
+
+# Definitions
+
+
+@pytest.mark.parametrize("min_cell_size", [0, 1, 3])
+@given(awkward_data(), DECIMALS, DECIMALS)
+@settings(max_examples=100)
+def test_order_is_its_definition(min_cell_size, data, target, confidence):
+    found = quietly(order_thresholds, *data, target, confidence, min_cell_size, on_infeasible="widen")
+    assert found.tolist() == literal.order(*data, target, confidence, min_cell_size)
+
+
+@pytest.mark.parametrize("min_cell_size", [0, 1, 3])
+@given(awkward_data(), DECIMALS)
+@settings(max_examples=100)
+def test_hierarchical_is_its_definition(min_cell_size, data, target):
+    found = quietly(hierarchical_thresholds, *data, target, min_cell_size, on_infeasible="widen")
+    assert found.tolist() == literal.hierarchical(*data, target, min_cell_size)
+
+
+@given(awkward_data(), DECIMALS)
+@settings(max_examples=100)
+def test_robust_is_order_at_the_highest_confidence_that_a_labels_domains_allow(data, target):
+    _, labels, domains = data
+    robust = quietly(robust_thresholds, *data, target)
+    for label in np.unique(labels):
+        confidence = highest_confidence(len(np.unique(domains[labels == label])))
+        order = quietly(order_thresholds, *data, target, confidence, on_infeasible="widen")
+        assert order[label] == robust[label]
+
+
+@given(awkward_data(), st.lists(DECIMALS, min_size=2, max_size=2), st.lists(DECIMALS, min_size=3, max_size=3))
+@settings(max_examples=100)
+def test_order_of_targets_and_confidences_is_an_array_of_what_each_gives_alone(data, targets, confidences):
+    found = quietly(order_thresholds, *data, targets, confidences, on_infeasible="widen")
+    alone = [
+        [quietly(order_thresholds, *data, target, c, on_infeasible="widen") for c in confidences] for target in targets
+    ]
+    assert np.array_equal(found, alone)
+
+
+@pytest.mark.parametrize(("targets", "confidences"), [(0.5, 0.4), ([0.5], 0.4), (0.5, [[0.4]]), ([[0.5]] * 2, [0.4])])
+def test_order_has_the_shape_of_the_targets_then_of_the_confidences_then_labels(targets, confidences):
+    found = order_thresholds(*one_row_cells([3, 4]), targets, confidences)
+    assert found.shape == (*np.shape(targets), *np.shape(confidences), 2)
+
+
+@pytest.mark.parametrize("rule", [robust_thresholds, pooled_thresholds, hierarchical_thresholds])
+@given(data=awkward_data(), targets=st.lists(DECIMALS, min_size=4, max_size=4))
+@settings(max_examples=50)
+def test_a_table_of_targets_gives_what_each_gives_alone(rule, data, targets):
+    options = {"on_infeasible": "widen"} if rule is hierarchical_thresholds else {}
+    together = quietly(rule, *data, np.reshape(targets, (2, 2)), **options)
+    assert together.shape == (2, 2, N_LABELS)
+    assert np.array_equal(together.reshape(4, -1), [quietly(rule, *data, target, **options) for target in targets])
+
+
+@given(awkward_data(), DECIMALS, st.lists(DECIMALS, min_size=2, max_size=2))
+@settings(max_examples=100)
+def test_more_confidence_never_raises_a_threshold(data, target, confidences):
+    low, high = quietly(order_thresholds, *data, target, sorted(confidences), on_infeasible="widen")
+    assert (high <= low).all()
+
+
+@given(awkward_data(), DECIMALS)
+@settings(max_examples=100)
+def test_hierarchical_is_never_above_pooled(data, target):
+    hierarchical = quietly(hierarchical_thresholds, *data, target, on_infeasible="widen")
+    assert (hierarchical <= quietly(pooled_thresholds, *data, target)).all()
+
+
+# Too few domains
+
+
+@pytest.mark.parametrize(
+    ("rule", "promise", "what"),
+    [(order_thresholds, (0.5, 0.9), "domain confidence"), (hierarchical_thresholds, (0.9,), "target recall")],
+)
+def test_too_few_domains_are_refused_with_what_they_allow_and_what_is_enough(rule, promise, what):
+    message = f"a {what} of 0.9 takes 9 calibration domains, and there are 8, which allow 0.888 at most; add domains"
+    with pytest.raises(InputError, match=message):
+        rule(*one_row_cells([8, 8]), *promise)
+    assert rule(*one_row_cells([9, 9]), *promise).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(("rule", "promise"), [(order_thresholds, (0.5, 0.9)), (hierarchical_thresholds, (0.9,))])
+def test_one_label_in_too_few_domains_is_refused_by_name_and_its_domains_counted(rule, promise):
+    data = one_row_cells([9, 3, 12])
+    with pytest.raises(InputError, match=r"but label\(s\) 'deer' are in 3, which allow 0.75 at most"):
+        rule(*data, *promise, label_names=("cat", "deer", "hare"))
+    with pytest.warns(UserWarning, match=r"label\(s\) 1 are in 3, .* at most; they will be in every set\.$"):
+        assert rule(*data, *promise, on_infeasible="widen").tolist() == [0, -np.inf, 0]
+
+
+@pytest.mark.parametrize(("rule", "promise"), [(order_thresholds, (0.5, 0.9)), (hierarchical_thresholds, (0.9,))])
+def test_small_cells_are_no_calibration_domains(rule, promise):
+    data = [np.concatenate([part, part]) for part in one_row_cells([9, 9])]
+    assert rule(*data, *promise, min_cell_size=1).tolist() == [0, 0]
+    with pytest.raises(InputError, match="takes 9 calibration domains, and there are 0, which allow 0 at most"):
+        rule(*data, *promise, min_cell_size=2)
+    with pytest.warns(UserWarning, match="every set will hold every label"):
+        assert (rule(*data, *promise, min_cell_size=2, on_infeasible="widen") == -np.inf).all()
+
+
+@pytest.mark.parametrize(("rule", "promise"), [(order_thresholds, (0.5, 0.9)), (hierarchical_thresholds, (0.9,))])
+def test_without_any_row_every_set_holds_every_label(rule, promise):
+    nothing = np.zeros((0, 2)), np.zeros(0, int), np.zeros(0, int)
+    assert quietly(rule, *nothing, *promise, on_infeasible="widen").tolist() == [-np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(
+    ("rule", "promise", "options"),
+    [
+        (robust_thresholds, (0.9,), {}),
+        (pooled_thresholds, (0.9,), {}),
+        (hierarchical_thresholds, (0.9,), {"on_infeasible": "widen"}),
+        (order_thresholds, (0.5, 0.9), {"on_infeasible": "widen"}),
+    ],
+)
+def test_the_warning_points_to_the_line_that_called_the_rule(rule, promise, options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rule(*one_row_cells([9, 0]), *promise, **options)
+    assert [warning.filename for warning in caught] == [__file__]
+
+
+# Validity by repetition: draws in which nothing but the order of the domains could matter
+
+SCENES = [
+    Scene(9, 2, "gaussian"),
+    Scene(9, 10, "heavy tails", rows_of_cell=(5, 40)),
+    Scene(19, 4, "skewed"),
+    Scene(19, 3, "heavy tails", rows_of_cell=(1, 30), share_absent=0.2),
+    Scene(19, 5, "skewed", rows_of_cell=(2, 30), min_cell_size=10),
+    Scene(19, 2, "gaussian", tied=True),
+    Scene(40, 10, "gaussian", rows_of_cell=(5, 20)),
+    Scene(40, 3, "skewed", rows_of_cell=(1, 30), share_absent=0.3),
+]
+# in which every label has m calibration domains, and no two thresholds are equal
+WHOLE_SCENES = [scene for scene in SCENES if scene.share_absent == scene.min_cell_size == scene.tied == 0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", SCENES)
+def test_order_keeps_its_confidence_for_every_label(scene):
+    recall = recalls_in_new_domains(scene, order_thresholds, TARGET, CONFIDENCE, on_infeasible="widen")
+    for label in range(scene.n_labels):
+        found = share_at_target(recall[..., label])
+        assert found.value >= CONFIDENCE - 3 * found.standard_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", WHOLE_SCENES)
+def test_order_is_as_sure_as_the_place_of_a_new_domain_says_and_no_surer(scene):
+    recall = recalls_in_new_domains(scene, order_thresholds, TARGET, CONFIDENCE)
+    found = share_at_target(recall.reshape(len(recall), -1))  # each label's share has the same expectation
+    exact = 1 - literal.rank(CONFIDENCE, scene.n_domains) / (scene.n_domains + 1)
+    assert abs(found.value - exact) <= 4 * found.standard_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", SCENES)
+def test_hierarchical_keeps_average_recall_and_wastes_no_more_than_one_domain(scene):
+    recall = recalls_in_new_domains(scene, hierarchical_thresholds, TARGET, on_infeasible="widen")
+    # One domain of m + 1 counts 0 instead of up to 1, and a threshold steps over at most one row.
+    most = TARGET + (1 + 1 / max(scene.rows_of_cell[0], scene.min_cell_size + 1)) / (scene.n_domains + 1)
+    for label in range(scene.n_labels):
+        found = mean_over_repetitions(recall[..., label])
+        assert found.value >= TARGET - 3 * found.standard_error
+        if scene in WHOLE_SCENES:
+            assert found.value <= most + 3 * found.standard_error
