@@ -2,7 +2,8 @@
 
     python -m benchmarks.real_tables FOLDER [--tables tv16,vehicles] [--methods erm,robust] [--splits 5] [--out F.csv]
 
-Methods that end in -joint promise that a new domain is at target with probability 0.9. Domains whose smallest cell has fewer than `--min-cell-size` rows are left out first, so that recall can be measured.
+Methods that end in -joint promise that a new domain is at target with probability 0.9. Domains whose smallest cell has
+fewer than `--min-cell-size` rows are left out first, so that recall can be measured.
 """
 
 from __future__ import annotations

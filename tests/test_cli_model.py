@@ -710,12 +710,16 @@ def test_the_exact_ways_say_nothing_of_not_being_proved(here, tmp_path, calibrat
     assert "proved" not in told
 
 
-def test_a_confidence_beyond_the_domains_is_refused_before_training(refused, train, tmp_path):
-    message = "a domain confidence of 0.9 takes 9 calibration domains, and there are 6, which allow 0.857 at most"
+def test_a_confidence_beyond_the_domains_is_refused_before_training(refused, tmp_path):
+    train = written(patients(900, 6), tmp_path / "train.csv")
+    message = "--domain-confidence 0.9 takes 9 domains, and there are 6; the most that 6 allow is 0.857"
     refused(message, "fit", train, *QUICK, "--domain-confidence", "0.9", "--out", tmp_path / "model")
+    message = "there are 6, 2 of which are held out to evaluate (--hold-out-domains); the most that 4 allow is 0.8"
+    refused(message, "fit", train, *ROLES, "--domain-confidence", "0.9", "--out", tmp_path / "model")
 
 
-def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, train, new, tmp_path):
+def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, new, tmp_path):
+    train = written(patients(900, 6), tmp_path / "train.csv")
     options = [*QUICK, "--domain-confidence", "0.9", "--on-infeasible", "widen", "--out", tmp_path / "model"]
     code, _, told = here("fit", train, *options)
     assert code == 0

@@ -56,7 +56,7 @@ def conformal(estimator=None, rule="joint", confidence=0.9, **settings):
 class NeverFitted(ClassifierMixin, BaseEstimator):
     """Fails where training starts."""
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # noqa: ARG002
         raise AssertionError("training started")
 
     def predict_proba(self, X):

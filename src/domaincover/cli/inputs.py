@@ -135,8 +135,12 @@ def _encoder(model: Any) -> Any:
     while not hasattr(model, "kinds_"):
         if hasattr(model, "encoder_"):
             model = model.encoder_
+        elif hasattr(model, "calibrated_"):
+            model = model.calibrated_
         elif hasattr(model, "estimator_"):
             model = model.estimator_
+        elif hasattr(model, "estimators_"):  # of jackknife-minmax: all met the same columns
+            model = model.estimators_[0]
         elif hasattr(model, "steps"):
             model = model[0]
         else:

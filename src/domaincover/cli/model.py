@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,6 +103,8 @@ def fit(
         verbose=sys.stderr.isatty(),
     )
     training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
+    if domain_confidence is not None and on_infeasible == "raise":
+        _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence)
     say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
@@ -198,6 +201,22 @@ def _check_options(
         raise InputError("--no-final-fit keeps the model that was evaluated, but --hold-out-domains 0 evaluates none.")
     if hold_out_domains == 0 and html is not None:
         raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
+
+
+def _check_enough_domains(n_domains: int, hold_out_domains: float, domain_confidence: float) -> None:
+    """Refuse a promise that the domains cannot give, before anything else is said or done."""
+    from domaincover.calibration.confidence import domains_needed, highest_confidence
+    from domaincover.estimators.assessment import n_held_out
+
+    n_evaluate = n_held_out(n_domains, hold_out_domains) if hold_out_domains > 0 else 0
+    n_left, n_needed = n_domains - n_evaluate, domains_needed(domain_confidence)
+    if n_left < n_needed:
+        held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
+        raise InputError(
+            f"--domain-confidence {domain_confidence:g} takes {n_needed} domains, and there are {n_domains}{held_out}; "
+            f"the most that {n_left} allow is {math.floor(1000 * highest_confidence(n_left)) / 1000:g}. Ask for less, "
+            "add domains, or take --on-infeasible widen for sets that hold every label."
+        )
 
 
 def _assess(

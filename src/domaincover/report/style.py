@@ -23,13 +23,13 @@ STAR = "M0,-1.3L.36,-.5L1.24,-.4L.59,.19L.76,1.05L0,.62L-.76,1.05L-.59,.19L-1.24
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes; tests measure it.
 KNOWN_METHODS = {
-    "erm": MethodStyle("ERM", "#4f87db", "circle"),
-    "pooled-train": MethodStyle("Pooled CDFs (train)", "#d97a24", "square"),
-    "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#747677", "triangle-up"),
-    "robust": MethodStyle("Robust conformal", "#157630", "diamond"),
-    "set-cover": MethodStyle("SET-COVER", "#f420a4", STAR),
-    "erm-joint": MethodStyle("ERM, joint promise", "#0d8a97", "triangle-right"),
-    "set-cover-joint": MethodStyle("SET-COVER, joint promise", "#7c5cd6", "triangle-down"),
+    "erm": MethodStyle("ERM", "#3b95ff", "circle"),
+    "pooled-train": MethodStyle("Pooled CDFs (train)", "#c18811", "square"),
+    "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#808e80", "triangle-up"),
+    "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
+    "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
+    "erm-joint": MethodStyle("ERM, joint promise", "#ca150a", "triangle-right"),
+    "set-cover-joint": MethodStyle("SET-COVER, joint promise", "#b113b0", "triangle-down"),
 }
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
