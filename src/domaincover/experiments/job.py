@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset, texts
-from domaincover.data.splits import Split, halve_domains, paper_split
+from domaincover.data.splits import Split, cap_per_domain, halve_domains, paper_split
 from domaincover.evaluation import domain_report
 from domaincover.experiments.datasets import StudyDataset, study_dataset
 from domaincover.experiments.methods import Scorer, Scores, Training, study_method
@@ -133,6 +133,11 @@ def _draw(setting: StudyDataset, scorer: Scorer, seed: int, min_cell_size: int) 
         domains = data.domains[split.train]
         halves = halve_domains(domains, np.random.default_rng(for_halves))
         train, calibration = (np.flatnonzero(np.isin(domains, half)) for half in halves)
+    elif scorer.endswith("-each"):
+        # A promise is about domains alike, in how many examples their recall is counted on too.
+        calibration = cap_per_domain(
+            data.domains[split.train], calibration, setting.max_test_rows, np.random.default_rng(for_halves)
+        )
     used = data.subset(np.concatenate(split))
     starts = np.cumsum([0, *map(len, split)])
     renumbered = Split(*(np.arange(first, last) for first, last in pairwise(starts)))

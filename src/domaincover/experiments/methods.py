@@ -71,36 +71,38 @@ class Method:
         predicting, rows = scores.predicting, training.calibrate
         if self.rule is None and not self.is_set_cover:
             return single_label_sets(predicting), None
+        own = training.labels[rows], training.domains[rows]
         if self.rule is None:
             thresholds = np.zeros(predicting.shape[1])
         elif not self.leaves_each_out:
-            thresholds = self.rule(predicting[rows], training.labels[rows], training.domains[rows], target_recall)
+            thresholds = self.rule(predicting[rows], *own, target_recall)
         else:
             predicting, calibrating = self._comparable(scores, training, target_recall)
-            thresholds = self.rule(calibrating, training.labels, training.domains, target_recall, domain_confidence)
+            thresholds = self.rule(calibrating, *own, target_recall, domain_confidence)
         return sets_from_scores(predicting, thresholds), thresholds
 
     def _comparable(
         self, scores: Scores, training: Training, target_recall: float
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the scores of all examples, and of each training row by the network without its domain.
+        """Return the scores of all examples, and of each calibration row by the network without its domain.
 
         Probabilities of ERM are put on the scale of each network's own training rows, SET-COVER's margins are left
         as they are: the choice of the estimators.
         """
         assert scores.each is not None  # noqa: S101 - for the type checker: such methods have them
         assert scores.left_out is not None  # noqa: S101
-        own = np.searchsorted(scores.left_out, training.domains)
-        calibrating = scores.each[own, np.arange(len(own))]
+        labels, domains, rows = training
+        network = np.searchsorted(scores.left_out, domains[rows])
         if self.is_set_cover:
-            return scores.predicting, calibrating
-        scale = quantile_scale(log_softmax(scores.predicting[: len(own)], axis=1), training.labels, target_recall)
-        levels = np.empty(calibrating.shape)
+            return scores.predicting, scores.each[network, rows]
+        predicting = log_softmax(scores.predicting, axis=1)
+        scale = quantile_scale(predicting[: len(labels)], labels, target_recall)
+        levels = np.empty((len(rows), predicting.shape[1]))
         for k, (domain, by_network) in enumerate(zip(scores.left_out, scores.each, strict=True)):
-            probabilities, is_out = log_softmax(by_network, axis=1), training.domains == domain
-            without = quantile_scale(probabilities[~is_out], training.labels[~is_out], target_recall)
-            levels[own == k] = (probabilities[is_out] - without.base) / without.unit
-        return (log_softmax(scores.predicting, axis=1) - scale.base) / scale.unit, levels
+            probabilities, trains = log_softmax(by_network, axis=1), domains != domain
+            base, unit = quantile_scale(probabilities[trains], labels[trains], target_recall)
+            levels[network == k] = (probabilities[rows[network == k]] - base) / unit
+        return (predicting - scale.base) / scale.unit, levels
 
 
 METHODS = {
