@@ -25,7 +25,6 @@ from domaincover import (
 from domaincover.calibration.scales import quantile_scale
 from domaincover.estimators.base import Targets
 from domaincover.estimators.folds import plan_parts
-from domaincover.estimators.promised import promise_of
 from domaincover.estimators.scoring import fit_on_each
 
 QUICK = {"epochs": 4, "hidden": 8, "random_state": 0, "min_cell_size": 5}
@@ -285,7 +284,7 @@ def test_a_confidence_alone_means_the_joint_rule():
     ],
 )
 def test_a_fitted_model_says_what_it_promises(settings, promise):
-    assert promise_of(conformal(**settings).fit(X, Y, domains=DOMAINS)) == promise
+    assert conformal(**settings).fit(X, Y, domains=DOMAINS).promise == promise
 
 
 @NETWORKS
@@ -311,7 +310,7 @@ def test_a_saved_promise_is_the_same_promise(kind, calibration, tmp_path):
     save(model, tmp_path / "model")
     again = load(tmp_path / "model")
     assert np.array_equal(again.predict_set(X), model.predict_set(X))
-    assert promise_of(again) == promise_of(model)
+    assert again.promise == model.promise
 
 
 def test_probabilities_of_a_promised_network_are_probabilities():
@@ -326,7 +325,7 @@ def test_a_fit_without_a_confidence_forgets_the_promise():
     model = SetCoverClassifier(domain_confidence=0.9, **QUICK).fit(X, Y, domains=DOMAINS)
     model.set_params(domain_confidence=None).fit(X, Y, domains=DOMAINS)
     assert not hasattr(model, "calibrated_")
-    assert promise_of(model) is None
+    assert model.promise is None
     fresh = SetCoverClassifier(**QUICK).fit(X, Y, domains=DOMAINS)
     assert np.array_equal(model.predict_set(X), fresh.predict_set(X))
 

@@ -88,7 +88,6 @@ def fit(
     check_not_table(html, "--html", table)
     features = feature_columns(data, label, domain, drop or [])
 
-    from domaincover.estimators.promised import promise_of
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
     from domaincover.estimators.saving import save
 
@@ -117,7 +116,7 @@ def fit(
             fitted = model.fit(training.X, training.labels, domains=training.domains)
     else:
         fitted = assessment.model
-    if (promise := promise_of(fitted)) is not None:
+    if (promise := fitted.promise) is not None:
         say(f"Promise: {promise}")
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
     say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
@@ -230,7 +229,6 @@ def _assess(
     """Judge a copy of the model by domains that it has not seen, print how it did, and write the page."""
     from domaincover.cli.judging import certificate_if_unseen
     from domaincover.estimators.assessment import MODEL, assess, n_held_out
-    from domaincover.estimators.promised import promise_of
 
     n_unseen = n_held_out(training.n_domains, settings["hold_out_domains"])
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
@@ -240,7 +238,7 @@ def _assess(
     names = {MODEL: settings["method"]}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], settings["target_recall"]
-    if (promise := promise_of(assessment.model)) is not None:
+    if (promise := assessment.model.promise) is not None:
         notes.append(f"Promised by the model evaluated here: {promise}")
     print_reports(reports, target, notes, kind="unseen")
     if html is not None:

@@ -39,7 +39,6 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
 
 def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
     """Say which domains training had, and what the fit's own evaluation found about single labels."""
-    from domaincover.estimators.promised import promise_of
     from domaincover.guarantees.certificates import seen_among
 
     n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
@@ -49,7 +48,7 @@ def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mappi
             f"Domains that were in the training data: {n_seen} of {len(report.domain_names)}; if their rows were "
             "too, their recall says little about new domains."
         )
-    if (promise := promise_of(model)) is not None:
+    if (promise := model.promise) is not None:
         notes.append(f"Promised by the model: {promise}")
     assessment = extra.get("assessment")
     if assessment:

@@ -67,6 +67,11 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         names = tuple(self.classes_.tolist())
         return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size - 1)
 
+    @property
+    def promise(self) -> str | None:
+        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
+        return None
+
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all; `domaincover.load` reads it back."""
         from domaincover.estimators.saving import save

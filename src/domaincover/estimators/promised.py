@@ -14,12 +14,6 @@ from domaincover.estimators.network import NetworkClassifier
 from domaincover.prediction_sets import Sets
 
 
-def promise_of(model: Any) -> str | None:
-    """Return what a fitted model promises about a new domain, in a sentence; None where it promises nothing."""
-    model = getattr(model, "calibrated_", model)
-    return model.promise if isinstance(model, ConformalSetClassifier) else None
-
-
 class PromisedNetwork(NetworkClassifier):
     """A network classifier which, given a `domain_confidence`, is calibrated by the joint rule."""
 
@@ -67,6 +61,11 @@ class PromisedNetwork(NetworkClassifier):
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         check_is_fitted(self)
         return self.calibrated_.predict_set(X) if self._is_calibrated else self._own_sets(X)
+
+    @property
+    def promise(self) -> str | None:
+        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
+        return self.calibrated_.promise if self._is_calibrated else None
 
     def _own_sets(self, X: Any) -> Sets:
         """Return the sets without a promise."""
