@@ -233,3 +233,20 @@ def test_what_cannot_be_planned_is_refused(refused, arguments, message):
 
 def test_labels_are_those_of_the_model(model, new, here):
     assert list(as_json(here("certify", model, new, "--format", "json")[1])["labels"]) == LABELS
+
+
+def test_a_promised_model_is_certified_on_the_cells_that_its_promise_counts(here, tmp_path):
+    table = patients(1500, 12)
+    fitted = ERMClassifier(domain_confidence=0.8, min_cell_size=20, folds=3, epochs=2, network="linear", random_state=0)
+    fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"])
+    save(fitted, tmp_path / "promised", extra=EXTRA)
+    new = patients(900, 10, seed=1, first_ward=100)
+    new = new[(new["ward"] != "ward 100") | (new["outcome"] != "ill") | (new.index < 90)]  # a few ill of ward 100 left
+    path = written(new, tmp_path / "new.csv")
+    ill = {}
+    for options in ([], ["--min-cell-size", "1"]):
+        code, printed, told = here("certify", tmp_path / "promised", path, "--format", "json", *options)
+        assert code == 0, told
+        ill[len(options)] = as_json(printed)["labels"]["ill"]["n_domains"]
+    assert ill[2] == 10
+    assert ill[0] == sum(new[new["outcome"] == "ill"].groupby("ward").size() >= 20) < 10

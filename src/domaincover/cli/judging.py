@@ -31,9 +31,12 @@ class Judged(NamedTuple):
 
 
 def judge(
-    model: Path, table: Path, label: str | None, domain: str | None, min_cell_size: int, html: Path | None
+    model: Path, table: Path, label: str | None, domain: str | None, min_cell_size: int | None, html: Path | None
 ) -> Judged:
-    """Load a model, read a table as it wants it, and report by domain; refuses a page that cannot be written."""
+    """Load a model, read a table as it wants it, and report by domain; refuses a page that cannot be written.
+
+    None for `min_cell_size` counts what the model's promise counts, if it has one, and every cell otherwise.
+    """
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import open_table
 
@@ -51,6 +54,8 @@ def judge(
         raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
     given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
     inner, X = unwrapped(fitted, given.X)
+    if min_cell_size is None:
+        min_cell_size = inner.min_cell_size if inner.promise is not None else 1
     report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
     return Judged(report, inner, {**settings, "table": table.name}, extra, target)

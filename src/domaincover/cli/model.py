@@ -114,10 +114,10 @@ def fit(
         say(f"Fitting the final model on all domains: {training.n_domains}.")
         with warnings_in_a_line():
             fitted = model.fit(training.X, training.labels, domains=training.domains)
+        if (promise := fitted.promise) is not None:
+            say(f"Promise: {promise}")
     else:
         fitted = assessment.model
-    if (promise := fitted.promise) is not None:
-        say(f"Promise: {promise}")
     save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
     say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
