@@ -31,7 +31,7 @@ def certify(
         int | None,
         typer.Option(
             min=1,
-            help="A label with fewer rows in a domain does not count there; 1, or what the model promises for, if not given.",
+            help="A label with fewer rows in a domain does not count there; if not given, 1, or as promised.",
         ),
     ] = None,
     unseen_only: Annotated[
