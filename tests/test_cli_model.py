@@ -734,6 +734,12 @@ def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, new, tmp_path)
         (["--domain-confidence", "95"], "--domain-confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
         (["--domain-confidence", "1"], "--domain-confidence must lie between 0 and 1, got 1"),
         (["--domain-confidence", "0.8", "--method", "robust"], "robust promises nothing about a new domain"),
+        (["--calibration", "jackknife-minmax"], "--calibration is about a promise; give --domain-confidence"),
+        (["--on-infeasible", "widen"], "--on-infeasible is about a promise; give --domain-confidence"),
+        (
+            ["--domain-confidence", "0.84", "--calibration", "held-out-domains"],
+            "takes 6 domains beside one to train on, and there are 6; the most that 5 allow is 0.833",
+        ),
     ],
 )
 def test_promises_that_cannot_be_are_refused(refused, train, tmp_path, options, message):

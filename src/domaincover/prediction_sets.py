@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ def check_share(value: float, what: str) -> float:
     Traceback (most recent call last):
     domaincover.errors.InputError: confidence must lie between 0 and 1, got 95; write 95 % as 0.95.
     """
+    if isinstance(value, bool | str) or not isinstance(value, SupportsFloat):
+        raise InputError(f"{what} must be a number between 0 and 1, got {value!r}.")
     if not 0 < value < 1:
         percent = value if 1 < value < 100 else 95
         raise InputError(f"{what} must lie between 0 and 1, got {value:g}; write {percent:g} % as {percent / 100:g}.")

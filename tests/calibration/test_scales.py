@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domaincover.calibration.scales import as_they_are, quantile_scale
+from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from tests.calibration import literal
 from tests.calibration.small_data import DECIMALS, FINITE, N_LABELS, awkward_data, calibration_data
 
@@ -84,3 +84,9 @@ def test_an_affine_change_of_a_labels_scores_changes_no_level(seed, target, fact
 def test_the_scale_that_changes_nothing_changes_nothing():
     scores = np.array([FINITE[:3], FINITE[3:]])
     assert np.array_equal(levels(scores, as_they_are(3)), scores)
+
+
+def test_a_scale_for_all_labels_is_the_mean_of_theirs():
+    scale = Scale(np.array([1.0, 3.0]), np.array([2.0, 4.0])).for_all_labels()
+    assert scale.base.tolist() == [2, 2]
+    assert scale.unit.tolist() == [3, 3]

@@ -210,6 +210,10 @@ def test_domains_that_are_true_or_false_are_two_domains(model):
 
 @of_each
 def test_without_domains_there_is_one(model):
+    if getattr(model, "domain_confidence", None) is not None:
+        with pytest.raises(InputError, match="needs at least 2; there is 1"):
+            clone(model).fit(X, Y)
+        return
     trained = clone(model).fit(X, Y)
     assert trained.domains_.tolist() == ["all"]
     assert trained.domain_report(X, Y).domain_names == ("all",)
@@ -285,10 +289,10 @@ def test_two_labels_have_one_decision_value_and_three_have_three(model):
     two = fitted(model)
     scores = two.label_scores(X)
     assert scores.shape == (360, 2)
-    assert np.array_equal(two.decision_function(X), scores[:, 1] - scores[:, 0])
+    np.testing.assert_allclose(two.decision_function(X), scores[:, 1] - scores[:, 0], atol=1e-6)
     assert np.array_equal(two.decision_function(X) > 0, two.predict(X) == 1)
     three = fitted(model, X, np.arange(len(Y)) % 3)
-    assert np.array_equal(three.decision_function(X), three.label_scores(X))
+    np.testing.assert_allclose(three.decision_function(X), three.label_scores(X), atol=1e-6)
     assert three.decision_function(X).shape == (360, 3)
 
 

@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -177,6 +178,91 @@ def test_with_too_few_domains_widened_sets_hold_every_label(calibration):
         model.fit(X[few], Y[few], domains=DOMAINS[few])
     assert len(caught) == 1
     assert model.predict_set(X).all()
+    assert model.promise.startswith("Every set holds every label")
+
+
+@EVERY_WAY
+def test_without_domains_widened_sets_hold_every_label(calibration):
+    with pytest.warns(UserWarning, match="every set will hold every label"):
+        model = conformal(calibration=calibration, on_infeasible="widen").fit(X, Y)
+    assert model.predict_set(X).all()
+    assert np.array_equal(model.predict(X), LogisticRegression().fit(X, Y).predict(X))
+
+
+def other_content_and_size(domain):
+    """Return the data with the rows of one domain changed and repeated."""
+    own = np.flatnonzero(domain == DOMAINS)
+    rows = np.concatenate([np.arange(len(X)), np.repeat(own, 20)])
+    changed = X[rows].copy()
+    changed[DOMAINS[rows] == domain] *= -3
+    return changed, Y[rows], DOMAINS[rows]
+
+
+@NETWORKS
+def test_a_domain_that_jackknife_minmax_leaves_out_leaves_no_trace_in_its_network(kind):
+    settings = {"hidden": 4, "patience": 2, "random_state": 3, "min_cell_size": 5, "epochs": None, "batch_size": 128}
+    before, after = (
+        kind(domain_confidence=0.6, calibration="jackknife-minmax", folds=3, **settings).fit(x, y, domains=d)
+        for x, y, d in ((X, Y, DOMAINS), other_content_and_size(left_out_first()))
+    )
+    without = [left_out_first() not in inner.domains_ for inner in before.calibrated_.estimators_]
+    assert sum(without) == 1
+    first = without.index(True)
+    one, other = (model.calibrated_.estimators_[first] for model in (before, after))
+    assert np.array_equal(one.label_scores(X), other.label_scores(X))
+
+
+def left_out_first():
+    from domaincover.estimators.seeds import generators
+
+    targets = Targets(Y, DOMAINS, np.arange(3), tuple(range(24)))
+    part = plan_parts(targets, "jackknife-minmax", 3, None, 0.6, *generators(3, "calibration"))[0]
+    return int(DOMAINS[part.calibrate][0])
+
+
+def test_held_out_domains_are_drawn_without_a_look_at_their_labels():
+    other = np.random.default_rng(5).permutation(Y)
+    drawn = [
+        plan_parts(Targets(labels, DOMAINS, np.arange(3), tuple(range(24))), "held-out-domains", None, None, 0.9, rng)
+        for labels, rng in ((Y, np.random.default_rng(0)), (other, np.random.default_rng(0)))
+    ]
+    assert np.array_equal(drawn[0][0].calibrate, drawn[1][0].calibrate)
+
+
+def test_a_promise_is_the_one_that_was_fitted():
+    model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
+    promised, sets = model.promise, model.predict_set(X)
+    model.set_params(domain_confidence=0.99, target_recall=0.99, rule="single")
+    assert model.promise == promised
+    assert np.array_equal(model.predict_set(X), sets)
+
+
+def test_only_domains_with_a_cell_that_counts_are_said_to_have_calibrated():
+    small = (DOMAINS >= 12) & (np.arange(len(X)) % 60 >= 6)
+    model = conformal(calibration="cross-fit", min_cell_size=7)
+    model.fit(X[~small], Y[~small], domains=DOMAINS[~small])
+    assert model.calibration_domains_.tolist() == list(range(12))
+    assert "like the 12 that calibrated" in model.promise
+
+
+def test_a_refused_fit_leaves_no_fitted_model():
+    model = SetCoverClassifier(domain_confidence=0.99, **QUICK)
+    with pytest.raises(InputError, match="takes 99 calibration domains"):
+        model.fit(X, Y, domains=DOMAINS)
+    with pytest.raises(NotFittedError):
+        model.predict_set(X)
+
+
+def test_networks_calibrate_in_three_ways_only():
+    with pytest.raises(InputError, match=r"calibration must be one of 'cross-fit', .* got 'prefit'"):
+        SetCoverClassifier(domain_confidence=0.9, calibration="prefit").fit(X, Y, domains=DOMAINS)
+
+
+def test_labels_are_ranked_by_likelihood_where_sets_are_made_on_another_scale():
+    model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(model.decision_function(X), LogisticRegression().fit(X, Y).predict_proba(X))
+    network = ERMClassifier(domain_confidence=0.9, **QUICK).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(network.classes_[network.decision_function(X).argmax(axis=1)], network.predict(X))
 
 
 def test_a_label_of_few_domains_is_named_and_refused_or_in_every_set():
@@ -209,7 +295,9 @@ def test_cells_below_the_smallest_size_count_for_nothing():
         ({"confidence": None}, "rule='joint' needs a domain_confidence, such as 0.9"),
         ({"rule": "robust"}, "promises nothing about a new domain, so domain_confidence has no meaning"),
         ({"calibration": "training-data"}, "a promise about new domains, which domains that the estimator was fitted"),
-        ({"folds": 1}, "folds must be at least 2, got 1"),
+        ({"folds": 1}, "folds must be a whole number from 2, or None, got 1"),
+        ({"folds": 2.5}, "folds must be a whole number from 2, or None, got 2.5"),
+        ({"confidence": "0.9"}, "domain confidence must be a number between 0 and 1, got '0.9'"),
         ({"on_infeasible": "hope"}, "on_infeasible must be 'raise' or 'widen', got 'hope'"),
     ],
 )
@@ -229,8 +317,9 @@ def test_calibration_domains_that_trained_are_refused(wrap):
     fitted = inner.fit(X, Y, domains=DOMAINS) if wrap(inner) is inner else wrap(inner)
     if fitted is not inner:
         fitted.fit(X, Y, ermclassifier__domains=DOMAINS)
-    with pytest.raises(InputError, match=r"24 of 24 calibration domains were seen in training \(0, 1, 2 …\)"):
-        conformal(fitted, calibration="prefit").fit(X, Y, domains=DOMAINS)
+    for names in (DOMAINS, DOMAINS.astype(float), DOMAINS.astype(str)):
+        with pytest.raises(InputError, match="24 of 24 calibration domains were seen in training"):
+            conformal(fitted, calibration="prefit").fit(X, Y, domains=names)
 
 
 def test_new_domains_calibrate_a_fitted_estimator():
@@ -268,7 +357,7 @@ def test_a_confidence_alone_means_the_joint_rule():
     [
         (
             {"calibration": "cross-fit"},
-            "In a new domain drawn like the 24 that calibrated, every label it has has recall 0.9 or more with "
+            "In a new domain drawn like the 24 that calibrated, every label that it has has recall 0.9 or more with "
             "probability 0.9 or more; cross-fitted, so this is expected but not proved.",
         ),
         (
@@ -278,7 +367,8 @@ def test_a_confidence_alone_means_the_joint_rule():
         ),
         (
             {"rule": "hierarchical", "confidence": None, "target_recall": 0.8},
-            "The recall of each label in a new domain drawn like the 6 that calibrated is 0.8 or more on average.",
+            "In a new domain drawn like the 6 that calibrated, the recall of each label that it has is 0.8 or more on "
+            "average.",
         ),
         ({"rule": "robust", "confidence": None}, None),
     ],

@@ -81,13 +81,20 @@ def test_weights_without_a_verdict_are_not_kept(verdict):
     assert all((parameter == 1).all() for parameter in stacked.parameters())
 
 
-def test_offers_since_a_better_one_are_counted():
-    best = BestWeights(stack(networks(2)), 2)
-    seen = []
-    for first in ([3, 3], [3, 3], [4, 4], [4, 2], [5, 5]):
+def test_each_replica_runs_out_of_patience_by_itself_and_keeps_what_it_has():
+    stacked = stack(networks(2))
+    best = BestWeights(stacked, 2)
+    closed = []
+    for value, first in enumerate(([3, 3], [3, 3], [4, 2], [1, 5], [5, 5])):  # the first gets better too late
+        fill(stacked, [value, value])
         best.offer(torch.tensor(first), torch.zeros(2))
-        seen.append(best.n_offers_since_better)
-    assert seen == [0, 1, 2, 0, 1], "one replica that gets better is enough"
+        best.close(2)
+        closed.append(best.all_closed)
+    assert closed == [False, False, False, False, True]
+    best.restore()
+    stacked_weights = next(stacked.parameters()).detach()
+    assert stacked_weights[0].unique().tolist() == [0]
+    assert stacked_weights[1].unique().tolist() == [2]
 
 
 def test_buffers_are_kept_with_the_weights():

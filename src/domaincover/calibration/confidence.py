@@ -40,6 +40,15 @@ def highest_confidence(n_domains: int) -> float:
     return n_domains / (n_domains + 1)
 
 
+def confidence_text(n_domains: int) -> str:
+    """Return that confidence in three digits, not rounded up: what is written is allowed.
+
+    >>> confidence_text(5)
+    '0.833'
+    """
+    return f"{math.floor(1000 * highest_confidence(n_domains)) / 1000:g}"
+
+
 def domains_needed(domain_confidence: float) -> int:
     """Return the smallest number of calibration domains that allows the confidence.
 
@@ -59,10 +68,14 @@ def check_feasible(
     what: str = "domain confidence",
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnInfeasible = "raise",
+    *,
+    min_cell_size: int = 1,
+    hint: str = "add domains",
 ) -> NDArray[np.bool_]:
     """Tell which labels occur in too few domains for the confidence, (…confidences, labels), or refuse them.
 
-    `n_by_cell` is domains × labels. With "widen", such labels are to be in every set, and a warning names them.
+    `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
+    in every set, and a warning names them.
     """
     if on_infeasible not in get_args(OnInfeasible):
         raise InputError(f"on_infeasible must be 'raise' or 'widen', got {on_infeasible!r}.")
@@ -72,10 +85,10 @@ def check_feasible(
     n_domains_with = np.count_nonzero(n_by_cell, axis=0)
     infeasible = order_ranks(n_domains_with, asked[..., None]) < 1
     if infeasible.any():
-        message = _too_few(n_domains_with, infeasible, float(asked.max()), what, label_names)
+        message = _too_few(n_domains_with, infeasible, float(asked.max()), what, label_names, min_cell_size)
         if on_infeasible == "raise":
             raise InputError(
-                f"{message}; add domains, ask for less, or widen (on_infeasible), which puts what cannot be promised "
+                f"{message}; {hint}, ask for less, or widen (on_infeasible), which puts what cannot be promised "
                 "into every set."
             )
         warnings.warn(f"{message}; {_widened_in_words(infeasible)}.", stacklevel=3)
@@ -88,19 +101,22 @@ def _too_few(
     highest: float,
     what: str,
     label_names: Sequence[Hashable] | None,
+    min_cell_size: int,
 ) -> str:
     """Say what is asked, what there is, what that allows, and what would be enough."""
     affected = np.flatnonzero(infeasible.any(axis=tuple(range(infeasible.ndim - 1))))
     most = int(n_domains_with[affected].max())
     enough = f"a {what} of {highest:g} takes {domains_needed(highest)} calibration domains"
-    allowed = f"which allow {math.floor(1000 * highest_confidence(most)) / 1000:g} at most"  # not rounded up
+    allowed = f"which allow {confidence_text(most)} at most"
+    rows = f" with at least {min_cell_size} examples of a label" if min_cell_size > 1 else ""
     if len(affected) == len(n_domains_with) and len(set(n_domains_with.tolist())) == 1:
-        return f"{enough}, and there are {most}, {allowed}"
+        return f"{enough}, and there are {most}{rows}, {allowed}"
     names = [repr(label_names[k]) if label_names is not None else str(k) for k in affected[:MOST_NAMES].tolist()]
     names += [f"{len(affected) - MOST_NAMES} more"] if len(affected) > MOST_NAMES else []
     counts = " and ".join(dict.fromkeys(str(n) for n in (int(n_domains_with[affected].min()), most)))
     between = f"between {counts}" if " and " in counts else counts
-    return f"{enough}, but label(s) {', '.join(names)} are in {between}, {allowed}"
+    rows = f" (with at least {min_cell_size} examples)" if min_cell_size > 1 else ""
+    return f"{enough}, but label(s) {', '.join(names)} are in {between}{rows}, {allowed}"
 
 
 def _widened_in_words(infeasible: NDArray[np.bool_]) -> str:

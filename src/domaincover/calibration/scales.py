@@ -20,9 +20,13 @@ class Scale(NamedTuple):
     base: NDArray[np.float64]
     unit: NDArray[np.float64]
 
+    def for_all_labels(self) -> Scale:
+        """Return one base and one unit for all labels, the means: scores of a label compare as they are."""
+        return Scale(*(np.full(len(values), values.mean()) for values in self))
+
 
 def as_they_are(n_labels: int) -> Scale:
-    """Return the scale that changes nothing: one shift for all labels."""
+    """Return the scale that changes nothing."""
     return Scale(np.zeros(n_labels), np.ones(n_labels))
 
 

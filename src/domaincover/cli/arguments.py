@@ -10,7 +10,8 @@ TableFile = Annotated[
     Path, typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False)
 ]
 MinCellSize = Annotated[
-    int, typer.Option(min=1, help="A label with fewer rows in a domain does not count in that domain's report.")
+    int | None,
+    typer.Option(min=1, help="A label with fewer rows in a domain does not count there; 1, or what a promise counts."),
 ]
 Page = Annotated[Path | None, typer.Option(help="Write the evaluation as a page, too.")]
 LabelColumn = Annotated[str | None, typer.Option(help="Column with the true labels; the one of `fit` if not given.")]

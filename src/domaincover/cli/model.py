@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,13 +55,13 @@ def fit(
         typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
     ] = None,
     calibration: Annotated[
-        PromiseBy,
-        typer.Option(help="How the promise is calibrated: cross-fit is close to exact, the other two are exact."),
-    ] = "cross-fit",
+        PromiseBy | None,
+        typer.Option(help="How: cross-fit, if not given, is expected to keep the promise, the others are proved to."),
+    ] = None,
     on_infeasible: Annotated[
-        Literal["raise", "widen"],
+        Literal["raise", "widen"] | None,
         typer.Option(help="With too few domains for the promise: stop, or put what cannot be promised into every set."),
-    ] = "raise",
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
     hold_out_domains: Annotated[
         float, typer.Option(help="Share of the domains held out for an honest evaluation; 0 for none.")
@@ -70,7 +69,7 @@ def fit(
     final_fit: Annotated[
         bool, typer.Option("--final-fit/--no-final-fit", help="Fit again on all domains, or keep what was evaluated.")
     ] = True,
-    min_cell_size: MinCellSize = 1,
+    min_cell_size: MinCellSize = None,
     html: Page = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes every draw.")] = 0,
 ) -> None:
@@ -82,7 +81,8 @@ def fit(
     from domaincover.data.tables import open_table
     from domaincover.estimators.saved_folder import check_folder
 
-    _check_options(target_recall, hold_out_domains, final_fit, html, domain_confidence)
+    _check_options(target_recall, hold_out_domains, final_fit, html)
+    _check_promise(domain_confidence, calibration, on_infeasible)
     check_folder(out)
     data = open_table(table)
     check_not_table(html, "--html", table)
@@ -96,19 +96,23 @@ def fit(
         base,
         target_recall,
         domain_confidence=domain_confidence,
-        calibration=calibration,
-        on_infeasible=on_infeasible,
+        calibration=calibration or "cross-fit",
+        on_infeasible=on_infeasible or "raise",
         random_state=seed,
         verbose=sys.stderr.isatty(),
     )
     training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
-    if domain_confidence is not None and on_infeasible == "raise":
-        _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence)
+    if domain_confidence is not None and on_infeasible != "widen":
+        n_to_train = 1 if calibration == "held-out-domains" else 0
+        _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence, n_to_train)
     say("\n".join(kinds_in_words(training.X)))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
+    if min_cell_size is None:
+        min_cell_size = 1 if domain_confidence is None else model.min_cell_size
     settings |= {"hold_out_domains": hold_out_domains, "min_cell_size": min_cell_size, "seed": seed}
     if domain_confidence is not None:
-        settings |= {"method": f"{method}-joint", "domain_confidence": domain_confidence, "calibration": calibration}
+        settings |= {"method": f"{method}-joint", "domain_confidence": domain_confidence}
+        settings["calibration"] = calibration or "cross-fit"
     assessment = _assess(model, training, settings, table.name, html, final_fit) if hold_out_domains > 0 else None
     if assessment is None or final_fit:
         say(f"Fitting the final model on all domains: {training.n_domains}.")
@@ -157,7 +161,7 @@ def evaluate(
     table: TableFile,
     label: LabelColumn = None,
     domain: DomainColumn = None,
-    min_cell_size: MinCellSize = 1,
+    min_cell_size: MinCellSize = None,
     format: Annotated[Literal["table", "json"], typer.Option(help="How to print.")] = "table",  # noqa: A002
     html: Page = None,
 ) -> None:
@@ -181,18 +185,21 @@ def evaluate(
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
 
 
-def _check_options(
-    target_recall: float,
-    hold_out_domains: float,
-    final_fit: bool,
-    html: Path | None,
-    domain_confidence: float | None,
-) -> None:
-    from domaincover.prediction_sets import check_share, check_target_recall
+def _check_promise(domain_confidence: float | None, calibration: str | None, on_infeasible: str | None) -> None:
+    from domaincover.prediction_sets import check_share
 
-    check_target_recall(target_recall)
     if domain_confidence is not None:
         check_share(domain_confidence, "--domain-confidence")
+        return
+    for option, value in (("--calibration", calibration), ("--on-infeasible", on_infeasible)):
+        if value is not None:
+            raise InputError(f"{option} is about a promise; give --domain-confidence, such as 0.9, as well.")
+
+
+def _check_options(target_recall: float, hold_out_domains: float, final_fit: bool, html: Path | None) -> None:
+    from domaincover.prediction_sets import check_target_recall
+
+    check_target_recall(target_recall)
     check_page(html)
     if not 0 <= hold_out_domains < 1:
         raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {hold_out_domains:g}.")
@@ -202,18 +209,19 @@ def _check_options(
         raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
 
 
-def _check_enough_domains(n_domains: int, hold_out_domains: float, domain_confidence: float) -> None:
+def _check_enough_domains(n_domains: int, hold_out_domains: float, domain_confidence: float, n_to_train: int) -> None:
     """Refuse a promise that the domains cannot give, before anything else is said or done."""
-    from domaincover.calibration.confidence import domains_needed, highest_confidence
+    from domaincover.calibration.confidence import confidence_text, domains_needed
     from domaincover.estimators.assessment import n_held_out
 
     n_evaluate = n_held_out(n_domains, hold_out_domains) if hold_out_domains > 0 else 0
-    n_left, n_needed = n_domains - n_evaluate, domains_needed(domain_confidence)
+    n_left, n_needed = n_domains - n_evaluate - n_to_train, domains_needed(domain_confidence)
     if n_left < n_needed:
+        beside = " beside one to train on" if n_to_train else ""
         held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
         raise InputError(
-            f"--domain-confidence {domain_confidence:g} takes {n_needed} domains, and there are {n_domains}{held_out}; "
-            f"the most that {n_left} allow is {math.floor(1000 * highest_confidence(n_left)) / 1000:g}. Ask for less, "
+            f"--domain-confidence {domain_confidence:g} takes {n_needed} domains{beside}, and there are "
+            f"{n_domains}{held_out}; the most that {n_left} allow is {confidence_text(n_left)}. Ask for less, "
             "add domains, or take --on-infeasible widen for sets that hold every label."
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from domaincover.cli.arguments import DomainColumn, LabelColumn, ModelFolder, Page, TableFile
+from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile
 from domaincover.cli.outputs import say, write_page
 from domaincover.cli.terminal import text_width
 from domaincover.errors import InputError
@@ -27,13 +27,7 @@ def certify(
         float | None, typer.Option(help="Recall to certify, if it is not the one that the model was fitted for.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="How sure each statement is to be.")] = 0.95,
-    min_cell_size: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="A label with fewer rows in a domain does not count there; if not given, 1, or as promised.",
-        ),
-    ] = None,
+    min_cell_size: MinCellSize = None,
     unseen_only: Annotated[
         bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on, if there are any.")
     ] = False,

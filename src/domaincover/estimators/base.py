@@ -49,13 +49,14 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one label for each example: the one with the highest score, whether or not it is in the set."""
+        """Return one label for each example: the most likely, whether or not it is in the set."""
         check_is_fitted(self)
-        return self.classes_[self.label_scores(X).argmax(axis=1)]
+        return self.classes_[self._likelihoods(X).argmax(axis=1)]
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the scores as scikit-learn likes them: for two labels, the second's lead over the first."""
-        scores = self.label_scores(X)
+        """Return what ranks the labels as scikit-learn likes it: for two labels, the second's lead over the first."""
+        check_is_fitted(self)
+        scores = self._likelihoods(X)
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
@@ -70,7 +71,11 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     @property
     def promise(self) -> str | None:
         """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
-        return None
+        return getattr(self, "promise_", None)
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return scores that rank the labels of an example; sets may be made on another scale."""
+        return self.label_scores(X)
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all; `domaincover.load` reads it back."""

@@ -27,6 +27,7 @@ from domaincover.estimators.base import SetClassifier, Targets, label_codes
 from domaincover.estimators.folds import Calibration, Part, plan_parts
 from domaincover.estimators.scoring import fit_on_each, last_step, log_scores_for, scores_for, taken
 from domaincover.estimators.seeds import generators
+from domaincover.guarantees.certificates import seen_among
 from domaincover.prediction_sets import Sets, check_share, check_target_recall, sets_from_scores, single_label_sets
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "joint", "single"]
@@ -44,6 +45,7 @@ LEARNED = (
     "calibration_domains_",
     "estimator_",
     "estimators_",
+    "promise_",
     "score_bases_",
     "score_units_",
     "thresholds_",
@@ -152,13 +154,19 @@ class ConformalSetClassifier(SetClassifier):
         for name in LEARNED:  # of an earlier fit
             self.__dict__.pop(name, None)
         parts = self._plan(targets)
-        self._check_promise(targets, parts)
+        widened = self._check_promise(targets, parts)
+        if widened.all():  # nothing can be calibrated: the sets hold every label
+            parts = [Part(np.arange(len(targets.labels)), parts[0].calibrate)]
         y = targets.classes[targets.labels]
         trained = np.concatenate([part.train for part in parts])
         self.training_domains_ = self.domains_[np.unique(targets.domains[trained])]
         fitted = self._fit_parts(X, y, domains, parts)
-        if self._rule != "single":
+        if widened.all():
+            self.calibration_domains_ = self.domains_[:0]
+            self.thresholds_ = np.full(len(self.classes_), -np.inf)
+        elif self._rule != "single":
             self._calibrate(X, targets, parts, fitted)
+        self.promise_ = self._promise_in_words()
         return self
 
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -176,34 +184,7 @@ class ConformalSetClassifier(SetClassifier):
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
-        return single_label_sets(scores) if self._rule == "single" else sets_from_scores(scores, self.thresholds_)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return one label for each example: the most likely by the estimator, or by the mean score of several."""
-        check_is_fitted(self)
-        scores = [scores_for(estimator, X, self.classes_) for estimator in self.predictors_]
-        return self.classes_[np.mean(scores, axis=0).argmax(axis=1)]
-
-    @property
-    def promise(self) -> str | None:
-        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
-        check_is_fitted(self)
-        if self._rule not in PROMISING:
-            return None
-        alike = f"a new domain drawn like the {len(self.calibration_domains_)} that calibrated"
-        counting = f"with at least {self.min_cell_size} examples there" if self.min_cell_size > 1 else "it has"
-        if self._rule == "hierarchical":
-            promise = f"the recall of each label in {alike} is {self.target_recall:g} or more on average"
-        else:
-            whom = "every label" if self._rule == "joint" else "a label, each by itself,"
-            promise = f"in {alike}, {whom} {counting} has recall {self.target_recall:g} or more"
-            promise += f" with probability {self.domain_confidence:g} or more"
-        if self.calibration == "cross-fit":
-            promise += "; cross-fitted, so this is expected but not proved"
-        widened = self.classes_[np.isneginf(self.thresholds_)].tolist()
-        if widened:
-            promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
-        return promise[0].upper() + promise[1:] + "."
+        return sets_from_scores(scores, self.thresholds_) if hasattr(self, "thresholds_") else single_label_sets(scores)
 
     @property
     def predictors_(self) -> Sequence[Any]:
@@ -232,6 +213,31 @@ class ConformalSetClassifier(SetClassifier):
     def _rule(self) -> Rule:
         return self.rule or ("robust" if self.domain_confidence is None else "joint")
 
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return the estimator's own scores, the mean of several."""
+        return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
+
+    def _promise_in_words(self) -> str | None:
+        """Say what the sets promise about a new domain; None where they promise nothing."""
+        if self._rule not in PROMISING:
+            return None
+        widened = self.classes_[np.isneginf(self.thresholds_)].tolist()
+        if len(widened) == len(self.classes_):
+            return "Every set holds every label, since there are too few domains to promise anything else."
+        promise = f"In a new domain drawn like the {len(self.calibration_domains_)} that calibrated, "
+        counting = f"with at least {self.min_cell_size} examples there" if self.min_cell_size > 1 else "that it has"
+        if self._rule == "hierarchical":
+            promise += f"the recall of each label {counting} is {self.target_recall:g} or more on average"
+        else:
+            promise += "every label" if self._rule == "joint" else "a label, each by itself,"
+            promise += f" {counting} has recall {self.target_recall:g} or more"
+            promise += f" with probability {self.domain_confidence:g} or more"
+        if self.calibration == "cross-fit":
+            promise += "; cross-fitted, so this is expected but not proved"
+        if widened:
+            promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
+        return f"{promise}."
+
     def _check_settings(self) -> None:
         check_target_recall(self.target_recall)
         if self._rule not in get_args(Rule):
@@ -243,8 +249,10 @@ class ConformalSetClassifier(SetClassifier):
             raise InputError(
                 f"calibration_domains is a share of the domains between 0 and 1, got {self.calibration_domains:g}."
             )
-        if self.folds is not None and self.folds < 2:
-            raise InputError(f"folds must be at least 2, got {self.folds}.")
+        if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
+            raise InputError(f"folds must be a whole number from 2, or None, got {self.folds!r}.")
+        if self.on_infeasible not in get_args(OnInfeasible):
+            raise InputError(f"on_infeasible must be 'raise' or 'widen', got {self.on_infeasible!r}.")
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
             raise InputError(
                 f"{type(self.estimator).__name__} has neither predict_proba nor decision_function; sets need scores."
@@ -273,25 +281,34 @@ class ConformalSetClassifier(SetClassifier):
         return self.target_recall if self._rule == "hierarchical" else self.domain_confidence
 
     def _plan(self, targets: Targets) -> list[Part]:
+        rows = np.arange(len(targets.labels))
         if self._rule == "single":
-            rows = np.arange(len(targets.labels))
             return [Part(rows, rows)]
+        if self._rule in PROMISING and self.on_infeasible == "widen" and len(targets.domain_names) == 1:
+            return [Part(rows, rows[:0])]
         (rng,) = generators(self.random_state, "calibration")
         return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
 
-    def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> None:
-        """Say before training where there are too few domains, or such as the estimator has seen."""
+    def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
+        """Say before training where there are too few domains, or such as the estimator has seen.
+
+        Returns which labels cannot be promised and will be in every set.
+        """
         if self._rule not in PROMISING:
-            return
+            return np.array([False])
         if self.calibration == "prefit":
             _check_unseen(self.estimator, self.domains_)
-        rows = np.concatenate([part.calibrate for part in parts])
-        counts = count_cells(
-            targets.domains[rows], targets.labels[rows], len(targets.domain_names), len(targets.classes)
+        counts = _cells_of(targets, np.concatenate([part.calibrate for part in parts]))
+        few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
+        return check_feasible(
+            np.where(counts < self.min_cell_size, 0, counts),
+            self._promised or 0.0,
+            "target recall, on average," if self._rule == "hierarchical" else "domain confidence",
+            targets.classes.tolist(),
+            self.on_infeasible,
+            min_cell_size=self.min_cell_size,
+            hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",
         )
-        what = "target recall, on average," if self._rule == "hierarchical" else "domain confidence"
-        counting = np.where(counts < self.min_cell_size, 0, counts)
-        check_feasible(counting, self._promised or 0.0, what, targets.classes.tolist(), self.on_infeasible)
 
     def _fit_parts(self, X: Any, y: Any, domains: Any, parts: Sequence[Part]) -> list[Any]:
         """Fit an estimator for each part, and the one that predicts; return those that calibrate."""
@@ -302,10 +319,11 @@ class ConformalSetClassifier(SetClassifier):
             self.classes_ = np.asarray(self.estimator_.classes_)
             return [self.estimator_]
         trained = [part.train for part in parts]
-        if self._rule != "single" and self.calibration == "cross-fit":
+        if self._rule != "single" and self.calibration == "cross-fit" and len(parts) > 1:
             trained.append(np.arange(len(y)))
-        fitted = fit_on_each(self.estimator, X, y, domains, trained)
-        if self._rule != "single" and self.calibration == "jackknife-minmax":
+        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators that know nothing of other rows
+        fitted = fit_on_each(self.estimator, X, y, domains, trained, as_if_alone=alone)
+        if self._rule != "single" and self.calibration == "jackknife-minmax" and len(parts) > 1:
             self.estimators_ = fitted
         else:
             self.estimator_ = fitted[-1]
@@ -327,7 +345,8 @@ class ConformalSetClassifier(SetClassifier):
         if scaled:
             self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
         rows = np.concatenate([part.calibrate for part in parts])
-        self.calibration_domains_ = self.domains_[np.unique(targets.domains[rows])]
+        counts = _cells_of(targets, rows) >= (self.min_cell_size if self._rule in PROMISING else 1)
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
 
     def _levels(self, estimator: Any, scale: Scale, X: Any) -> NDArray[Any]:
@@ -349,19 +368,28 @@ class ConformalSetClassifier(SetClassifier):
 
     def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
         """Return the scale that an estimator's own training rows give."""
-        if self.calibration == "prefit" or getattr(last_step(estimator), "scores_are_margins", False):
-            return as_they_are(len(self.classes_))  # its rows are unknown; margins are in one unit already
+        if self.calibration == "prefit":
+            return as_they_are(len(self.classes_))  # which rows those were is not known
         scores = log_scores_for(estimator, taken(X, rows), self.classes_)
-        return quantile_scale(scores, labels[rows], self.target_recall)
+        scale = quantile_scale(scores, labels[rows], self.target_recall)
+        # Margins are in one unit already, and only those of different networks have to be made comparable.
+        return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
+
+
+def _cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of examples of every cell among the given rows, domains × labels."""
+    shape = len(targets.domain_names), len(targets.classes)
+    return count_cells(targets.domains[rows], targets.labels[rows], *shape)
 
 
 def _check_unseen(estimator: Any, domains: NDArray[Any]) -> None:
     """Refuse to promise by domains that the estimator was fitted on, where it knows them."""
-    fitted_on = {str(name) for name in getattr(last_step(estimator), "domains_", ())}
-    seen = [name for name in domains.tolist() if str(name) in fitted_on]
+    names = domains.tolist()
+    is_seen = seen_among(names, list(getattr(last_step(estimator), "domains_", ())))
+    seen = [name for name, known in zip(names, is_seen, strict=True) if known]
     if seen:
         named = ", ".join(map(repr, seen[:3])) + (" …" if len(seen) > 3 else "")
         raise InputError(
-            f"{len(seen)} of {len(domains)} calibration domains were seen in training ({named}); "
+            f"{len(seen)} of {len(names)} calibration domains were seen in training ({named}); "
             "a promise about new domains needs others."
         )

@@ -17,7 +17,7 @@ from domaincover.estimators.judges import HeldOutDomains, LowestLoss
 from domaincover.estimators.network import Network, Trained
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.scoring import scores_for
-from domaincover.prediction_sets import Sets, single_label_sets
+from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 from domaincover.training.objectives import CrossEntropy
 
 
@@ -88,6 +88,10 @@ class ERMClassifier(PromisedNetwork):
 
     def _own_sets(self, X: Any) -> Sets:
         return single_label_sets(self.label_scores(X))
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_target_recall(self.target_recall)
 
     def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:  # noqa: ARG002
         return CrossEntropy()

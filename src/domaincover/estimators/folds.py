@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.confidence import domains_needed
-from domaincover.data.splits import hold_out_domains, hold_out_rows
+from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 
@@ -67,8 +67,8 @@ def _held_out_rows(
     if confidence is not None and share is None:
         n_held_out = max(n_held_out, domains_needed(confidence))
     n_held_out = min(max(1, n_held_out), n_domains - 1)
-    if confidence is not None:  # rows of domains that also train prove nothing
-        return np.isin(targets.domains, hold_out_domains(targets.domains, targets.labels, n_held_out, rng))
+    if confidence is not None:  # whole domains, drawn without a look at them: a promise needs domains drawn alike
+        return np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
     share = USUAL_SHARE if share is None else share
     held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
     if not held_out.any():

@@ -205,10 +205,13 @@ class NetworkClassifier(SetClassifier):
         return tags
 
 
-def fit_together(models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]]) -> None:
+def fit_together(
+    models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]], as_if_alone: bool = False
+) -> None:
     """Fit classifiers with the same settings, each on its own (X, y, domains), several at a time as one stack.
 
-    Networks of our own making only: others may have parts that do not stack.
+    All train as long as the one with the most rows; `as_if_alone` stacks only those with equally many. Networks of our
+    own making only: others may have parts that do not stack.
     """
     waiting = list(zip(models, data, strict=True))
     while waiting:
@@ -218,16 +221,14 @@ def fit_together(models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, 
         waiting = waiting[n_more:]
         groups = defaultdict(list)
         for each in prepared:  # a fold may lack a label, or a category and with it a column
-            groups[each.examples.examples.shape[1], each.examples.n_labels, each.judge is None].append(each)
+            shape = each.examples.examples.shape[1], each.examples.n_labels, each.judge is None
+            groups[*shape, len(each.examples) if as_if_alone else 0].append(each)
         for group in groups.values():
             train_together(group)
 
 
 def train_together(group: Sequence[Prepared]) -> None:
-    """Train the networks of classifiers with the same settings, as one stack where there are several.
-
-    All train as long as the one with the most rows would.
-    """
+    """Train the networks of classifiers with the same settings, as one stack where there are several."""
     lead = group[0].model
     with lead._reproducible(group[0].rngs[0]):
         for model, _, _, examples, _, rngs in group:

@@ -9,9 +9,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from domaincover.calibration.confidence import OnInfeasible
+from domaincover.errors import InputError
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.prediction_sets import Sets
+
+CALIBRATIONS = ("cross-fit", "held-out-domains", "jackknife-minmax")
 
 
 class PromisedNetwork(NetworkClassifier):
@@ -29,8 +32,11 @@ class PromisedNetwork(NetworkClassifier):
             delattr(self, name)
         if self.domain_confidence is None:
             return super().fit(X, y, domains=domains)
+        if self.calibration not in CALIBRATIONS:
+            known = ", ".join(map(repr, CALIBRATIONS))
+            raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
         bare = clone(self).set_params(domain_confidence=None)
-        self.calibrated_ = ConformalSetClassifier(
+        calibrated = ConformalSetClassifier(
             bare,
             "joint",
             target_recall=self.target_recall,
@@ -41,10 +47,10 @@ class PromisedNetwork(NetworkClassifier):
             on_infeasible=self.on_infeasible,
             random_state=self.random_state,
         )
-        self.calibrated_.fit(X, y, domains=domains)
-        for name in ("classes_", "domains_", "thresholds_", "n_features_in_", "feature_names_in_"):
-            if hasattr(self.calibrated_, name):
-                setattr(self, name, getattr(self.calibrated_, name))
+        self.calibrated_ = calibrated.fit(X, y, domains=domains)
+        for name in ("classes_", "domains_", "thresholds_", "promise_", "n_features_in_", "feature_names_in_"):
+            if hasattr(calibrated, name):
+                setattr(self, name, getattr(calibrated, name))
         return self
 
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -52,20 +58,13 @@ class PromisedNetwork(NetworkClassifier):
         check_is_fitted(self)
         return self.calibrated_.label_scores(X) if self._is_calibrated else super().label_scores(X)
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return one label for each example: the one with the highest score, whether or not it is in the set."""
-        check_is_fitted(self)
-        return self.calibrated_.predict(X) if self._is_calibrated else super().predict(X)
-
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         check_is_fitted(self)
         return self.calibrated_.predict_set(X) if self._is_calibrated else self._own_sets(X)
 
-    @property
-    def promise(self) -> str | None:
-        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
-        return self.calibrated_.promise if self._is_calibrated else None
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        return self.calibrated_._likelihoods(X) if self._is_calibrated else self.label_scores(X)
 
     def _own_sets(self, X: Any) -> Sets:
         """Return the sets without a promise."""

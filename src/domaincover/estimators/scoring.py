@@ -28,13 +28,23 @@ def fit_on_rows(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: ND
     return fitted.fit(taken(X, rows), taken(y, rows), **params)
 
 
-def fit_on_each(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: Sequence[NDArray[np.int64]]) -> list[Any]:
-    """Fit a copy of the estimator on each set of rows; networks of ours train together, as one stack."""
+def fit_on_each(
+    estimator: BaseEstimator,
+    X: Any,
+    y: Any,
+    domains: Any,
+    rows: Sequence[NDArray[np.int64]],
+    as_if_alone: bool = False,
+) -> list[Any]:
+    """Fit a copy of the estimator on each set of rows; networks of ours train together, as one stack.
+
+    With `as_if_alone`, none depends in any way on rows that are not its own.
+    """
     stacks = isinstance(estimator, NetworkClassifier) and not callable(estimator.network)
     if not stacks or getattr(estimator, "domain_confidence", None) is not None:
         return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
     fitted = [clone(estimator) for _ in rows]
-    fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows])
+    fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
     return fitted
 
 
@@ -57,8 +67,10 @@ def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any
 
 
 def last_step(estimator: Any) -> Any:
-    """Return the estimator at the end of a pipeline, or the estimator itself."""
-    return last_step(estimator.steps[-1][1]) if isinstance(estimator, Pipeline) else estimator
+    """Return the estimator at the end of a pipeline or inside a search, or the estimator itself."""
+    if isinstance(estimator, Pipeline):
+        return last_step(estimator.steps[-1][1])
+    return last_step(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
 
 
 def taken(part: Any, rows: NDArray[np.int64]) -> Any:

@@ -51,7 +51,7 @@ class Job:
     @property
     def epochs(self) -> int:
         """How many epochs its stacks train."""
-        return self.runs[0].epochs * (2 if study_method(self.runs[0].method).leaves_each_out else 1)
+        return self.runs[0].epochs * (2 if study_method(self.runs[0].method).promises else 1)
 
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
@@ -59,7 +59,7 @@ def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     groups: dict[tuple[str, Scorer, int], list[Run]] = defaultdict(list)
     for run in runs:
         method, per_stack = study_method(run.method), study_dataset(run.dataset).seeds_per_stack
-        if method.leaves_each_out:
+        if method.promises:
             per_stack = max(1, per_stack // 4)
         groups[run.dataset, method.scorer, run.seed // per_stack].append(run)
     jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _), members in groups.items()]
@@ -68,7 +68,7 @@ def plan_jobs(runs: Iterable[Run]) -> list[Job]:
 
 def _rough_cost(job: Job) -> float:
     setting, networks = study_dataset(job.dataset), len({_network_key(run) for run in job.runs})
-    networks *= setting.n_train_domains if study_method(job.runs[0].method).leaves_each_out else 1
+    networks *= setting.n_train_domains if study_method(job.runs[0].method).promises else 1
     return (setting.hidden + 20 * networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
@@ -103,7 +103,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
         keys = list(by_network)
         trained = _train(setting, job, _replicas(keys, materials), materials, on_epoch)
         each = {}
-        if study_method(job.runs[0].method).leaves_each_out:
+        if study_method(job.runs[0].method).promises:
             each = _scores_of_each(setting, job, keys, materials, on_epoch)
         seconds = (time.perf_counter() - started) / len(keys)
         for (key, members), (network, history) in zip(by_network.items(), trained, strict=True):
@@ -215,7 +215,8 @@ def _train(
 def _write(out: Path, run: Run, material: _Material, scores: Scores, history: History, train_seconds: float) -> None:
     data, rows = material.data, material.split.train
     training = Training(data.labels[rows], data.domains[rows], material.calibration_rows)
-    sets, thresholds = study_method(run.method).predict(scores, training, run.target_recall, run.domain_confidence)
+    method, asked = study_method(run.method), (run.target_recall, run.domain_confidence, run.min_cell_size)
+    sets, thresholds = method.predict(scores, training, *asked)
     splits = {}
     for name, rows in material.split._asdict().items():
         report = domain_report(

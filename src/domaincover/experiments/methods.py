@@ -53,20 +53,20 @@ class Method:
 
     @property
     def promises(self) -> bool:
-        """Whether the sets come with a domain confidence."""
-        return self.leaves_each_out
-
-    @property
-    def leaves_each_out(self) -> bool:
-        """Whether a network is trained without each of the domains."""
+        """Whether the sets come with a domain confidence: a network is trained without each of the domains, too."""
         return self.scorer.endswith("-each")
 
     def predict(
-        self, scores: Scores, training: Training, target_recall: float, domain_confidence: float | None
+        self,
+        scores: Scores,
+        training: Training,
+        target_recall: float,
+        domain_confidence: float | None,
+        min_cell_size: int = 0,
     ) -> tuple[Sets, NDArray[np.float64] | None]:
         """Return the sets of all examples, and the thresholds behind them where there are any.
 
-        The first examples are the training rows.
+        The first examples are the training rows. Cells of `min_cell_size` or fewer do not count in a promise.
         """
         predicting, rows = scores.predicting, training.calibrate
         if self.rule is None and not self.is_set_cover:
@@ -74,11 +74,11 @@ class Method:
         own = training.labels[rows], training.domains[rows]
         if self.rule is None:
             thresholds = np.zeros(predicting.shape[1])
-        elif not self.leaves_each_out:
+        elif not self.promises:
             thresholds = self.rule(predicting[rows], *own, target_recall)
         else:
             predicting, calibrating = self._comparable(scores, training, target_recall)
-            thresholds = self.rule(calibrating, *own, target_recall, domain_confidence)
+            thresholds = self.rule(calibrating, *own, target_recall, domain_confidence, min_cell_size)
         return sets_from_scores(predicting, thresholds), thresholds
 
     def _comparable(
@@ -86,23 +86,26 @@ class Method:
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the scores of all examples, and of each calibration row by the network without its domain.
 
-        Probabilities of ERM are put on the scale of each network's own training rows, SET-COVER's margins are left
-        as they are: the choice of the estimators.
+        All are on the scale of their network's training rows, as in the estimators.
         """
         assert scores.each is not None  # noqa: S101 - for the type checker: such methods have them
         assert scores.left_out is not None  # noqa: S101
         labels, domains, rows = training
         network = np.searchsorted(scores.left_out, domains[rows])
-        if self.is_set_cover:
-            return scores.predicting, scores.each[network, rows]
-        predicting = log_softmax(scores.predicting, axis=1)
-        scale = quantile_scale(predicting[: len(labels)], labels, target_recall)
-        levels = np.empty((len(rows), predicting.shape[1]))
+        levels = np.empty((len(rows), scores.predicting.shape[1]))
         for k, (domain, by_network) in enumerate(zip(scores.left_out, scores.each, strict=True)):
-            probabilities, trains = log_softmax(by_network, axis=1), domains != domain
-            base, unit = quantile_scale(probabilities[trains], labels[trains], target_recall)
-            levels[network == k] = (probabilities[rows[network == k]] - base) / unit
-        return (predicting - scale.base) / scale.unit, levels
+            own = self._levels(by_network, labels, domains != domain, target_recall)
+            levels[network == k] = own[rows[network == k]]
+        return self._levels(scores.predicting, labels, np.ones(len(labels), bool), target_recall), levels
+
+    def _levels(
+        self, scores: NDArray[Any], labels: NDArray[np.int64], trains: NDArray[np.bool_], target_recall: float
+    ) -> NDArray[Any]:
+        """Return a network's scores on the scale of the rows that it was trained on."""
+        scores = scores if self.is_set_cover else log_softmax(scores, axis=1)
+        scale = quantile_scale(scores[: len(labels)][trains], labels[trains], target_recall)
+        base, unit = scale.for_all_labels() if self.is_set_cover else scale
+        return (scores - base) / unit
 
 
 METHODS = {

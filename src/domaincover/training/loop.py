@@ -90,8 +90,10 @@ def train(
     for epoch in range(settings.epochs):
         training.epoch(epoch)
         on_epoch()
-        if training.is_over:
-            break
+        if settings.patience is not None:
+            training.best.close(settings.patience)
+            if training.best.all_closed:
+                break
     return training.finish()
 
 
@@ -115,11 +117,6 @@ class _Training:
         self.best = BestWeights(self.stacked, len(networks))
         self.record = _Record()
         self.n_steps = self.n_steps_judged = 0
-
-    @property
-    def is_over(self) -> bool:
-        patience = self.settings.patience
-        return patience is not None and self.best.n_offers_since_better >= patience
 
     def epoch(self, epoch: int) -> None:
         for number, batch in enumerate(self.batches.epoch(), start=1):

@@ -15,19 +15,29 @@ class BestWeights:
         self._stacked = stacked
         self._state = [state.detach().clone() for state in self._current()]
         self._first, self._second = (torch.full((n_replicas,), torch.inf, dtype=torch.float64) for _ in range(2))
-        self.n_offers_since_better = 0
+        self._n_offers_since_better = torch.zeros(n_replicas, dtype=torch.int64)
+        self._closed = torch.zeros(n_replicas, dtype=torch.bool)
+
+    @property
+    def all_closed(self) -> bool:
+        """Whether no replica takes better weights any more."""
+        return bool(self._closed.all())
+
+    def close(self, patience: int) -> None:
+        """Stop looking for replicas whose last offers brought nothing better, each by itself, as if it were alone."""
+        self._closed |= self._n_offers_since_better >= patience
 
     @torch.no_grad()
     def offer(self, first: Tensor, second: Tensor) -> None:
         """Keep the current weights of the replicas for which they are better than before."""
         first, second = first.to(self._first), second.to(self._second)
         better = (first < self._first) | ((first == self._first) & (second < self._second))
-        better &= ~second.isnan()  # nothing was counted: two updates in a row
+        better &= ~second.isnan() & ~self._closed  # NaN: nothing was counted, after two updates in a row
         self._first = torch.where(better, first, self._first)
         self._second = torch.where(better, second, self._second)
         for best, state in zip(self._state, self._current(), strict=True):
             best.copy_(torch.where(self._stacked.by_replica(better, state), state, best))
-        self.n_offers_since_better = 0 if bool(better.any()) else self.n_offers_since_better + 1
+        self._n_offers_since_better = torch.where(better, 0, self._n_offers_since_better + 1)
 
     @torch.no_grad()
     def restore(self) -> None:
