@@ -28,8 +28,8 @@ KNOWN_METHODS = {
     "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#808e80", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
     "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
-    "erm-joint": MethodStyle("ERM, joint promise", "#ca150a", "triangle-right"),
-    "set-cover-joint": MethodStyle("SET-COVER, joint promise", "#b113b0", "triangle-down"),
+    "erm-joint": MethodStyle("ERM (joint)", "#ca150a", "triangle-right"),
+    "set-cover-joint": MethodStyle("SET-COVER (joint)", "#b113b0", "triangle-down"),
 }
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
