@@ -24,7 +24,7 @@ contracts: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
