@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -81,9 +82,9 @@ class Stack(nn.Module):
         """Shape one value per replica so that it meets that replica's part of a parameter."""
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
 
+    @abstractmethod
     def of_replica(self, replica: int, examples: Tensor) -> Tensor:
         """Return the scores that one network gives its own examples, (example, label)."""
-        raise NotImplementedError
 
     def write_back(self) -> None:
         """Write the stack's weights into the networks that it was made from, where it does not share them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Literal, Self
 
 from numpy.typing import NDArray
@@ -66,9 +67,9 @@ class PromisedNetwork(NetworkClassifier):
     def _likelihoods(self, X: Any) -> NDArray[Any]:
         return self.calibrated_._likelihoods(X) if self._is_calibrated else self.label_scores(X)
 
+    @abstractmethod
     def _own_sets(self, X: Any) -> Sets:
         """Return the sets without a promise."""
-        raise NotImplementedError
 
     @property
     def _is_calibrated(self) -> bool:
