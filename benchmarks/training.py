@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from benchmarks.measure import Row, ratio
 from domaincover.data.synthetic import GaussianDomains
-from domaincover.networks import perceptron
+from domaincover.networks.perceptrons import perceptron
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss

@@ -5,7 +5,8 @@ from torch import nn
 
 from domaincover import GaussianDomains
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss, Panel, SmallestSets
-from domaincover.networks import linear, stack
+from domaincover.networks.perceptrons import linear
+from domaincover.networks.stacks import stack
 
 DATA = GaussianDomains.of_paper(4).sample(5, 40, np.random.default_rng(0))
 HELD_OUT = HeldOutDomains(DATA, "cpu")

@@ -9,7 +9,8 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.networks import linear, perceptron, stack
+from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.stacks import stack
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import SetCoverLoss

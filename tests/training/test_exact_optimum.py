@@ -9,7 +9,7 @@ import torch
 from scipy.stats import norm
 
 from domaincover.data.synthetic import GaussianDomains
-from domaincover.networks import perceptron
+from domaincover.networks.perceptrons import perceptron
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, score, train
 from domaincover.training.objectives import SetCoverLoss

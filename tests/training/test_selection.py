@@ -4,7 +4,8 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.networks import linear, stack
+from domaincover.networks.perceptrons import linear
+from domaincover.networks.stacks import stack
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, score, train
 from domaincover.training.objectives import CrossEntropy

@@ -16,7 +16,7 @@ from domaincover.calibration.cells import cell_thresholds
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
-from domaincover.networks import Stack
+from domaincover.networks.stacks import Stack
 from domaincover.training.loop import DIVERGED
 
 ROWS_AT_ONCE = 65_536

@@ -24,7 +24,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.judges import HeldOutDomains, Panel
 from domaincover.estimators.seeds import generators
-from domaincover.networks import linear, one_thread, perceptron
+from domaincover.networks.perceptrons import linear, one_thread, perceptron
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import History, TrainingSettings, train
 

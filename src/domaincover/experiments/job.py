@@ -27,7 +27,7 @@ from domaincover.experiments.datasets import StudyDataset, study_dataset
 from domaincover.experiments.methods import Scorer, Scores, Training, study_method
 from domaincover.experiments.run_directory import write_json, write_run
 from domaincover.experiments.study import Run
-from domaincover.networks import one_thread, perceptron
+from domaincover.networks.perceptrons import one_thread, perceptron
 from domaincover.prediction_sets import Sets
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import History, TrainingSettings, score, train

@@ -22,7 +22,7 @@ from domaincover.experiments.job import versions
 from domaincover.files import write_whole
 from domaincover.guarantees.gaussian import GaussianCells
 from domaincover.guarantees.learnability import intercepts_at_target, mean_size, min_recall, share_missing
-from domaincover.networks import linear, one_thread
+from domaincover.networks.perceptrons import linear, one_thread
 from domaincover.prediction_sets import check_target_recall
 from domaincover.training.batches import Pool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks import Stack, stack
+from domaincover.networks.stacks import Stack, stack
 from domaincover.training.adam import FlatAdam
 from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.objectives import SetCoverLoss

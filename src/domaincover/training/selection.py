@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from domaincover.networks import Stack
+from domaincover.networks.stacks import Stack
 
 
 class BestWeights:

@@ -3,7 +3,8 @@ import pytest
 import torch
 from torch import nn
 
-from domaincover.networks import linear, perceptron, stack
+from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.stacks import stack
 
 
 class Residual(nn.Module):

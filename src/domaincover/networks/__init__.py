@@ -1,0 +1,1 @@
+"""From examples to one score per label."""
