@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from benchmarks.measure import Row, ratio
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import Pool, ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss
 
@@ -23,7 +23,7 @@ def rows() -> Iterator[Row]:
     torch.set_num_threads(1)
     for n_features in (10, 50):
         datasets = [_data(n_features, seed) for seed in range(N_SEEDS)]
-        pool = Pool(datasets)
+        pool = MemoryPool(datasets)
         for recall_from in ("full-pass", "batches"):
             settings = TrainingSettings(epochs=3, recall_from=recall_from)
             found = ratio(
@@ -50,7 +50,7 @@ def _set_cover_loss() -> SetCoverLoss:
     return SetCoverLoss(N_DOMAINS, 2, [0.9] * N_SEEDS)
 
 
-def _train_stack(pool: Pool, n_features: int, make_objective, settings: TrainingSettings) -> None:
+def _train_stack(pool: MemoryPool, n_features: int, make_objective, settings: TrainingSettings) -> None:
     n = N_DOMAINS * N_ROWS
     rngs = [np.random.default_rng(seed) for seed in range(N_SEEDS)]
     networks = [perceptron(n_features, n_features // 2, 2, rng) for rng in rngs]

@@ -11,7 +11,7 @@ from torch import nn
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.stacks import stack
-from domaincover.training.batches import Pool, ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import SetCoverLoss
 
@@ -83,7 +83,7 @@ def a_users_network(seed):
 
 def train_ours(networks, data, seeds, targets, settings, penalty="wrong-label", dtype=torch.float64):
     batches = ShuffledBatches(
-        Pool([data], dtype), [np.arange(len(data))] * len(seeds), BATCH_SIZE, [np.random.default_rng(s) for s in seeds]
+        MemoryPool([data], dtype), [np.arange(len(data))] * len(seeds), BATCH_SIZE, [np.random.default_rng(s) for s in seeds]
     )
     loss = SetCoverLoss(data.n_domains, data.n_labels, targets, penalty=penalty).to(dtype)
     return train(networks, batches, loss, settings)

@@ -10,8 +10,9 @@ from scipy.stats import norm
 
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import Pool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, score, train
+from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.scoring import score
 from domaincover.training.objectives import SetCoverLoss
 
 from .exact_optimum import positions_of, smallest_sets
@@ -76,7 +77,7 @@ def train_set_cover(source, seeds):
     data = [source.sample(N_DOMAINS, N_PER_DOMAIN, np.random.default_rng(seed)) for seed in for_data]
     networks = [perceptron(n_features, n_features // 2, 2, np.random.default_rng(seed)) for seed in for_network]
     rows = np.arange(len(data) * len(data[0])).reshape(len(data), -1)
-    batches = ShuffledBatches(Pool(data), rows, 128, [np.random.default_rng(seed) for seed in for_batches])
+    batches = ShuffledBatches(MemoryPool(data), rows, 128, [np.random.default_rng(seed) for seed in for_batches])
     loss = SetCoverLoss(N_DOMAINS, 2, [0.9] * len(data))
     train(networks, batches, loss, TrainingSettings(epochs=30))
     return networks

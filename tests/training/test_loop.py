@@ -7,8 +7,9 @@ from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.prediction_sets import recall_by_cell
-from domaincover.training.batches import Pool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, score, train
+from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.scoring import score
 from domaincover.training.objectives import CrossEntropy
 
 DATA = GaussianDomains.of_paper(10).sample(4, 100, np.random.default_rng(0))
@@ -16,7 +17,7 @@ DATA = GaussianDomains.of_paper(10).sample(4, 100, np.random.default_rng(0))
 
 def batches(n_networks=1, batch_size=64):
     rngs = [np.random.default_rng(seed) for seed in range(n_networks)]
-    return ShuffledBatches(Pool([DATA]), [np.arange(len(DATA))] * n_networks, batch_size, rngs)
+    return ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))] * n_networks, batch_size, rngs)
 
 
 def normalised():
@@ -165,7 +166,7 @@ def test_data_with_more_domains_than_the_loss_is_refused_before_training():
 
 def ragged(*rows, batch_size=4):
     rngs = [np.random.default_rng(seed) for seed in range(len(rows))]
-    return ShuffledBatches(Pool([DATA]), rows, batch_size, rngs)
+    return ShuffledBatches(MemoryPool([DATA]), rows, batch_size, rngs)
 
 
 def test_a_replica_without_rows_is_refused():
@@ -186,7 +187,7 @@ def test_a_replica_with_fewer_rows_meets_each_equally_often_but_for_the_last_rou
 
 
 def test_a_full_pass_counts_every_row_of_every_replica_once(monkeypatch):
-    monkeypatch.setattr(ShuffledBatches, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(MemoryPool, "rows_at_once", 7)
     rows = np.arange(5), np.arange(20, len(DATA), 3)
     batches = ragged(*rows)
     networks = [linear(10, 2, np.random.default_rng(seed)) for seed in range(2)]

@@ -6,8 +6,9 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
-from domaincover.training.batches import Pool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, score, train
+from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.scoring import score
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.selection import BestWeights, shortfall
 
@@ -16,7 +17,7 @@ DATA = GaussianDomains.of_paper(4).sample(4, 50, np.random.default_rng(0))
 
 def batches(n_networks=1, batch_size=64):
     rngs = [np.random.default_rng(seed) for seed in range(n_networks)]
-    return ShuffledBatches(Pool([DATA]), [np.arange(len(DATA))] * n_networks, batch_size, rngs)
+    return ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))] * n_networks, batch_size, rngs)
 
 
 def networks(n):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from domaincover.errors import InputError
 
 
 class Block(NamedTuple):
@@ -46,5 +49,73 @@ class LazyExamples:
 
     def blocks(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
         """Yield the examples of each of the given blocks of rows; workers, if there are any, read ahead."""
-        for some in rows:
-            yield self.read(self.sources[some])
+        if self.workers == 0:
+            for some in rows:
+                yield self.read(self.sources[some])
+        else:
+            yield from self._blocks_by_workers(rows)
+
+    def _blocks_by_workers(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
+        import torch
+        from torch.utils.data import DataLoader
+
+        loader: Any = DataLoader(
+            _Rows(self.sources, self.read),  # type: ignore[arg-type]
+            batch_sampler=rows,  # type: ignore[arg-type]
+            num_workers=self.workers,
+            collate_fn=_as_it_is,
+            generator=torch.Generator(),  # or each pass would draw from everybody's
+        )
+        try:
+            for block in loader:
+                if isinstance(block, InputError):
+                    raise block
+                yield block
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise InputError(
+                "a process that reads examples was killed, perhaps for want of memory; take fewer workers."
+            ) from None
+
+
+class _Rows:
+    """What a loader's workers are given."""
+
+    def __init__(self, sources: NDArray[Any], read: Reader) -> None:
+        self._sources, self._read = sources, read
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    def __getitems__(self, rows: NDArray[np.int64]) -> Block | InputError:
+        try:
+            return self._read(self._sources[rows])
+        except InputError as error:  # as a value: the loader would wrap it in a traceback
+            return error
+
+
+def _as_it_is(block: Any) -> Any:
+    return block
+
+
+def row_blocks(n_rows: int, rows_at_once: int) -> Iterator[NDArray[np.int64]]:
+    """Yield the row numbers in order, so many at a time."""
+    for start in range(0, n_rows, rows_at_once):
+        yield np.arange(start, min(start + rows_at_once, n_rows))
+
+
+def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
+    """Return a digest of examples in memory, or of the sources of lazy ones and what reads them."""
+    digest = hashlib.blake2b(digest_size=16)
+    values = examples
+    if isinstance(examples, LazyExamples):
+        digest.update(repr(examples.read).encode())
+        values = examples.sources
+    if values.dtype == object:
+        for source in values:
+            digest.update(str(source).encode())
+            digest.update(b"\0")
+    else:
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.digest()

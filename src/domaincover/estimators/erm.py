@@ -19,6 +19,7 @@ from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.scoring import scores_for
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.run import TrainingRun
 
 
 class ERMClassifier(PromisedNetwork):
@@ -52,7 +53,8 @@ class ERMClassifier(PromisedNetwork):
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
-        device: str = "cpu",
+        device: str = "auto",
+        run: TrainingRun | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -70,6 +72,7 @@ class ERMClassifier(PromisedNetwork):
         self.validation_domains = validation_domains
         self.patience = patience
         self.device = device
+        self.run = run
         self.random_state = random_state
         self.verbose = verbose
 

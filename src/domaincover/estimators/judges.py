@@ -15,27 +15,36 @@ from torch.nn import functional
 from domaincover.calibration.cells import cell_thresholds
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
+from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
+from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
-
-ROWS_AT_ONCE = 65_536
+from domaincover.training.scoring import score_blocks
 
 
 class HeldOutDomains:
     """Examples of held-out domains, and the scores that a network gives them."""
 
-    def __init__(self, data: DomainDataset, device: str) -> None:
+    def __init__(self, data: DomainDataset, engine: Engine | None = None) -> None:
         self.labels, self.domains = data.labels, data.domains
-        self._examples = torch.as_tensor(data.examples).to(device)
+        self._engine = engine or Engine()
+        self._examples = data.examples  # in memory, they are put where the network is once and for all
+        if not isinstance(data.examples, LazyExamples):
+            self._examples = torch.as_tensor(data.examples).to(self._engine.device)
 
-    @torch.no_grad()
     def scores(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
-        """Return the scores, examples × labels."""
-        scores = torch.cat([network(block) for block in self._examples.split(ROWS_AT_ONCE)])
-        if not bool(scores.isfinite().all()):
+        """Return the scores, examples × labels; several processes compute a part each."""
+        n_rows = len(self.labels)
+        part = self._engine.shard.part(n_rows)
+        scores = score_blocks(network, self._examples[part], self._engine.device)
+        if not self._engine.is_alone:
+            whole = torch.zeros(n_rows, scores.shape[1])
+            whole[part] = torch.from_numpy(scores)
+            scores = self._engine.sum(whole).numpy()
+        if not np.isfinite(scores).all():
             raise InputError(DIVERGED)
-        return scores.cpu().numpy()
+        return scores
 
 
 class Judge(Protocol):

@@ -1,11 +1,13 @@
-"""What SET-COVER's and ERM's classifiers share: a network on an encoded table, trained and judged by domains."""
+"""What SET-COVER's and ERM's classifiers share: a network on tables, images or texts, trained and judged by domains."""
 
 from __future__ import annotations
 
+import hashlib
 import math
+import warnings
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any, Literal, NamedTuple, Self
 
@@ -18,18 +20,26 @@ from torch import nn
 
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.encoding import TableEncoder, checked_inputs
+from domaincover.data.examples import fingerprint
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.judges import HeldOutDomains, Panel
 from domaincover.estimators.seeds import generators
-from domaincover.networks.perceptrons import linear, one_thread, perceptron
-from domaincover.training.batches import Pool, ShuffledBatches
-from domaincover.training.loop import History, TrainingSettings, train
+from domaincover.estimators.source_network import SourceNetwork
+from domaincover.estimators.table_network import MakeNetwork, TableNetwork
+from domaincover.networks.perceptrons import one_thread
+from domaincover.training.batches import ShuffledBatches, make_pool
+from domaincover.training.engine import Engine, n_processes
+from domaincover.training.history import History
+from domaincover.training.listeners import Listener
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.progress import ProgressBar
+from domaincover.training.run import TrainingRun
+from domaincover.training.scoring import score
+from domaincover.training.trackers import make_tracker
 
-MakeNetwork = Callable[[int, int], nn.Module]
-Network = Literal["linear", "mlp"] | MakeNetwork
+Network = Literal["linear", "mlp"] | MakeNetwork | SourceNetwork
 ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
@@ -64,6 +74,17 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
     return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
 
 
+def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
+    """Fill in what was not given, for a network that is costly to train: the paper's five epochs, batches of 64.
+
+    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch.
+    """
+    given = 64 if batch_size is None else batch_size
+    batch_size, _, _, _ = plan_training(n_rows, given, 1, 1)
+    n_batches = math.ceil(n_rows / batch_size)
+    return Plan(batch_size, epochs or 5, update_every or max(1, n_batches // 8), "batches")
+
+
 class Prepared(NamedTuple):
     """A classifier that is ready to train: its targets, which rows train, their examples, its judge and generators."""
 
@@ -73,6 +94,7 @@ class Prepared(NamedTuple):
     examples: DomainDataset
     judge: Any
     rngs: list[np.random.Generator]
+    engine: Engine
 
 
 class Trained(NamedTuple):
@@ -94,6 +116,7 @@ class NetworkClassifier(SetClassifier):
     validation_domains: float
     patience: int | None
     device: str
+    run: TrainingRun | None
     random_state: Any
     verbose: bool
     min_cell_size: int = 1
@@ -111,6 +134,11 @@ class NetworkClassifier(SetClassifier):
     def _learn(self, trained: Trained) -> None:
         """Set the learned attributes of a subclass."""
 
+    def _plan_training(self, n_rows: int) -> Plan:
+        """Fill in what was not given."""
+        plan = plan_fine_tuning if isinstance(self._inputs, SourceNetwork) and self.encoder_.is_lazy else plan_training
+        return plan(n_rows, self.batch_size, self.epochs, self.update_every)
+
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means that there is one domain."""
         train_together([self._prepare(X, y, domains)])
@@ -119,30 +147,56 @@ class NetworkClassifier(SetClassifier):
     def label_scores(self, X: Any) -> NDArray[np.float32]:
         """Return the network's scores, examples × labels in the order of `classes_`."""
         check_is_fitted(self, "network_")
-        X = checked_inputs(self, X, reset=False)
+        X = self._inputs.checked(self, X, reset=False)
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
         for start, part in _parts(X):
             scores[start : start + len(part)] = self._score(part)
+        if np.isposinf(scores).any():
+            unread = np.isposinf(scores).all(axis=1)
+            warnings.warn(self._inputs.unread_in_words(X, unread), stacklevel=2)
         return scores
 
-    @torch.no_grad()
     def _score(self, part: Any) -> NDArray[np.float32]:
-        self.network_.eval()
-        return self.network_(torch.from_numpy(self.encoder_.encode(part))).numpy()
+        encoded = self.encoder_.encode(part)
+        self.network_.to(self._inputs.device(self.device) if isinstance(self._inputs, SourceNetwork) else "cpu")
+        scores = score(self.network_, encoded, ROWS_AT_ONCE)
+        if isinstance(encoded, np.ndarray) and isinstance(self._inputs, SourceNetwork):
+            scores[np.isnan(encoded).any(axis=1)] = np.inf  # nothing is known of it: its set is to hold every label
+        return scores
+
+    @property
+    def _inputs(self) -> TableNetwork | SourceNetwork:
+        """What the network reads, and how it is made."""
+        return self.network if isinstance(self.network, SourceNetwork) else TableNetwork(self.network, self.hidden)
 
     def _prepare(self, X: Any, y: Any, domains: Any) -> Prepared:
         """Check what `fit` was given, draw the domains that judge, and encode."""
-        X = checked_inputs(self, X, reset=True)
+        X = self._inputs.checked(self, X, reset=True)
         self._check_settings()
         targets = self._learn_targets(y, domains, len(X))
         rngs = generators(self.random_state, "network", 4)
         judges = rows_that_judge(targets, self.validation_domains, rngs[0])
-        self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[~judges]))
+        trains = ~judges
+        self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[trains]))
+        readable = self._inputs.readable(self, X)
+        if readable is not None:
+            trains, judges = trains & readable, judges & readable
+            self._check_all_labels(targets, trains)
+        device = self._inputs.device(self.device)
         # What only judging domains have is as new to the encoder as it would be in any other new domain.
-        self.encoder_ = TableEncoder().fit(_rows(X, ~judges))
-        held_out = HeldOutDomains(self._examples(X, targets, judges), self.device) if judges.any() else None
+        name = str(getattr(self, "feature_names_in_", [""])[0])
+        self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name)
+        engine = (self.run or TrainingRun()).engine(device)
+        held_out = HeldOutDomains(self._examples(X, targets, judges), engine) if judges.any() else None
         judge = None if held_out is None else self._judge(held_out)
-        return Prepared(self, targets, ~judges, self._examples(X, targets, ~judges), judge, rngs[1:])
+        return Prepared(self, targets, trains, self._examples(X, targets, trains), judge, rngs[1:], engine)
+
+    def _check_all_labels(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
+        """Refuse data of which a label cannot be read at all."""
+        n_by_label = np.bincount(targets.labels[trains], minlength=len(targets.classes))
+        if not n_by_label.all():
+            lost = targets.classes[n_by_label == 0].tolist()
+            raise InputError(f"no training example of label {lost[0]!r} can be read; bring its files back.")
 
     def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
         """Return the chosen rows, encoded, their small cells merged; these are a domain more."""
@@ -156,45 +210,27 @@ class NetworkClassifier(SetClassifier):
             tuple(range(n_domains + 1)),
         )
 
-    def _make_network(self, n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Module:
-        if callable(self.network):
-            if isinstance(self.network, nn.Module):
-                raise InputError(
-                    "network is a network already; pass a function that makes one, so that fit can start afresh."
-                )
-            network = self.network(n_features, n_labels)
-            if not isinstance(network, nn.Module):
-                raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
-            n_scores = network.eval()(torch.zeros(2, n_features)).shape[-1]
-            if n_scores != n_labels:
-                raise InputError(f"network must give one score per label, {n_labels}; it gives {n_scores}.")
-            return network
-        if self.network == "linear":
-            return linear(n_features, n_labels, rng)
-        return perceptron(n_features, self.hidden, n_labels, rng)
-
     def _check_settings(self) -> None:
-        if not callable(self.network) and self.network not in ("linear", "mlp"):
-            raise InputError(f"network must be 'linear', 'mlp' or a function that makes one, got {self.network!r}.")
-        widths = np.atleast_1d(np.asarray(self.hidden))
-        if self.network == "mlp" and widths.size and (widths.dtype.kind not in "iu" or widths.min() < 1):
-            raise InputError(f"hidden must be one width or several, whole numbers from 1, got {self.hidden!r}.")
+        self._inputs.check()
+        device = self._inputs.device(self.device)
         try:
-            torch.zeros(1, device=self.device)
+            torch.zeros(1, device=device)
         except (AssertionError, RuntimeError) as fault:
-            raise InputError(f"device {self.device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
+            raise InputError(f"device {device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
         if not 0 <= self.validation_domains < 1:
             raise InputError(
                 f"validation_domains is a share of the domains from 0 to below 1, got {self.validation_domains:g}."
             )
+        if n_processes() > 1 and not isinstance(self.random_state, int | np.integer):
+            raise InputError("in several processes random_state must be a number, so that all of them draw alike.")
 
     @contextmanager
     def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
         """Seed torch's own generator for networks that draw from it (their start, dropout), and give it back."""
-        device = torch.device(self.device)
+        device = torch.device(self._inputs.device(self.device))
         with (
             torch.random.fork_rng([device] if device.type == "cuda" else []),
-            nullcontext() if callable(self.network) else one_thread(),
+            one_thread() if self._inputs.stacks(self.device) else nullcontext(),
         ):
             torch.random.manual_seed(int(rng.integers(2**63)))
             yield
@@ -216,7 +252,11 @@ def fit_together(
     waiting = list(zip(models, data, strict=True))
     while waiting:
         first = waiting[0][0]._prepare(*waiting.pop(0)[1])
-        n_more = NUMBERS_IN_A_STACK // max(first.examples.examples.size, 1)
+        n_more = (
+            NUMBERS_IN_A_STACK // max(first.examples.examples.size, 1)
+            if first.model._inputs.stacks(first.model.device)
+            else 0
+        )
         prepared = [first, *(model._prepare(*part) for model, part in waiting[:n_more])]
         waiting = waiting[n_more:]
         groups = defaultdict(list)
@@ -231,25 +271,26 @@ def train_together(group: Sequence[Prepared]) -> None:
     """Train the networks of classifiers with the same settings, as one stack where there are several."""
     lead = group[0].model
     with lead._reproducible(group[0].rngs[0]):
-        for model, _, _, examples, _, rngs in group:
-            model.network_ = model._make_network(examples.examples.shape[1], examples.n_labels, rngs[1])
-            model.network_.to(lead.device)
+        for prepared in group:
+            model = prepared.model
+            model.network_ = model._inputs.make(model.encoder_, prepared.examples.n_labels, prepared.rngs[1])
+            model.network_.to(prepared.engine.device)
         for trained in _trained(group, lead):
             trained.prepared.model._learn(trained)
             trained.prepared.model.network_.to("cpu")
 
 
 def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Trained]:
-    data = [prepared.examples for prepared in group]
+    data, engine, run = [prepared.examples for prepared in group], group[0].engine, lead.run or TrainingRun()
     ends = np.cumsum([len(part) for part in data])
     rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
-    plan = plan_training(max(map(len, data)), lead.batch_size, lead.epochs, lead.update_every)
+    plan = lead._plan_training(max(map(len, data)))
     batches = ShuffledBatches(
-        Pool(data, device=lead.device), rows, plan.batch_size, [prepared.rngs[2] for prepared in group]
+        make_pool(data, engine.device), rows, plan.batch_size, [prepared.rngs[2] for prepared in group], engine.shard
     )
     judges = [prepared.judge for prepared in group]
     judge = None if None in judges else Panel(judges)
-    objective = lead._objective(data).to(lead.device)
+    objective = lead._objective(data).to(engine.device)
     settings = TrainingSettings(
         plan.epochs,
         lead.learning_rate,
@@ -258,13 +299,41 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
         decay=True,
         patience=lead.patience if judge is not None else None,
     )
-    name = type(lead).__name__ + (f" × {len(group)}" if len(group) > 1 else "")
-    with _progress(lead.verbose, plan.epochs, name) as on_epoch:
-        networks = [prepared.model.network_ for prepared in group]
-        histories = train(networks, batches, objective, settings, on_epoch, judge)
+    networks = [prepared.model.network_ for prepared in group]
+    checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None
+    histories = train(networks, batches, objective, settings, _listeners(lead, group), judge, engine, checkpoints)
     multipliers = getattr(objective, "multipliers", None)
     for k, (prepared, history) in enumerate(zip(group, histories, strict=True)):
         yield Trained(prepared, history, None if multipliers is None else multipliers[k].cpu().numpy())
+
+
+def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
+    """Return what a training's checkpoints belong to: settings, data and network, as plain data."""
+    lead = group[0].model
+    settings = {
+        name: repr(value)
+        for name, value in lead.get_params(deep=False).items()
+        if name not in ("run", "verbose", "device", "network")
+    }
+    digest = hashlib.blake2b(digest_size=16)
+    for prepared in group:
+        for part in (prepared.examples.labels, prepared.examples.domains, prepared.trains):
+            digest.update(np.ascontiguousarray(part).tobytes())
+        digest.update(fingerprint(prepared.examples.examples))
+    network = {name: list(value.shape) for name, value in lead.network_.state_dict().items()}
+    about = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
+    return about | settings | {"network": network, "plan": list(plan)}
+
+
+def _listeners(lead: NetworkClassifier, group: Sequence[Prepared]) -> list[Listener]:
+    """Return who hears of the training: a progress bar, trackers; in several processes, only the main one tells."""
+    if not group[0].engine.is_main:
+        return []
+    name = type(lead).__name__ + (f" × {len(group)}" if len(group) > 1 else "")
+    bar: list[Listener] = [ProgressBar(name)] if lead.verbose else []
+    run = lead.run or TrainingRun()
+    settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
+    return bar + [make_tracker(kind, run.tracking, name, settings) for kind in run.trackers]
 
 
 def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
@@ -290,17 +359,3 @@ def _parts(X: Any) -> Iterator[tuple[int, Any]]:
     rows = X.iloc if hasattr(X, "iloc") else X
     for start in range(0, len(X), ROWS_AT_ONCE):
         yield start, rows[start : start + ROWS_AT_ONCE]
-
-
-@contextmanager
-def _progress(shown: bool, n_epochs: int, name: str) -> Iterator[Callable[[], object]]:
-    if not shown:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("epochs,"), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("left"), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=n_epochs)
-        yield lambda: bar.advance(task)

@@ -6,13 +6,10 @@ a pipeline is its steps; every other scikit-learn estimator is a skops file. Not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import safetensors.torch
-import torch
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
@@ -55,7 +52,7 @@ class PartsWriter:
             if not is_own:
                 self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
             elif hasattr(model, "network_"):
-                self.files[f"part-{number}.safetensors"] = _weights(model.network_)
+                self.files[f"part-{number}.safetensors"] = _weights(model)
         return self._numbers[id(model)]
 
     def _own(self, model: BaseEstimator) -> Json:
@@ -142,55 +139,17 @@ class PartsReader:
 
     def _with_weights(self, model: NetworkClassifier, name: str) -> nn.Module:
         weights = safetensors.torch.load(self._files[name])
-        network = _empty_network(model)
-        faults = _misfits(network.state_dict(), weights)
-        if faults:
-            raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")
-        # A function's network keeps its own tensors, since some of them may be tied to each other.
-        network.load_state_dict(weights, assign=not callable(model.network))
-        return network
+        return model._inputs.rebuilt(model.encoder_, len(model.classes_), weights, name)
 
 
 def _is_learned(name: str) -> bool:
     return (name.endswith("_") and not name.startswith("_")) or name == OUTPUT_FORMAT
 
 
-def _weights(network: nn.Module) -> bytes:
-    """Return parameters and buffers with their types; each is copied, since tied ones share their numbers."""
-    state = network.state_dict()
+def _weights(model: NetworkClassifier) -> bytes:
+    """Return a network's numbers with their types; each is copied, since tied ones share theirs."""
+    state = model._inputs.tensors(model.network_, model.encoder_)
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise InputError(f"the network's {name!r} is a {type(value).__name__}; only tensors can be saved.")
     return safetensors.torch.save({name: value.detach().cpu().contiguous().clone() for name, value in state.items()})
-
-
-def _empty_network(model: NetworkClassifier) -> nn.Module:
-    """Return the network with its layers in place, to be filled with weights."""
-    n_features, n_labels = model.encoder_.n_features_out, len(model.classes_)
-    if callable(model.network):
-        return _called(model.network, n_features, n_labels)
-    hidden: Any = model.hidden  # one width or several
-    if model.network == "linear" or isinstance(hidden, int | np.integer):
-        hidden = [] if model.network == "linear" else [hidden]
-    # The layers of `networks.perceptron`, without numbers: a forged width takes no memory.
-    widths = pairwise([n_features, *hidden, n_labels])
-    layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
-    return nn.Sequential(*layers[:-1])
-
-
-def _called(make: Callable[[int, int], Any], n_features: int, n_labels: int) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):  # its first weights are thrown away, so nobody's draws should move
-        network = make(n_features, n_labels)
-    if not isinstance(network, nn.Module):
-        raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
-    return network
-
-
-def _misfits(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> list[str]:
-    faults = [f"{name!r} is not in the file" for name in own if name not in saved]
-    faults += [f"{name!r} is not in the network" for name in saved if name not in own]
-    for name in own.keys() & saved.keys():
-        kinds = [f"{tuple(value.shape)} of {value.dtype}" for value in (saved[name], own[name])]
-        if kinds[0] != kinds[1]:
-            faults.append(f"{name!r} is {kinds[0]} in the file and {kinds[1]} in the network")
-    return faults

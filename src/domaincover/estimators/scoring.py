@@ -40,7 +40,7 @@ def fit_on_each(
 
     With `as_if_alone`, none depends in any way on rows that are not its own.
     """
-    stacks = isinstance(estimator, NetworkClassifier) and not callable(estimator.network)
+    stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks or getattr(estimator, "domain_confidence", None) is not None:
         return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
     fitted = [clone(estimator) for _ in rows]

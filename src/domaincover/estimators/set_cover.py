@@ -17,8 +17,9 @@ from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, Trained
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
-from domaincover.training.loop import History
+from domaincover.training.history import History
 from domaincover.training.objectives import Penalty, SetCoverLoss
+from domaincover.training.run import TrainingRun
 
 
 class SetCoverClassifier(PromisedNetwork):
@@ -41,8 +42,9 @@ class SetCoverClassifier(PromisedNetwork):
         Groups of domains to cross-fit over, or domains that jackknife-minmax leaves out; None is 10, and 25 or more.
     on_infeasible : "raise" or "widen"
         Where there are too few domains for the confidence: refuse, or put what cannot be promised into every set.
-    network : "mlp", "linear" or a function
-        A function takes the numbers of features and labels and returns a `torch.nn.Module`.
+    network : "mlp", "linear", a function, an ImageNetwork or a TextNetwork
+        A function takes the numbers of features and labels and returns a `torch.nn.Module`. With the last two, `fit`
+        takes the paths of images, or images in memory, or texts.
     hidden : int or sequence of int
         Width of the hidden layer, or of each of several.
     epochs, batch_size, update_every : int or None
@@ -61,7 +63,9 @@ class SetCoverClassifier(PromisedNetwork):
     patience : int or None
         Stop at the end of an epoch after so many moves of the multipliers without better weights.
     device : str
-        Where to train, such as "cpu" or "cuda".
+        Where to train, such as "cpu" or "cuda"; "auto" takes a GPU for images and texts, where there is one.
+    run : TrainingRun or None
+        Checkpoints, mixed precision, trackers: how to carry the training out.
     random_state : int, RandomState or None
         Fixes the start, the batches and the held-out domains.
     verbose : bool
@@ -111,7 +115,8 @@ class SetCoverClassifier(PromisedNetwork):
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
-        device: str = "cpu",
+        device: str = "auto",
+        run: TrainingRun | None = None,
         random_state: Any = None,
         verbose: bool = False,
     ) -> None:
@@ -132,6 +137,7 @@ class SetCoverClassifier(PromisedNetwork):
         self.validation_domains = validation_domains
         self.patience = patience
         self.device = device
+        self.run = run
         self.random_state = random_state
         self.verbose = verbose
 

@@ -29,9 +29,12 @@ from domaincover.experiments.run_directory import write_json, write_run
 from domaincover.experiments.study import Run
 from domaincover.networks.perceptrons import one_thread, perceptron
 from domaincover.prediction_sets import Sets
-from domaincover.training.batches import Pool, ShuffledBatches
-from domaincover.training.loop import History, TrainingSettings, score, train
+from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.history import History
+from domaincover.training.listeners import OnEpoch
+from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss
+from domaincover.training.scoring import score
 
 
 @dataclass(frozen=True)
@@ -193,7 +196,7 @@ def _train(
         for m in own
     ]
     batches = ShuffledBatches(
-        Pool([m.data for m in materials.values()]),
+        MemoryPool([m.data for m in materials.values()]),
         [rows + offsets[key[0]] for key, rows in replicas],
         run.batch_size,
         [np.random.default_rng(m.batch_seed) for m in own],
@@ -208,7 +211,7 @@ def _train(
             targets,
             initial_multiplier=run.initial_multiplier,
         )
-    histories = train(networks, batches, objective, settings, on_epoch)
+    histories = train(networks, batches, objective, settings, [OnEpoch(on_epoch)])
     return list(zip(networks, histories, strict=True))
 
 

@@ -24,7 +24,7 @@ from domaincover.guarantees.gaussian import GaussianCells
 from domaincover.guarantees.learnability import intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.networks.perceptrons import linear, one_thread
 from domaincover.prediction_sets import check_target_recall
-from domaincover.training.batches import Pool, ShuffledBatches
+from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import SetCoverLoss
 
@@ -112,7 +112,7 @@ def _trained(
     ]
     networks = [linear(settings.n_features, 2, rng[2]) for rng in rngs]
     rows = np.arange(len(data) * len(data[0])).reshape(len(data), -1)
-    batches = ShuffledBatches(Pool(data), [*rows], settings.batch_size, [rng[3] for rng in rngs])
+    batches = ShuffledBatches(MemoryPool(data), [*rows], settings.batch_size, [rng[3] for rng in rngs])
     loss = SetCoverLoss(n_domains, 2, [settings.target_recall] * len(data))
     epochs = max(1, round(settings.steps / batches.n_batches))
     how = TrainingSettings(epochs, settings.learning_rate, update_every=max(1, settings.steps // 60), decay=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ class FlatAdam:
         eps: float = 1e-8,
     ) -> None:
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        self.lr, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
+        self.rate, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
         self._weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
         self._gradient, self._mean, self._square = (torch.zeros_like(self._weights) for _ in range(3))
         start = 0
@@ -45,4 +45,45 @@ class FlatAdam:
         self._mean.lerp_(self._gradient, 1 - decay)
         self._square.mul_(square_decay).addcmul_(self._gradient, self._gradient, value=1 - square_decay)
         scale: Tensor = self._square.sqrt().div_(square_scale**0.5).add_(self._eps)
-        self._weights.addcdiv_(self._mean, scale, value=-self.lr / mean_scale)
+        self._weights.addcdiv_(self._mean, scale, value=-self.rate / mean_scale)
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return what a later step depends on beside the parameters, by name."""
+        return {"mean": self._mean, "square": self._square, "n_steps": torch.tensor(self._n_steps)}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        self._mean.copy_(state["mean"])
+        self._square.copy_(state["square"])
+        self._n_steps = int(state["n_steps"])
+
+
+class TorchAdam(torch.optim.Adam):
+    """PyTorch's own Adam, with the same two doors for its state."""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return float(self.param_groups[0]["lr"])
+
+    @rate.setter
+    def rate(self, rate: float) -> None:
+        self.param_groups[0]["lr"] = rate
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return what a later step depends on beside the parameters, by name."""
+        parameters = self.param_groups[0]["params"]
+        return {
+            f"{k}.{name}": value
+            for k, parameter in enumerate(parameters)
+            for name, value in self.state[parameter].items()
+        }
+
+    @torch.no_grad()
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        parameters = self.param_groups[0]["params"]
+        for name, value in state.items():
+            number, key = name.split(".")
+            parameter = parameters[int(number)]
+            self.state[parameter][key] = value.clone() if key == "step" else value.to(parameter.device).clone()

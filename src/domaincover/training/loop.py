@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack, stack
-from domaincover.training.adam import FlatAdam
+from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
+from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.engine import Engine
+from domaincover.training.history import History, Record
+from domaincover.training.listeners import Listener, Step
 from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.selection import BestWeights, shortfall
 
@@ -53,22 +54,6 @@ class TrainingSettings:
             raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
 
 
-@dataclass(frozen=True)
-class History:
-    """What one network went through, a row per dual step (per epoch where there is none).
-
-    `recall` and `multipliers` are steps × domains × labels, the multipliers as the step left them; None for
-    objectives without multipliers.
-    """
-
-    epoch: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    loss: NDArray[np.float64]
-    set_size: NDArray[np.float64] | None = None
-    recall: NDArray[np.float64] | None = None
-    multipliers: NDArray[np.float64] | None = None
-
-
 DIVERGED = "training diverged: the network's scores are not numbers; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
@@ -78,23 +63,23 @@ def train(
     batches: ShuffledBatches,
     objective: nn.Module,
     settings: TrainingSettings,
-    on_epoch: Callable[[], object] = lambda: None,
+    listeners: Sequence[Listener] = (),
     judge: Judge | None = None,
+    engine: Engine | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> list[History]:
     """Train the networks in place, each as if alone, and return their histories.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if there is one, says after every
-    dual step (epoch, where there are none) how good the weights are: two criteria per replica, lower is better.
+    dual step (epoch, where there are none) how good the weights are: two criteria per replica, lower is better. With
+    checkpoints, training goes on from the newest one, and gives what it would have given without the interruption.
     """
-    training = _Training(networks, batches, objective, settings, judge)
-    for epoch in range(settings.epochs):
-        training.epoch(epoch)
-        on_epoch()
-        if settings.patience is not None:
-            training.best.close(settings.patience)
-            if training.best.all_closed:
-                break
-    return training.finish()
+    engine = engine or Engine(str(batches.pool.device))
+    training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
+    try:
+        return training.run()
+    finally:
+        training.tell("finish")
 
 
 class _Training:
@@ -106,51 +91,104 @@ class _Training:
         batches: ShuffledBatches,
         objective: nn.Module,
         settings: TrainingSettings,
+        listeners: Sequence[Listener],
         judge: Judge | None,
+        engine: Engine,
+        checkpoints: Checkpoints | None,
     ) -> None:
         self.stacked = stack(networks)
         self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
+        self.listeners, self.engine, self.checkpoints = listeners, engine, checkpoints
         self.objective.train()
         self.stacked.train()
-        self._make_optimizer()
-        self.dual = _Dual(self.stacked, batches, objective, settings) if isinstance(objective, SetCoverLoss) else None
+        own = self.stacked.owns_parameters and engine.is_alone
+        self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
+        self.scores, self.optimizer = engine.prepare(self.stacked, self.adam)
+        self.dual = None
+        if isinstance(objective, SetCoverLoss):
+            self.dual = _Dual(self.stacked, batches, objective, settings, engine)
         self.best = BestWeights(self.stacked, len(networks))
-        self.record = _Record()
+        self.record = Record(engine)
         self.n_steps = self.n_steps_judged = 0
+        self.first_epoch = self.n_done = 0
+        self.is_finished = False
+        if checkpoints is not None and (state := checkpoints.newest()) is not None:
+            self._load(state)
 
-    def epoch(self, epoch: int) -> None:
-        for number, batch in enumerate(self.batches.epoch(), start=1):
+    def tell(self, what: str, *about: Any) -> None:
+        for listener in self.listeners:
+            getattr(listener, what)(*about)
+
+    def run(self) -> list[History]:
+        self.tell("start", self.settings.epochs, self.batches.n_batches)
+        for epoch in range(self.first_epoch, self.settings.epochs):
+            if self.is_finished or self.best.all_closed:
+                break
+            self._epoch(epoch)
+            if self.settings.patience is not None:
+                self.best.close(self.settings.patience)
+            self.batches.remember()
+            self._keep(epoch + 1, 0)
+            self.tell("epoch", epoch + 1)
+        return self._finish()
+
+    def _epoch(self, epoch: int) -> None:
+        number = self.n_done
+        for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
             self._primal_step(batch)
+            self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
             if self.dual is not None and number % self.settings.update_every == 0:
                 self._between(epoch, number)
+            if self.checkpoints is not None and self.engine.agree(self.checkpoints.is_due):
+                self._keep(epoch, number)
+        self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def finish(self) -> list[History]:
-        if self.settings.keep == "best":
-            self.best.restore()
+    def _finish(self) -> list[History]:
+        if not self.is_finished:
+            if self.settings.keep == "best":
+                self.best.restore()
+            self.is_finished = True
+            self._keep(self.settings.epochs, 0)
         self.stacked.write_back()
         return self.record.histories()
 
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:
             share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
-            self._set_rate(self.settings.learning_rate * min(1.0, 2 * share_left))
-        losses = self.objective(self.stacked(batch.examples), batch.labels, batch.domains)
+            self.adam.rate = self.settings.learning_rate * min(1.0, 2 * share_left)
         self.optimizer.zero_grad()
-        losses.sum().backward()
+        losses: list[Tensor] = []
+        for piece, context in self.engine.pieces(batch):
+            with context:
+                loss = self._loss(piece)
+                self.engine.backward(loss.sum())
+            losses.append(loss.detach())
         self.optimizer.step()
-        self.record.add_loss(losses.detach())
+        self.record.add_loss(losses[0] if len(losses) == 1 else torch.stack(losses).sum(0))
         self.n_steps += 1
+
+    def _loss(self, batch: Batch) -> Tensor:
+        """Return a batch's part of the loss of the whole batch, by replica."""
+        counts = getattr(self.objective, "gather", None)
+        if batch.share == 0 and counts:  # a stand-in is no example
+            self.objective.gather = False
+        loss: Tensor = self.objective(self.scores(batch.examples), batch.labels, batch.domains)
+        if counts:
+            self.objective.gather = counts
+        return loss if batch.share == 1 else loss * batch.share
 
     def _between(self, epoch: int, number: int) -> None:
         """Move the multipliers, judge the weights, take note."""
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
+        self.engine.share_buffers(self.stacked)
         moved = self.dual.step() if self.dual is not None else None
         self.record.add_step(epoch, number, *(moved or ()))
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the same weights are not judged again
             return
         self.n_steps_judged = self.n_steps
+        self._tell_step(epoch, number, moved)
         if self.judge is not None:
             self.stacked.eval()
             self.best.offer(*self.judge(self.stacked))
@@ -158,15 +196,80 @@ class _Training:
         elif self.dual is not None and moved is not None:
             self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
 
-    def _make_optimizer(self) -> None:
-        rate = self.settings.learning_rate
-        if self.stacked.owns_parameters:
-            flat = FlatAdam(self.stacked.parameters(), lr=rate)
-            self.optimizer: FlatAdam | torch.optim.Adam = flat
-            self._set_rate = partial(setattr, flat, "lr")
-        else:
-            self.optimizer = torch.optim.Adam(self.stacked.parameters(), lr=rate)
-            self._set_rate = partial(self.optimizer.param_groups[0].__setitem__, "lr")
+    def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
+        seen: tuple[float, ...] = ()
+        if moved is not None:
+            worst = moved.recall.nan_to_num(torch.inf).amin((-2, -1))
+            seen = float(worst.mean()), float(moved.set_size.mean())
+        self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
+
+    def _keep(self, epoch: int, n_done: int) -> None:
+        """Write a checkpoint, from which epoch and batch training can go on."""
+        if self.checkpoints is None:
+            return
+        counts = None if self.dual is None else self.dual.counts
+        if counts is not None and not self.engine.is_alone:  # the main process keeps what all have counted
+            counts.sum_over(self.engine.sum)
+        if self.engine.is_main:
+            self.checkpoints.write(self._state(epoch, n_done))
+        elif counts is not None:
+            counts.reset()
+
+    def _state(self, epoch: int, n_done: int) -> State:
+        tensors = {f"{name}.{key}": value for name, part in self._parts().items() for key, value in part.items()}
+        tensors |= _generator_states(self.batches.pool.device)
+        content = {
+            "epoch": epoch,
+            "n_done": n_done,
+            "n_steps": self.n_steps,
+            "n_steps_judged": self.n_steps_judged,
+            "is_finished": self.is_finished,
+            "generators": self.batches.states,
+        }
+        return State(tensors, content)
+
+    @torch.no_grad()
+    def _load(self, state: State) -> None:
+        """Go on from a checkpoint."""
+        for name, own in self._parts().items():
+            saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
+            if name in ("network", "objective"):
+                for key, value in own.items():
+                    value.copy_(saved[key])
+            else:
+                self._savers()[name].load_saved_state(saved)
+        _set_generator_states(state.tensors, self.batches.pool.device)
+        self.batches.states = state.content["generators"]
+        self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
+        self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
+        self.is_finished = state.content["is_finished"]
+        if self.dual is not None and not self.engine.is_main:
+            self.dual.counts.reset()
+
+    def _parts(self) -> dict[str, dict[str, Tensor]]:
+        """Return all that changes while training, by part and name."""
+        weights = [*self.stacked.parameters(), *self.stacked.buffers()]
+        parts = {
+            "network": {str(k): value for k, value in enumerate(weights)},
+            "objective": self.objective.state_dict(),
+        }
+        return parts | {name: saver.saved_state() for name, saver in self._savers().items()}
+
+    def _savers(self) -> dict[str, Any]:
+        savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
+        return savers | ({"counts": self.dual.counts} if self.dual is not None else {})
+
+
+def _generator_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of torch's own generators, from which dropout draws."""
+    states = {"generator.cpu": torch.get_rng_state()}
+    return states | ({"generator.cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
+
+
+def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -> None:
+    torch.set_rng_state(tensors["generator.cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(tensors["generator.cuda"], device)
 
 
 class DualStep(NamedTuple):
@@ -181,7 +284,12 @@ class _Dual:
     """The dual steps."""
 
     def __init__(
-        self, stacked: Stack, batches: ShuffledBatches, loss: SetCoverLoss, settings: TrainingSettings
+        self,
+        stacked: Stack,
+        batches: ShuffledBatches,
+        loss: SetCoverLoss,
+        settings: TrainingSettings,
+        engine: Engine,
     ) -> None:
         n_networks = len(batches.rows)
         if loss.shape[:-2] != (n_networks,):
@@ -190,61 +298,21 @@ class _Dual:
             )
         batches.pool.check_codes(*loss.shape[-2:])
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
+        self._engine = engine
         loss.gather = settings.recall_from == "batches"
-        self.target_recall = loss.target_recall
+        self.target_recall, self.counts = loss.target_recall, loss.counts
 
     @torch.no_grad()
     def step(self) -> DualStep:
         """Move the multipliers by the recall of the training examples."""
         if self._settings.recall_from == "full-pass":
-            self._loss.counts.reset()
+            self.counts.reset()
             self._stacked.eval()
             for block, counts in self._batches.in_order():
                 self._loss.count(self._stacked(block.examples), block.labels, block.domains, counts)
             self._stacked.train()
-        set_size = self._loss.counts.mean_set_size()
+        if not self._engine.is_alone:
+            self.counts.sum_over(self._engine.sum)
+        set_size = self.counts.mean_set_size()
         recall = self._loss.update()
         return DualStep(set_size, recall, self._loss.multipliers.clone())
-
-
-class _Record:
-    """Collects what becomes the histories."""
-
-    def __init__(self) -> None:
-        self._losses: list[Tensor] = []
-        self._steps: list[tuple[int, int, Tensor]] = []
-        self._duals: list[tuple[Tensor, ...]] = []
-
-    def add_loss(self, losses: Tensor) -> None:
-        self._losses.append(losses)
-
-    def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
-        if self._losses:
-            self._mean_loss = torch.stack(self._losses).mean(0)
-            self._losses = []
-        self._steps.append((epoch, batch, self._mean_loss))
-        if dual:
-            self._duals.append(dual)
-
-    def histories(self) -> list[History]:
-        epoch, batch, loss = zip(*self._steps, strict=True)
-        by_network = [_by_network(loss), *map(_by_network, zip(*self._duals, strict=True))]
-        return [History(np.array(epoch), np.array(batch), *values) for values in zip(*by_network, strict=True)]
-
-
-def _by_network(values: Sequence[Tensor]) -> NDArray[np.float64]:
-    stacked: NDArray[np.float64] = torch.stack(tuple(values), dim=1).double().cpu().numpy()
-    return stacked
-
-
-@torch.no_grad()
-def score(network: nn.Module, examples: NDArray[Any], rows_at_once: int = 65_536) -> NDArray[Any]:
-    """Return the network's scores, examples by labels."""
-    network.eval()
-    weights = next(network.parameters())
-    blocks = [
-        network(torch.as_tensor(examples[start : start + rows_at_once]).to(weights.device, weights.dtype)).cpu()
-        for start in range(0, len(examples), rows_at_once)
-    ]
-    scores: NDArray[Any] = torch.cat(blocks).numpy()
-    return scores

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 import torch
 from torch import Tensor
 
@@ -65,6 +67,25 @@ class CellCounts:
         """Return the mean number of labels per set, by replica."""
         self._count_pending()
         return self._labels_in_sets / self._examples.sum((-2, -1))
+
+    def sum_over(self, total: Callable[[Tensor], Tensor]) -> None:
+        """Replace the counts by their totals, over processes for example."""
+        self._count_pending()
+        self._hits, self._examples, self._labels_in_sets = map(
+            total, (self._hits, self._examples.double(), self._labels_in_sets)
+        )
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return the counts by name."""
+        self._count_pending()
+        return {"hits": self._hits, "examples": self._examples.double(), "labels_in_sets": self._labels_in_sets}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from such counts."""
+        self.reset()
+        self._hits, self._examples, self._labels_in_sets = (
+            state[name] for name in ("hits", "examples", "labels_in_sets")
+        )
 
     def _count_pending(self) -> None:
         if not self._pending:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from domaincover.networks.stacks import Stack
+
+KNOWN = ("first", "second", "n_offers_since_better", "closed")  # of each replica's best weights
 
 
 class BestWeights:
@@ -45,6 +49,19 @@ class BestWeights:
         judged = self._first.isfinite()
         for best, state in zip(self._state, self._current(), strict=True):
             state.copy_(torch.where(self._stacked.by_replica(judged, state), best, state))
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return the best weights and what is known of them, by name."""
+        weights = {f"weights.{k}": state for k, state in enumerate(self._state)}
+        return weights | {name: getattr(self, f"_{name}") for name in KNOWN}
+
+    @torch.no_grad()
+    def load_saved_state(self, saved: Mapping[str, Tensor]) -> None:
+        """Go on from such weights."""
+        for k, state in enumerate(self._state):
+            state.copy_(saved[f"weights.{k}"])
+        for name in KNOWN:
+            setattr(self, f"_{name}", saved[name])
 
     def _current(self) -> list[Tensor]:
         return [*self._stacked.parameters(), *self._stacked.buffers()]

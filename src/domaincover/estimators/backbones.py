@@ -1,0 +1,78 @@
+"""Pretrained networks that make features, loaded once in a process and saved inside a model's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from sklearn.base import BaseEstimator
+from torch import Tensor, nn
+
+from domaincover.data.feature_cache import model_key
+from domaincover.networks import image_models, text_models
+
+Kind = Literal["image", "text"]
+
+
+class Backbone(BaseEstimator):
+    """A network that makes features of images or of token numbers; models that share one save it once."""
+
+    def __init__(self, kind: Kind = "image") -> None:
+        self.kind = kind
+
+    @classmethod
+    def of(cls, kind: Kind, module: nn.Module) -> Backbone:
+        """Wrap a network."""
+        backbone = cls(kind)
+        backbone.module = module
+        return backbone
+
+    @classmethod
+    def from_state(cls, kind: Kind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
+        """Return a network as it was saved; nothing in the data is run."""
+        rebuild = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
+        backbone = cls.of(kind, rebuild(config, tensors))
+        backbone.config_ = config
+        return backbone
+
+    module: nn.Module
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the network as data for JSON, and tensors."""
+        read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
+        config, tensors = read(self.module)  # type: ignore[arg-type]
+        return config, tensors
+
+    def key(self, settings: Mapping[str, Any]) -> str:
+        """Return a name for its features under some settings."""
+        return model_key(*self.state(), settings)
+
+
+def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
+    """Return a pretrained image network, loaded once while its files stay as they are."""
+    return _image_backbone(model, weights, download, _stamp(model), _stamp(weights))
+
+
+def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbone:
+    """Return a pretrained text network, loaded once while its files stay as they are."""
+    return _text_backbone(model, features, download, _stamp(model))
+
+
+@lru_cache(maxsize=2)
+def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
+    return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
+
+
+@lru_cache(maxsize=2)
+def _text_backbone(model: str | Path, features: Any, download: bool, *_stamps: Any) -> Backbone:
+    return Backbone.of("text", text_models.text_backbone(model, features, download=download))
+
+
+def _stamp(path: str | Path | None) -> Any:
+    """Return what changes when a file, or one in a folder, is written."""
+    if path is None or not (path := Path(path)).exists():
+        return None
+    files = [path] if path.is_file() else sorted(path.iterdir())
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)

@@ -1,0 +1,91 @@
+"""From images and texts to what a network reads: their pixels or tokens as they are needed, or features of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from domaincover.data.encoding import TableEncoder
+from domaincover.data.examples import LazyExamples, Reader
+from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
+from domaincover.estimators.backbones import Backbone
+
+AT_ONCE = 64
+
+
+class SourceEncoder(BaseEstimator):
+    """Reads sources lazily, for a network that learns as a whole; or makes standardised features of them for a head."""
+
+    def __init__(
+        self,
+        kind: Literal["image", "text"] = "image",
+        reader: Reader | None = None,
+        workers: int = 0,
+        cache: str | Path | None = "auto",
+    ) -> None:
+        self.kind = kind
+        self.reader = reader
+        self.workers = workers
+        self.cache = cache
+
+    def fit(self, X: NDArray[Any], backbone: Backbone | None, freezes: bool, device: str, name: str) -> SourceEncoder:
+        """Learn the scale of the features, where the backbone stays as it is."""
+        self.kinds_ = {name: self.kind} if name else {}
+        self.config_ = None if backbone is None else backbone.state()[0]
+        self._device = device
+        if freezes:
+            assert backbone is not None  # noqa: S101 - for the type checker: a head needs features
+            self.backbone_ = backbone
+            self.scaler_ = TableEncoder().fit(self._features(X))
+        return self
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether examples are read as they are needed, and not turned into features first."""
+        return not hasattr(self, "backbone_")
+
+    @property
+    def n_features_out(self) -> int:
+        """How many features the head reads."""
+        return int(self.scaler_.n_features_out)
+
+    def encode(self, X: NDArray[Any]) -> NDArray[np.float32] | LazyExamples:
+        """Return lazy examples, or features; those of a source that cannot be read are NaN."""
+        if self.is_lazy:
+            return self._lazy(X)
+        features = self._features(X)
+        encoded = self.scaler_.encode(features)
+        encoded[np.isnan(features).any(axis=1)] = np.nan
+        return encoded
+
+    def _lazy(self, X: NDArray[Any]) -> LazyExamples:
+        assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
+        return LazyExamples(X, self.reader, self.workers if self.kind == "image" else 0)
+
+    def _features(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
+        lazy, module = self._lazy(X), self.backbone_.module
+        key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]
+        keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
+
+        def computed(rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+            order = rows
+            if self.kind == "text":  # texts of like length together: less padding
+                order = rows[np.argsort([len(text) for text in X[rows]], kind="stable")]
+            parts = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)]
+            device = getattr(self, "_device", "cpu")
+            module.to(device).eval()
+            for some, block in zip(parts, lazy.blocks(parts), strict=True):
+                with torch.no_grad():
+                    features = module(torch.from_numpy(block.values).to(device)).float().cpu().numpy()
+                if block.readable is not None:
+                    features[~block.readable] = np.nan
+                yield some, features
+
+        return FeatureCache(cache).features(key, keys, module.n_features, computed)  # type: ignore[arg-type]

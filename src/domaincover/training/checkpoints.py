@@ -1,0 +1,102 @@
+"""Where an interrupted training goes on from: the last two states, each whole or not at all.
+
+A state is a safetensors file whose name holds the digest of its bytes, so that a torn or damaged one is told from a
+good one, and the one before is used. Nothing in it can run code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from domaincover.errors import InputError
+from domaincover.files import write_whole
+
+NAME = re.compile(r"state-(\d{6,12})-([0-9a-f]{32})\.safetensors")
+KEPT = 2
+
+
+class State(NamedTuple):
+    """Tensors by name, and everything else as plain data."""
+
+    tensors: dict[str, Tensor]
+    content: dict[str, Any]
+
+
+class Checkpoints:
+    """The folder of one training's states; `identity` says which training that is."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], every_minutes: float = 10.0) -> None:
+        if not every_minutes > 0:
+            raise InputError(f"minutes between checkpoints must be above 0, got {every_minutes:g}.")
+        self.folder, self.identity = folder, json.loads(json.dumps(identity, default=str))
+        self._seconds, self._written = 60 * every_minutes, time.monotonic()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write checkpoints to {folder}: {error.strerror}.") from None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the last state was written long enough ago."""
+        return time.monotonic() - self._written >= self._seconds
+
+    def write(self, state: State) -> None:
+        """Keep a state; of the older ones, the newest is kept as well."""
+        content = json.dumps({"identity": self.identity, **state.content})
+        tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
+        written = safetensors.torch.save(tensors, {"content": content})
+        number = max((number for number, _ in self._files()), default=0) + 1
+        write_whole(self.folder / f"state-{number:06d}-{_digest(written)}.safetensors", written)
+        for _, path in self._files()[:-KEPT]:
+            path.unlink(missing_ok=True)
+        self._written = time.monotonic()
+
+    def newest(self) -> State | None:
+        """Return the newest state that is whole, None where there is none; one of another training is refused."""
+        for _, path in reversed(self._files()):
+            if (state := _read(path)) is not None:
+                self._check_identity(state, path)
+                return state
+        return None
+
+    def _files(self) -> list[tuple[int, Path]]:
+        """Return number and path of every state, oldest first."""
+        found = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
+        return sorted((int(match[1]), path) for match, path in found if match)
+
+    def _check_identity(self, state: State, path: Path) -> None:
+        other = state.content.get("identity")
+        other = other if isinstance(other, dict) else {}
+        differing = sorted(key for key in {*other, *self.identity} if other.get(key) != self.identity.get(key))
+        if differing:
+            raise InputError(
+                f"{path} is a checkpoint of another training: it differs in {', '.join(differing[:5])}; "
+                "name another folder, or train with the same settings on the same data."
+            )
+
+
+def _read(path: Path) -> State | None:
+    try:
+        written = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None
+    match = NAME.fullmatch(path.name)
+    if match is None or _digest(written) != match[2]:
+        return None
+    length = int.from_bytes(written[:8], "little")
+    header = json.loads(written[8 : 8 + length])
+    return State(safetensors.torch.load(written), json.loads(header["__metadata__"]["content"]))
+
+
+def _digest(written: bytes) -> str:
+    return hashlib.blake2b(written, digest_size=16).hexdigest()

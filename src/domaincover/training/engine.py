@@ -1,0 +1,153 @@
+"""Where training runs: in this process alone, or by way of accelerate in several, or with mixed precision.
+
+Only this module knows about processes and precision; only `batches` knows about files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from domaincover.errors import InputError
+from domaincover.training.batches import ALONE, Batch, Shard
+
+Precision = Literal["full", "bf16", "fp16"]
+
+
+class Engine:
+    """One process and full precision; accelerate is not needed."""
+
+    shard: Shard = ALONE
+
+    def __init__(self, device: str = "cpu", accumulate: int = 1) -> None:
+        if accumulate < 1:
+            raise InputError(f"accumulate must be at least 1, got {accumulate}.")
+        self.device, self.accumulate = device, accumulate
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether steps are this process's own affair."""
+        return type(self) is Engine
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process is the one that writes files and talks."""
+        return self.shard.rank == 0
+
+    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[[Tensor], Tensor], Any]:
+        """Return what computes scores in training, and the optimiser to step."""
+        return network, optimizer
+
+    def pieces(self, batch: Batch) -> Iterator[tuple[Batch, AbstractContextManager[Any]]]:
+        """Yield a batch in as many pieces as `accumulate` says, each with the context of its backward pass."""
+        n_examples = batch.labels.shape[1]
+        n_pieces = min(self.accumulate, n_examples)
+        if n_pieces == 1:
+            yield batch, nullcontext()
+            return
+        for k in range(n_pieces):
+            part = Shard(k, n_pieces).part(n_examples)
+            share = batch.share * (part.stop - part.start) / n_examples
+            piece = Batch(batch.examples[:, part], batch.labels[:, part], batch.domains[:, part], share)
+            yield piece, nullcontext() if k == n_pieces - 1 else self._without_exchange()
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of this process's part of a loss."""
+        loss.backward()
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum over processes."""
+        return values
+
+    def agree(self, wish: bool) -> bool:
+        """Return whether any process wishes to."""
+        return wish
+
+    def share_buffers(self, network: nn.Module) -> None:
+        """Give all processes the main one's buffers, such as running means."""
+
+    def _without_exchange(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class Accelerated(Engine):
+    """Several processes, started by torchrun, or mixed precision: through accelerate."""
+
+    def __init__(self, device: str = "cpu", accumulate: int = 1, precision: Precision = "full") -> None:
+        super().__init__(device, accumulate)
+        self._accelerator = _accelerator(precision, cpu=device == "cpu")
+        self.shard = Shard(self._accelerator.process_index, self._accelerator.num_processes)
+        self.device = str(self._accelerator.device)
+
+    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[[Tensor], Tensor], Any]:
+        """Return the network wrapped for several processes and mixed precision, and the optimiser."""
+        # A wrapper, since accelerate changes a module's forward: passes without a gradient stay as they are.
+        self._wrapped = self._accelerator.prepare_model(_Forward(network))
+        return self._wrapped, self._accelerator.prepare_optimizer(optimizer)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient; what is exchanged is a mean over processes, and a sum is meant."""
+        self._accelerator.backward(loss * self.shard.n_processes)
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Return the sum over processes."""
+        on_device = values.to(self._accelerator.device)
+        return cast(Tensor, self._accelerator.reduce(on_device, "sum")).to(values.device)
+
+    def agree(self, wish: bool) -> bool:
+        """Return whether any process wishes to."""
+        return bool(self.sum(torch.tensor(float(wish))) > 0)
+
+    def share_buffers(self, network: nn.Module) -> None:
+        """Give all processes the main one's buffers."""
+        if self.shard.n_processes > 1:
+            from accelerate.utils import broadcast
+
+            for buffer in network.buffers():
+                buffer.copy_(broadcast(buffer.contiguous()))
+
+    def _without_exchange(self) -> AbstractContextManager[Any]:
+        return cast("AbstractContextManager[Any]", self._accelerator.no_sync(self._wrapped))
+
+
+class _Forward(nn.Module):
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, examples: Tensor) -> Tensor:
+        scores: Tensor = self.network(examples)
+        return scores
+
+
+def n_processes() -> int:
+    """Return how many processes torchrun started."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def make_engine(device: str = "cpu", precision: Precision = "full", accumulate: int = 1) -> Engine:
+    """Return the engine for what was asked, and for how this process was started."""
+    if precision not in ("full", "bf16", "fp16"):
+        raise InputError(f"precision must be 'full', 'bf16' or 'fp16', got {precision!r}.")
+    if precision == "fp16" and device == "cpu":
+        raise InputError("precision 'fp16' needs a GPU; on a CPU take 'bf16' or 'full'.")
+    if n_processes() == 1 and precision == "full":
+        return Engine(device, accumulate)
+    return Accelerated(device, accumulate, precision)
+
+
+def _accelerator(precision: Precision, cpu: bool) -> Any:
+    try:
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
+    except ImportError:
+        raise InputError(
+            "several processes and mixed precision need accelerate: pip install 'domaincover[accelerate]'."
+        ) from None
+    AcceleratorState._reset_state()  # it keeps the precision of the first training in a process; processes stay
+    return Accelerator(mixed_precision="no" if precision == "full" else precision, cpu=cpu)

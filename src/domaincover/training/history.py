@@ -1,0 +1,79 @@
+"""What networks went through while they were trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from domaincover.training.engine import Engine
+
+
+@dataclass(frozen=True)
+class History:
+    """What one network went through, a row per dual step (per epoch where there is none).
+
+    `recall` and `multipliers` are steps × domains × labels, the multipliers as the step left them; None for
+    objectives without multipliers.
+    """
+
+    epoch: NDArray[np.int64]
+    batch: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    set_size: NDArray[np.float64] | None = None
+    recall: NDArray[np.float64] | None = None
+    multipliers: NDArray[np.float64] | None = None
+
+
+class Record:
+    """Collects what becomes the histories."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._losses: list[Tensor] = []
+        self._steps: list[tuple[int, int]] = []
+        self._columns: list[list[Tensor]] = [[], [], [], []]  # mean loss, and of dual steps: size, recall, multipliers
+
+    @property
+    def mean_loss(self) -> Tensor:
+        """The mean loss between the last two steps, by replica."""
+        return self._columns[0][-1]
+
+    def add_loss(self, losses: Tensor) -> None:
+        """Take note of a batch."""
+        self._losses.append(losses)
+
+    def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
+        """Take note of a dual step, or an epoch."""
+        loss = self._engine.sum(torch.stack(self._losses).mean(0)) if self._losses else self.mean_loss
+        self._losses = []
+        self._steps.append((epoch, batch))
+        for column, value in zip(self._columns, (loss, *dual), strict=False):
+            column.append(value)
+
+    def histories(self) -> list[History]:
+        """Return a history for each network."""
+        epoch, batch = map(np.array, zip(*self._steps, strict=True))
+        by_network = [_by_network(column) for column in self._columns if column]
+        return [History(epoch, batch, *values) for values in zip(*by_network, strict=True)]
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return everything by name."""
+        kept = {f"column.{k}": torch.stack(column) for k, column in enumerate(self._columns) if column}
+        kept |= {"losses": torch.stack(self._losses)} if self._losses else {}
+        return kept | {"steps": torch.tensor(self._steps, dtype=torch.int64).reshape(-1, 2)}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from such a state."""
+        self._steps = [(int(epoch), int(batch)) for epoch, batch in state["steps"]]
+        self._losses = [*state["losses"]] if "losses" in state else []
+        self._columns = [[*state[f"column.{k}"]] if f"column.{k}" in state else [] for k in range(4)]
+
+
+def _by_network(values: Sequence[Tensor]) -> NDArray[np.float64]:
+    stacked: NDArray[np.float64] = torch.stack(tuple(values), dim=1).double().cpu().numpy()
+    return stacked

@@ -1,0 +1,63 @@
+"""How a training is carried out: what it leaves behind, where it goes on, in what precision."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from domaincover.errors import InputError
+from domaincover.training.checkpoints import Checkpoints
+from domaincover.training.engine import Engine, Precision, make_engine
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """How to carry out a training; what is learned is the same, up to rounding.
+
+    Parameters
+    ----------
+    checkpoints : path or None
+        Folder for checkpoints: at every epoch and every so many minutes, the last two of each training.
+    checkpoint_minutes : float
+        Minutes between checkpoints within an epoch.
+    resume : bool
+        Go on from the checkpoints of an interrupted training. Without it, such checkpoints are refused.
+    precision : "full", "bf16" or "fp16"
+        Mixed precision, by way of accelerate.
+    accumulate : int
+        Pieces in which a batch goes through the network, for want of memory.
+    trackers : tuple of str
+        Where to tell how training goes: "csv", "tensorboard", "mlflow" (its local store) or "wandb" (offline unless
+        WANDB_MODE says otherwise).
+    tracking : path
+        Folder for what trackers write.
+    """
+
+    checkpoints: str | Path | None = None
+    checkpoint_minutes: float = 10.0
+    resume: bool = False
+    precision: Precision = "full"
+    accumulate: int = 1
+    trackers: tuple[str, ...] = ()
+    tracking: str | Path = "tracking"
+
+    def engine(self, device: str) -> Engine:
+        """Return what training runs on."""
+        return make_engine(device, self.precision, self.accumulate)
+
+    def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints | None:
+        """Return the place for the checkpoints of a training, a folder of its own; None where none are asked for."""
+        if self.checkpoints is None:
+            return None
+        plain = json.dumps(identity, default=str, sort_keys=True)
+        own = Path(self.checkpoints) / hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
+        if own.is_dir() and any(own.iterdir()) and not self.resume:
+            raise InputError(
+                f"{self.checkpoints} holds checkpoints of this very training; give resume=True (--resume) to go on "
+                "from them, or delete the folder to start afresh."
+            )
+        return Checkpoints(own, identity, self.checkpoint_minutes)

@@ -1,0 +1,164 @@
+"""Where to tell how training goes: a CSV file, TensorBoard, MLflow, Weights & Biases. None needs an account."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from domaincover.errors import InputError
+from domaincover.training.listeners import Listener, Step
+
+Settings = Mapping[str, Any]
+
+
+class Tracker(Listener):
+    """Hears of every step; a subclass brings `_open`, `_log` and `_close`."""
+
+    def __init__(self, folder: str | Path, name: str, settings: Settings) -> None:
+        self.folder, self.name = Path(folder), name
+        self.settings = {
+            key: value if isinstance(value, int | float | str) else repr(value) for key, value in settings.items()
+        }
+        self._is_open = False
+
+    def start(self, epochs: int, n_batches: int) -> None:
+        """Open what is written to."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write to {self.folder}: {error.strerror}.") from None
+        self.settings |= {"epochs": epochs, "batches_per_epoch": n_batches}
+        self._open()
+        self._is_open = True
+
+    def step(self, step: Step) -> None:
+        """Log the figures of a step."""
+        figures = {"loss": step.loss, "worst_recall": step.worst_recall, "set_size": step.set_size}
+        known = {key: value for key, value in figures.items() if value is not None and math.isfinite(value)}
+        self._log(step.n_batches, {"epoch": step.epoch + 1, **known})
+
+    def finish(self) -> None:
+        """Close what was opened."""
+        if self._is_open:
+            self._close()
+            self._is_open = False
+
+    def _open(self) -> None: ...
+
+    def _log(self, n_batches: int, figures: dict[str, float]) -> None: ...
+
+    def _close(self) -> None: ...
+
+
+class CsvTracker(Tracker):
+    """A file `NAME.csv` with a line for each step; one that is there is kept, and another made beside it."""
+
+    COLUMNS = ("batch", "epoch", "loss", "worst_recall", "set_size", "seconds")
+
+    def _open(self) -> None:
+        stem, number = self.name.replace(" ", "").replace("×", "x"), 1
+        while (path := self.folder / f"{stem}-{number}.csv").exists():
+            number += 1
+        self._file = path.open("x", buffering=1, encoding="utf-8")  # line by line: an interrupted run keeps its lines
+        self._file.write(",".join(self.COLUMNS) + "\n")
+        self._started = time.monotonic()
+
+    def _log(self, n_batches: int, figures: dict[str, float]) -> None:
+        row = figures | {"batch": n_batches, "seconds": round(time.monotonic() - self._started, 3)}
+        self._file.write(",".join(f"{row[name]:.9g}" if name in row else "" for name in self.COLUMNS) + "\n")
+
+    def _close(self) -> None:
+        self._file.close()
+
+
+class TensorBoardTracker(Tracker):
+    """Event files that `tensorboard --logdir FOLDER` shows."""
+
+    def _open(self) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(self.folder / f"{self.name} {time.strftime('%Y-%m-%d %H-%M-%S')}"))
+        self._writer.add_text("settings", "\n".join(f"    {key} = {value}" for key, value in self.settings.items()))
+
+    def _log(self, n_batches: int, figures: dict[str, float]) -> None:
+        for key, value in figures.items():
+            self._writer.add_scalar(key, value, n_batches)
+
+    def _close(self) -> None:
+        self._writer.close()
+
+
+class MlflowTracker(Tracker):
+    """A run in MLflow's local store, or where MLFLOW_TRACKING_URI says."""
+
+    EXPERIMENT = "domaincover"
+
+    def _open(self) -> None:
+        from mlflow import MlflowClient
+
+        local = self.folder.resolve() / "mlflow.db"
+        self._client = MlflowClient(os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{local}")
+        found = self._client.get_experiment_by_name(self.EXPERIMENT)
+        experiment = found.experiment_id if found else self._client.create_experiment(self.EXPERIMENT)
+        self._run = self._client.create_run(experiment, run_name=self.name).info.run_id
+        for key, value in self.settings.items():
+            self._client.log_param(self._run, key, value)
+
+    def _log(self, n_batches: int, figures: dict[str, float]) -> None:
+        for key, value in figures.items():
+            self._client.log_metric(self._run, key, value, step=n_batches)
+
+    def _close(self) -> None:
+        self._client.set_terminated(self._run)
+
+
+class WandbTracker(Tracker):
+    """A Weights & Biases run, offline unless WANDB_MODE says otherwise; `wandb sync` sends it later."""
+
+    def _open(self) -> None:
+        import wandb
+
+        self._run: Any = wandb.init(
+            project="domaincover",
+            name=self.name,
+            dir=str(self.folder),
+            config=self.settings,
+            mode=os.environ.get("WANDB_MODE", "offline"),  # type: ignore[arg-type]
+            reinit="create_new",
+            settings=wandb.Settings(silent=True),
+        )
+
+    def _log(self, n_batches: int, figures: dict[str, float]) -> None:
+        self._run.log(figures, step=n_batches)
+
+    def _close(self) -> None:
+        self._run.finish()
+
+
+TRACKERS: dict[str, Callable[[str | Path, str, Settings], Tracker]] = {
+    "csv": CsvTracker,
+    "tensorboard": TensorBoardTracker,
+    "mlflow": MlflowTracker,
+    "wandb": WandbTracker,
+}
+PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
+
+
+def make_tracker(kind: str, folder: str | Path, name: str, settings: Settings) -> Tracker:
+    """Return a tracker by its name."""
+    check_tracker(kind)
+    return TRACKERS[kind](folder, name, settings)
+
+
+def check_tracker(kind: str) -> None:
+    """Refuse a tracker that there is not, or whose package is not installed, before training."""
+    from importlib.util import find_spec
+
+    if kind not in TRACKERS:
+        raise InputError(f"no tracker {kind!r}; there are {', '.join(TRACKERS)}.")
+    if kind in PACKAGES and find_spec(PACKAGES[kind]) is None:
+        raise InputError(f"the tracker {kind!r} needs a package that is not here: pip install 'domaincover[trackers]'.")

@@ -1,0 +1,126 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from domaincover import GaussianDomains, InputError, SetCoverLoss
+from domaincover.networks.perceptrons import perceptron
+from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.listeners import Listener
+from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.objectives import CrossEntropy
+
+DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
+AT_EVERY_BATCH = 1e-9  # minutes
+
+
+class Killed(Exception):
+    pass
+
+
+class KilledAfter(Listener):
+    """Stops a training in the middle, as a power cut would."""
+
+    def __init__(self, n_batches):
+        self.left = n_batches
+
+    def batch(self, n_examples):
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+
+
+def with_dropout(seed):
+    with torch.random.fork_rng():
+        torch.random.manual_seed(seed)
+        return nn.Sequential(nn.Linear(10, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3), nn.Linear(6, 2))
+
+
+def run(kind, listeners=(), checkpoints=None, epochs=3):
+    """Train from the same start; return the weights, and what training went through."""
+    networks = [with_dropout(5)] if kind == "one" else [perceptron(10, 4, 2, np.random.default_rng(k)) for k in (1, 2)]
+    rows, rngs = [np.arange(len(DATA))] * len(networks), [np.random.default_rng(k) for k in range(len(networks))]
+    batches = ShuffledBatches(MemoryPool([DATA]), rows, 16, rngs)
+    objective = CrossEntropy() if kind == "erm" else SetCoverLoss(4, 2, [0.9] * len(networks))
+    settings = TrainingSettings(epochs, 0.01, update_every=5, recall_from="batches", decay=True)
+    with torch.random.fork_rng():
+        torch.random.manual_seed(3)
+        histories = train(networks, batches, objective, settings, listeners, checkpoints=checkpoints)
+    state = [value for network in networks for value in network.state_dict().values()]
+    return state, histories
+
+
+def same(one, other):
+    states = all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
+    values = [[value for history in part[1] for value in vars(history).values()] for part in (one, other)]
+    return states and all(
+        (a is None and b is None) or np.array_equal(a, b, equal_nan=True) for a, b in zip(*values, strict=True)
+    )
+
+
+@pytest.mark.parametrize("kind", ["one", "stack", "erm"])
+@pytest.mark.parametrize("n_batches", [0, 3, 13, 14, 20, 38])
+def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_path, kind, n_batches):
+    with pytest.raises(Killed):
+        run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {"a": 1}, AT_EVERY_BATCH))
+    resumed = run(kind, checkpoints=Checkpoints(tmp_path, {"a": 1}))
+    assert same(resumed, run(kind))
+
+
+def test_a_training_may_be_killed_again_and_again(tmp_path):
+    for n_batches in (5, 2, 9, 1):
+        with pytest.raises(Killed):
+            run("one", [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+
+
+def test_checkpoints_alone_change_nothing(tmp_path):
+    assert same(run("one", checkpoints=Checkpoints(tmp_path, {}, AT_EVERY_BATCH)), run("one"))
+
+
+def test_without_a_clock_there_is_one_for_every_epoch_and_the_last_two_are_kept(tmp_path):
+    run("one", checkpoints=Checkpoints(tmp_path, {}))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert [name[:12] for name in names] == ["state-000003", "state-000004"], "three epochs and the end"
+
+
+def test_a_finished_training_is_not_done_again(tmp_path):
+    done = run("one", checkpoints=Checkpoints(tmp_path, {}))
+    again = run("one", [KilledAfter(0)], Checkpoints(tmp_path, {}))
+    assert same(done, again)
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "emptied"])
+def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
+    with pytest.raises(Killed):
+        run("one", [KilledAfter(20)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+    last = max(tmp_path.iterdir())
+    content = bytearray(last.read_bytes())
+    if damage == "flipped":
+        content[len(content) // 2] ^= 1
+    last.write_bytes(b"" if damage == "emptied" else bytes(content[: -1 if damage == "torn" else None]))
+    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+
+
+def test_where_none_is_whole_training_starts_afresh(tmp_path):
+    with pytest.raises(Killed):
+        run("one", [KilledAfter(9)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:100])
+    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+
+
+def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path):
+    Checkpoints(tmp_path, {"rate": 0.1, "rows": 5}).write(State({"a": torch.ones(2)}, {"epoch": 1}))
+    with pytest.raises(InputError, match=r"of another training: it differs in rate; name another folder"):
+        Checkpoints(tmp_path, {"rate": 0.2, "rows": 5}).newest()
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused_before_training(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write checkpoints to"):
+        Checkpoints(tmp_path / "file" / "inside", {})
+    with pytest.raises(InputError, match="must be above 0"):
+        Checkpoints(tmp_path, {}, every_minutes=0)

@@ -1,0 +1,79 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from domaincover import InputError
+from domaincover.training.batches import Batch, Shard
+from domaincover.training.engine import Engine, make_engine
+from tests.training.several_processes import CASES, trained
+
+SCRIPT = Path(__file__).with_name("several_processes.py")
+
+
+@pytest.fixture(scope="module")
+def of_two_processes(tmp_path_factory):
+    """What each of two real processes has learned, by case."""
+    pytest.importorskip("accelerate")
+    folder = tmp_path_factory.mktemp("two")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
+    subprocess.run([*command, str(folder)], check=True, timeout=300)
+    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in CASES}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_learn_what_one_does_also_where_the_rows_do_not_divide(of_two_processes, case):
+    one, (first, second) = trained(CASES[case][0]), of_two_processes[case]
+    for name in one:
+        assert np.array_equal(first[name], second[name], equal_nan=True), f"both processes have the same {name}"
+    # Recall is a ratio of counts, equal to the last bit while no score changes its sign by rounding
+    assert np.array_equal(first["multipliers"], one["multipliers"])
+    assert np.array_equal(first["size"], one["size"], equal_nan=True)
+    assert np.allclose(first["weights"], one["weights"], atol=1e-5)
+    assert np.allclose(first["loss"], one["loss"], rtol=1e-5)
+
+
+def test_batches_in_pieces_teach_what_whole_ones_do():
+    whole, in_pieces = trained(), trained(accumulate=4)
+    assert np.array_equal(whole["multipliers"], in_pieces["multipliers"])
+    assert np.allclose(whole["weights"], in_pieces["weights"], atol=1e-5)
+    assert np.allclose(whole["loss"], in_pieces["loss"], rtol=1e-5)
+
+
+def test_mixed_precision_learns_nearly_the_same():
+    pytest.importorskip("accelerate")
+    full, mixed = trained(), trained(precision="bf16")
+    assert mixed["weights"].dtype == np.float32
+    assert not np.array_equal(full["weights"], mixed["weights"])
+    # bfloat16 has 8 bits: scores differ by a part in 256, and Adam moves every weight by at most the rate a step
+    assert np.allclose(full["weights"], mixed["weights"], atol=0.1)
+
+
+def test_the_parts_of_all_processes_are_the_whole():
+    for n, n_processes in [(7, 2), (1, 2), (0, 3), (10, 3)]:
+        parts = [np.arange(n)[Shard(rank, n_processes).part(n)] for rank in range(n_processes)]
+        assert np.concatenate(parts).tolist() == list(range(n))
+
+
+def test_pieces_of_a_batch_are_all_of_it_and_their_shares_add_up():
+    batch = Batch(torch.arange(7.0)[None, :, None], torch.arange(7)[None], torch.zeros(1, 7, dtype=torch.long), 0.5)
+    pieces = [piece for piece, _ in Engine(accumulate=3).pieces(batch)]
+    assert torch.equal(torch.cat([piece.labels for piece in pieces], dim=1), batch.labels)
+    assert sum(piece.share for piece in pieces) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"precision": "half"}, "must be 'full', 'bf16' or 'fp16', got 'half'"),
+        ({"precision": "fp16"}, "needs a GPU"),
+        ({"accumulate": 0}, "accumulate must be at least 1, got 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        make_engine("cpu", **options)

@@ -1,0 +1,105 @@
+import io
+import sqlite3
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from domaincover import InputError
+from domaincover.training.listeners import Step
+from domaincover.training.progress import ProgressBar
+from domaincover.training.trackers import check_tracker, make_tracker
+
+STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]
+
+
+def track(kind, folder):
+    tracker = make_tracker(kind, folder, "SetCover × 3", {"epochs": None, "hidden": (3, 4), "rate": 0.1})
+    tracker.start(3, 10)
+    for step in STEPS:
+        tracker.step(step)
+    tracker.finish()
+    tracker.finish()  # a second time does no harm
+
+
+def test_a_csv_file_has_a_line_for_each_step_and_an_older_one_is_kept(tmp_path):
+    track("csv", tmp_path)
+    track("csv", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["SetCoverx3-1.csv", "SetCoverx3-2.csv"]
+    table = pd.read_csv(tmp_path / "SetCoverx3-1.csv")
+    assert table["batch"].tolist() == [10, 20, 30]
+    assert table["loss"].tolist() == [0.75, 0.25, 0.125]
+    assert table["worst_recall"].isna().tolist() == [False, True, True]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the package's own
+def test_tensorboard_reads_what_was_tracked(tmp_path):
+    pytest.importorskip("tensorboard")
+    track("tensorboard", tmp_path)
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (folder,) = tmp_path.iterdir()
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert [(event.step, event.value) for event in events.Scalars("loss")] == [(10, 0.75), (20, 0.25), (30, 0.125)]
+    assert [event.step for event in events.Scalars("worst_recall")] == [10]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_mlflows_local_store_has_the_run(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    track("mlflow", tmp_path)
+    with sqlite3.connect(tmp_path / "mlflow.db") as store:
+        losses = store.execute("select step, value from metrics where key = 'loss' order by step").fetchall()
+        params = dict(store.execute("select key, value from params"))
+        status = store.execute("select status from runs").fetchall()
+    store.close()
+    assert losses == [(10, 0.75), (20, 0.25), (30, 0.125)]
+    assert params["hidden"] == "(3, 4)"
+    assert status == [("FINISHED",)]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb")
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    track("wandb", tmp_path)
+    wandb.teardown()  # its own process writes, and is done once it has ended
+    (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
+    content = written.read_bytes()
+    assert b"worst_recall" in content
+    assert b"SetCover" in content
+
+
+def test_a_tracker_that_there_is_not_is_refused_with_those_that_there_are():
+    with pytest.raises(InputError, match="no tracker 'neptune'; there are csv, tensorboard, mlflow, wandb"):
+        check_tracker("neptune")
+
+
+def test_a_tracker_whose_package_is_missing_names_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"pip install 'domaincover\[trackers\]'"):
+        check_tracker("wandb")
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write to"):
+        make_tracker("csv", tmp_path / "file" / "x", "a", {}).start(1, 1)
+
+
+def test_the_bar_shows_loss_recall_size_speed_and_time_left():
+    written = io.StringIO()
+    bar = ProgressBar("SetCoverClassifier", Console(file=written, force_terminal=True, width=160))
+    bar.start(3, 10)
+    for _ in range(10):
+        bar.batch(64)
+    bar.step(STEPS[0])
+    bar._bar.refresh()
+    bar.finish()
+    shown = written.getvalue()
+    for part in ("SetCoverClassifier", "epoch 1 of 3", "loss 0.750", "worst recall 0.50", "size 1.50", "examples/s", "left"):
+        assert part in shown
