@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,10 +36,11 @@ def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[
 def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
     """Read some columns of a file block by block, so that memory need not hold all of it."""
     _refuse_absent_columns(path, kinds)
-    try:
-        yield from _blocks(path, kinds, use_threads=True)
-    except pa.ArrowInvalid:
-        _refuse_file(path, kinds)
+    with reading(path):
+        try:
+            yield from _blocks(path, kinds, use_threads=True)
+        except pa.ArrowInvalid as error:
+            _refuse_file(path, kinds, str(error))
 
 
 def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
@@ -81,11 +83,10 @@ def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
             raise InputError(f"{path} has no column {name!r}; it has {has}. Is it the file of another data set?")
 
 
-def _refuse_file(path: Path, kinds: Mapping[str, Any]) -> NoReturn:
+def _refuse_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
     """Read a file that has a fault once more, in one thread, since Arrow then tells the row."""
     try:
-        for _ in _blocks(path, kinds, use_threads=False):
-            pass
+        deque(_blocks(path, kinds, use_threads=False), maxlen=0)
     except pa.ArrowInvalid as error:
         fault = str(error)
     found = re.search(r"Row #(\d+)", fault)
