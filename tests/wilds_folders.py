@@ -43,6 +43,7 @@ TRAP_TEXTS = (
     "1.5",
     "naïve 🙂",
     "\n\nlate start",
+    "old\rmac",
 )
 WORDS = (
     ("awful", "broken", "refund", "waste"),

@@ -1,5 +1,6 @@
 """Readers of the four WILDS folders, against folders with a known answer."""
 
+import csv
 import os
 
 import numpy as np
@@ -41,7 +42,7 @@ def edit(path, change):
     """Rewrite a table, all of it as text, after a change to its frame."""
     frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     change(frame)
-    frame.to_csv(path, index=False)
+    frame.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
 
 
 def set_value(column, row, value):
@@ -189,6 +190,7 @@ def test_animals_have_the_names_that_the_folder_gives_them(tmp_path, rng):
     [
         ({"y": [0, 1, 147], "name": ["nothing", "x", "z"]}, ("nothing", "146", "z")),
         ({"y": [0, 146, 147], "name": ["empty", "bird", "bird"]}, ("empty", "146", "147")),
+        ({"id": [0, 146, 147], "name": ["empty", "bird", "cat"]}, ("empty", "146", "147")),
     ],
 )
 def test_an_animal_without_a_name_of_its_own_has_its_number(tmp_path, rng, categories, names):

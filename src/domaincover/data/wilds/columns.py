@@ -43,6 +43,12 @@ def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
             _refuse_file(path, kinds, str(error))
 
 
+def column_names(path: Path) -> list[str]:
+    """Return the names in a file's header."""
+    with reading(path), path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return next(csv.reader(file), [])
+
+
 def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
     """Refuse rows with a fault: say how many they are and which is first; `rows` has their numbers, else all count."""
     if faulty.any():
@@ -70,13 +76,8 @@ def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Itera
         yield from blocks
 
 
-def _header(path: Path) -> list[str]:
-    with reading(path), path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-        return next(csv.reader(file), [])
-
-
 def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
-    names = _header(path)
+    names = column_names(path)
     for name in wanted:
         if name not in names:
             has = ", ".join(filter(None, names[:12])) or "none"
@@ -92,7 +93,7 @@ def _refuse_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
     found = re.search(r"Row #(\d+)", fault)
     where = f" in row {int(found[1]) - 1} below the header" if found else ""  # Arrow counts the header, too
     if found := re.search(r"column #(\d+).*invalid value '(.*)'", fault, flags=re.DOTALL):
-        column = _header(path)[int(found[1])]
+        column = column_names(path)[int(found[1])]
         raise InputError(f"{path}: column {column!r} holds {found[2]!r}{where}, which is not a number.") from None
     if "UTF8" in fault:
         raise InputError(f"{path} is not UTF-8 text{where}; copy it again.") from None

@@ -16,7 +16,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from domaincover.data.wilds.columns import NUMBER, TEXT, WHOLE, read_blocks, read_columns, refuse_rows, to_array
+from domaincover.data.wilds.columns import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    column_names,
+    read_blocks,
+    read_columns,
+    refuse_rows,
+    to_array,
+)
 from domaincover.errors import InputError
 
 Kind = Literal["image", "text"]
@@ -168,7 +177,7 @@ def _years(timestamps: NDArray[np.object_], rows: NDArray[np.int64], path: Path)
 def _animal_names(path: Path) -> tuple[str, ...]:
     """Return the labels' names if the folder has them, or their numbers, which is all that the metadata has."""
     numbers = tuple("empty" if label == IWILDCAM_EMPTY else str(label) for label in IWILDCAM_LABELS)
-    if not path.is_file():
+    if not path.is_file() or not {"y", "name"} <= {*column_names(path)}:
         return numbers
     table = read_columns(path, {"y": WHOLE, "name": TEXT})
     name_of = dict(zip(to_array(table["y"]), to_array(table["name"]), strict=True))
