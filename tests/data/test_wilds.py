@@ -84,6 +84,13 @@ def test_domain_names_are_sorted_and_all_occur(build, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_arrays_can_be_written_to_as_torch_wants_them(build, name):
+    data = read_wilds(name, build(name).folder)
+    assert all(array.flags.writeable for array in (data.sources, data.labels, data.domains))
+    assert data.labels.dtype == data.domains.dtype == np.int64
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     built = build(name)
     data = read_wilds(name, built.folder)

@@ -88,7 +88,7 @@ def read_wilds(name: str, folder: str | os.PathLike[str]) -> WildsData:
         folder=root,
         kind=release.kind,
         sources=rows.sources,
-        labels=rows.labels,
+        labels=np.array(rows.labels),  # Arrow's own memory is read-only, which torch warns of
         domains=domains.codes,
         label_names=rows.label_names,
         domain_names=domains.names,
