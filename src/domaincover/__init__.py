@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.synthetic import GaussianDomains
+    from domaincover.data.wilds import WildsData, read_wilds
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.base import predict_set, to_label_lists
@@ -46,6 +47,7 @@ _HOMES = {
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
+    "WildsData": "data.wilds",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cells",
     "certify": "guarantees.certificates",
@@ -59,6 +61,7 @@ _HOMES = {
     "plan_domains": "guarantees.sample_sizes",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
+    "read_wilds": "data.wilds",
     "robust_thresholds": "calibration.rules",
     "save": "estimators.saving",
     "share_at_target_scorer": "estimators.scorers",
@@ -79,6 +82,7 @@ __all__ = [
     "SetCoverLoss",
     "Summary",
     "TableEncoder",
+    "WildsData",
     "assess",
     "cell_thresholds",
     "certify",
@@ -92,6 +96,7 @@ __all__ = [
     "plan_domains",
     "pooled_thresholds",
     "predict_set",
+    "read_wilds",
     "robust_thresholds",
     "save",
     "share_at_target_scorer",

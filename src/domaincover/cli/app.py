@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from domaincover.cli import model, promises, study
+from domaincover.cli import data, model, promises, study
 from domaincover.errors import InputError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
 app.add_typer(study.paper, name="paper", rich_help_panel="Studies")
+app.add_typer(data.data, name="data", rich_help_panel="Studies")
 
 INTERRUPTED = 130
 

@@ -1,0 +1,87 @@
+"""Commands about data sets on the disk: data check."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from domaincover.data.wilds.check import WildsCheck
+
+data = typer.Typer(help="Look at data sets on the disk.", no_args_is_help=True)
+
+HEADS = ["Label", "Examples", "Domains", "Cells kept", "Cells dropped", "Examples kept"]
+
+
+@data.callback()
+def _group() -> None:
+    """Keep `check` a command of its own, though it is the only one."""
+
+
+@data.command("check")
+def data_check(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="camelyon17, fmow, iwildcam or amazon.", show_default=False)
+    ],
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="The released folder, or the one that holds it.", show_default=False),
+    ],
+    min_cell_size: Annotated[
+        int, typer.Option(min=0, help="A label with so many examples in a domain, or fewer, is dropped there.")
+    ] = 100,
+    style: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print.")] = "table",
+) -> None:
+    """Check a WILDS folder: its domains, labels and cells, and what is missing; no image is opened.
+
+    Example: domaincover data check camelyon17 data
+    """
+    from domaincover.data.wilds import read_wilds
+    from domaincover.data.wilds.check import check_wilds
+
+    check = check_wilds(read_wilds(name, folder), min_cell_size)
+    typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
+
+
+def _text(check: WildsCheck) -> str:
+    things = {"image": "images", "text": "texts"}[check.kind]
+    lines = [
+        f"{check.name} in {check.folder}",
+        f"{check.examples:,} {things}, {len(check.labels)} labels, {check.domains:,} domains ({check.domain_is}).",
+        *(f"Left out: {count:,} of {check.rows:,} rows, {reason}." for reason, count in check.left_out.items()),
+        "",
+        *_label_table(check),
+        "",
+        f"A cell is one label in one domain; cells of {check.min_cell_size} examples or fewer are dropped.",
+        f"Domains left: {check.domains_left:,}, {_enough(check)}",
+    ]
+    if check.kind == "text":
+        lines.append(f"Empty texts: {check.empty_texts:,}.")
+    elif check.missing:
+        lines.append(f"MISSING on the disk: {check.missing:,} of {check.examples:,} images, first:")
+        lines += [f"  {name}" for name in check.first_missing]
+    else:
+        lines.append("On the disk: every image.")
+    return "\n".join(lines)
+
+
+def _enough(check: WildsCheck) -> str:
+    n_train, n_unseen = check.paper_train_domains, check.paper_unseen_domains
+    verdict = "enough" if check.enough_domains else "NOT ENOUGH"
+    return f"{verdict} for the paper's {n_train} to train on and {n_unseen} unseen."
+
+
+def _label_table(check: WildsCheck) -> list[str]:
+    """Return a line per label, and one for all of them."""
+    from domaincover.data.wilds.check import LabelCheck
+
+    total = LabelCheck("all", check.examples, check.domains, check.cells_kept, check.cells_dropped, check.examples_kept)
+    texts = [HEADS, *([row.label, *(f"{count:,}" for count in row[1:])] for row in [*check.labels, total])]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join([name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(counts, widths[1:], strict=True))])
+        for name, *counts in texts
+    ]

@@ -1,0 +1,102 @@
+"""Columns of a release's CSV files, block by block: quoted texts of several lines, and "NA" as the text that it is."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv as arrow_csv
+
+from domaincover.data.table_faults import reading
+from domaincover.errors import InputError
+
+TEXT, WHOLE, NUMBER = pa.large_string(), pa.int64(), pa.float64()  # plain strings end at 2 GB, reviews do not
+BYTES_AT_ONCE = 1 << 24  # a single review must fit
+
+
+def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[str] = ()) -> Any:
+    """Read some columns of a file as an Arrow table; texts must not be empty unless it is said that they may."""
+    table = pa.Table.from_batches(list(read_blocks(path, kinds)), pa.schema(kinds.items()))
+    if table.num_rows == 0:
+        raise InputError(f"{path} has columns but no rows; copy it again.")
+    for name in kinds:
+        if kinds[name] == TEXT and name not in may_be_empty:
+            refuse_rows(to_array(pc.equal(table[name], "")), path, f"column {name!r} is empty")
+    return table
+
+
+def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
+    """Read some columns of a file block by block, so that memory need not hold all of it."""
+    _refuse_absent_columns(path, kinds)
+    with reading(path):
+        try:
+            yield from _blocks(path, kinds, use_threads=True)
+        except pa.ArrowInvalid as error:
+            _refuse_file(path, kinds, str(error))
+
+
+def column_names(path: Path) -> list[str]:
+    """Return the names in a file's header."""
+    with reading(path), path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        return next(csv.reader(file), [])
+
+
+def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
+    """Refuse rows with a fault: say how many they are and which is first; `rows` has their numbers, else all count."""
+    if faulty.any():
+        first = int(faulty.argmax())
+        row = first if rows is None else int(rows[first])
+        n_rows = f"{int(faulty.sum()):,} row{'s' if faulty.sum() > 1 else ''}"
+        raise InputError(f"{path}: {what} in {n_rows}, first in row {row + 1} below the header; copy the file again.")
+
+
+def to_array(column: Any) -> NDArray[Any]:
+    """Return an Arrow column as an array: texts as objects, numbers and booleans as they are."""
+    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+
+
+def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Iterator[Any]:
+    conversion = arrow_csv.ConvertOptions(
+        include_columns=list(kinds), column_types=dict(kinds), null_values=[], strings_can_be_null=False
+    )
+    with arrow_csv.open_csv(
+        path,
+        arrow_csv.ReadOptions(block_size=BYTES_AT_ONCE, use_threads=use_threads),
+        arrow_csv.ParseOptions(newlines_in_values=True),
+        conversion,
+    ) as blocks:
+        yield from blocks
+
+
+def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
+    names = column_names(path)
+    for name in wanted:
+        if name not in names:
+            has = ", ".join(filter(None, names[:12])) or "none"
+            raise InputError(f"{path} has no column {name!r}; it has {has}. Is it the file of another data set?")
+
+
+def _refuse_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
+    """Read a file that has a fault once more, in one thread, since Arrow then tells the row."""
+    try:
+        deque(_blocks(path, kinds, use_threads=False), maxlen=0)
+    except pa.ArrowInvalid as error:
+        fault = str(error)
+    found = re.search(r"Row #(\d+)", fault)
+    where = f" in row {int(found[1]) - 1} below the header" if found else ""  # Arrow counts the header, too
+    if found := re.search(r"column #(\d+).*invalid value '(.*)'", fault, flags=re.DOTALL):
+        column = column_names(path)[int(found[1])]
+        raise InputError(f"{path}: column {column!r} holds {found[2]!r}{where}, which is not a number.") from None
+    if "UTF8" in fault:
+        raise InputError(f"{path} is not UTF-8 text{where}; copy it again.") from None
+    if found := re.search(r"Expected (\d+) columns, got (\d+)", fault):
+        raise InputError(f"{path} has {found[2]} fields{where}, its header {found[1]}; copy it again.") from None
+    raise InputError(f"{path} cannot be read as CSV: {' '.join(fault.split())[:200]}.") from None
