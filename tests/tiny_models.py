@@ -32,7 +32,7 @@ def write_tokenizer(path, words, max_tokens):
     from transformers import PreTrainedTokenizerFast
 
     vocabulary = {token: number for number, token in enumerate([*SPECIAL, *dict.fromkeys(words)])}
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=SPECIAL[1]))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     ends = [(token, vocabulary[token]) for token in ("[CLS]", "[SEP]")]

@@ -88,20 +88,29 @@ def _is_broken(text: str) -> bool:
     return False
 
 
+def n_tokens(tokenizer: str) -> int:
+    """Return how many token numbers a tokenizer may give: one more than its highest."""
+    return 1 + max(_built(tokenizer).get_vocab(with_added_tokens=True).values(), default=-1)
+
+
 @lru_cache(maxsize=4)
 def _tokenizer(content: str, pad_id: int, max_tokens: int) -> Tokenizer:
     """Build a tokenizer once in every process, since that takes longer than reading a block of texts."""
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise InputError(MISSING) from error
-    try:
-        tokenizer = Tokenizer.from_str(content)
-    except Exception as error:  # the library raises nothing narrower
-        raise InputError(f"the tokenizer cannot be read: {str(error).splitlines()[0]}.") from error
+    tokenizer = _built(content)
     n_special = tokenizer.num_special_tokens_to_add(is_pair=False)
     if max_tokens <= n_special:
         raise InputError(f"max_tokens must be above {n_special}, or no word fits in; got {max_tokens}.")
     tokenizer.enable_truncation(max_tokens)
     tokenizer.enable_padding(pad_id=pad_id)
     return tokenizer
+
+
+def _built(content: str) -> Tokenizer:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise InputError(MISSING) from error
+    try:
+        return Tokenizer.from_str(content)
+    except Exception as error:  # the library raises nothing narrower
+        raise InputError(f"the tokenizer cannot be read: {str(error).splitlines()[0]}.") from error
