@@ -1,0 +1,214 @@
+"""Features that are computed once for every distinct text or image and kept on disk.
+
+A folder per model and settings holds shards: files of up to some thousand items, each with the digests of the items
+and their features. A shard appears whole or not at all and never changes, so an interrupted run goes on where it
+stopped, and several processes may share the folder; at worst they compute an item twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import secrets
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from domaincover.errors import InputError
+from domaincover.files import write_whole
+
+KEY_BYTES = 16
+Keys = NDArray[np.void]
+Compute = Callable[[NDArray[np.int64]], Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]]
+
+
+def default_cache_folder() -> Path:
+    """Return $DOMAINCOVER_CACHE or else domaincover in the user's cache folder."""
+    if own := os.environ.get("DOMAINCOVER_CACHE"):
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "domaincover"
+
+
+def text_keys(texts: Iterable[str]) -> Keys:
+    """Return a digest of every text."""
+    return _joined(_digest(text.encode()) for text in texts)
+
+
+def file_keys(paths: Iterable[str | Path]) -> Keys:
+    """Return a digest of the bytes of every file; one that cannot be read gets a key that nothing else has."""
+    return _joined(map(_file_digest, paths))
+
+
+def array_keys(images: Iterable[NDArray[Any]]) -> Keys:
+    """Return a digest of the numbers, type and shape of every image."""
+    return _joined(map(_array_digest, images))
+
+
+def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Return a name for what computes features: configuration, settings, and every number of every tensor."""
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    digest.update(json.dumps([config, settings], sort_keys=True).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
+        digest.update(_contiguous(tensor).data)
+    return digest.hexdigest()
+
+
+class FeatureCache:
+    """Features on disk under a folder, or with None only in memory while they are computed.
+
+    A shard is written after `shard_items` items, or `shard_seconds` after the last.
+    """
+
+    def __init__(self, folder: str | Path | None, shard_items: int = 10_000, shard_seconds: float = 60.0) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.shard_items, self.shard_seconds = shard_items, shard_seconds
+
+    def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
+        """Return the features of all rows in order, (row, feature).
+
+        `compute` is given the first row of every distinct key that is not on disk, and yields rows and
+        their features block by block. Rows of NaN stand for items that cannot be read, and are not kept.
+        """
+        distinct, first, inverse = np.unique(keys.view(f"S{KEY_BYTES}"), return_index=True, return_inverse=True)
+        result = np.full((len(keys), n_features), np.nan, dtype=np.float32)
+        folder = None if self.folder is None else self.folder / model
+        known = _fill_from_disk(folder, distinct, first, result)
+        missing = np.sort(first[~known])
+        if len(missing):
+            shards = _ShardWriter(folder, self.shard_items, self.shard_seconds)
+            try:
+                for rows, features in compute(missing):
+                    result[rows] = features
+                    shards.add(keys[rows], result[rows])
+            finally:  # after Ctrl-C as well
+                shards.flush()
+        again = np.flatnonzero(first[inverse] != np.arange(len(keys)))
+        result[again] = result[first[inverse[again]]]
+        return result
+
+
+class _ShardWriter:
+    """Gathers items and writes them when there are many or time has passed."""
+
+    def __init__(self, folder: Path | None, most_items: int, most_seconds: float) -> None:
+        self.folder, self.most_items, self.most_seconds = folder, most_items, most_seconds
+        self._start()
+
+    def _start(self) -> None:
+        self.keys: list[Keys] = []
+        self.features: list[NDArray[np.float32]] = []
+        self.n_items, self.since = 0, time.monotonic()
+
+    def add(self, keys: Keys, features: NDArray[np.float32]) -> None:
+        readable = ~np.isnan(features).any(axis=1)
+        if self.folder is None or not readable.any():
+            return
+        self.keys.append(keys[readable])
+        self.features.append(features[readable])
+        self.n_items += int(readable.sum())
+        if self.n_items >= self.most_items or time.monotonic() - self.since >= self.most_seconds:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.folder is None or not self.n_items:
+            return
+        keys = np.concatenate(self.keys).view(np.uint8).reshape(-1, KEY_BYTES)
+        features = np.ascontiguousarray(np.concatenate(self.features))
+        content = save({"keys": keys, "features": features}, {"checksum": _checksum(keys, features)})
+        try:
+            write_whole(self.folder / f"{secrets.token_hex(8)}.safetensors", content)
+        except InputError as error:  # the features are there all the same, and may have taken hours
+            warnings.warn(f"features are not kept: {error}", stacklevel=2)
+            self.folder = None
+        self._start()
+
+
+def _fill_from_disk(
+    folder: Path | None, distinct: NDArray[np.bytes_], first: NDArray[np.intp], result: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Write what the shards know of the distinct keys into the first row of each; return which were found."""
+    known = np.zeros(len(distinct), dtype=bool)
+    for path in [] if folder is None else sorted(folder.glob("*.safetensors")):
+        if known.all():
+            break
+        try:
+            at, features = _looked_up(path, distinct, known, result.shape[1])
+        except OSError as error:
+            warnings.warn(f"features in {path} cannot be read: {error.strerror or error}.", stacklevel=3)
+            continue
+        except (SafetensorError, ValueError) as error:
+            warnings.warn(f"{path} is damaged ({error}), so its features are computed again.", stacklevel=3)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            continue
+        result[first[at]] = features
+        known[at] = True
+    return known
+
+
+def _looked_up(
+    path: Path, distinct: NDArray[np.bytes_], known: NDArray[np.bool_], n_features: int
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """Return which of the distinct keys a shard adds to those known, and their features; else only keys are read."""
+    with safe_open(path, framework="numpy") as shard:
+        keys = shard.get_tensor("keys")
+        if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
+            raise ValueError("keys of a kind that is never written")
+        sought = np.ascontiguousarray(keys).view(distinct.dtype)[:, 0]
+        at = np.searchsorted(distinct, sought).clip(max=len(distinct) - 1)
+        is_new = (distinct[at] == sought) & ~known[at]
+        if not is_new.any():
+            return at[is_new], np.empty((0, n_features), dtype=np.float32)
+        features = shard.get_tensor("features")
+        if features.dtype != np.float32 or features.shape != (len(keys), n_features):
+            raise ValueError("features of another number or kind")
+        if (shard.metadata() or {}).get("checksum") != _checksum(keys, features):
+            raise ValueError("its checksum does not fit")
+    return at[is_new], features[is_new]
+
+
+def _checksum(keys: NDArray[np.uint8], features: NDArray[np.float32]) -> str:
+    digest = hashlib.blake2b(np.ascontiguousarray(keys).data, digest_size=KEY_BYTES)
+    digest.update(np.ascontiguousarray(features).data)
+    return digest.hexdigest()
+
+
+def _joined(digests: Iterable[bytes]) -> Keys:
+    return np.frombuffer(b"".join(digests), dtype=f"V{KEY_BYTES}")
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
+
+
+def _file_digest(path: str | Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=KEY_BYTES)).digest()
+    except (OSError, ValueError):  # such as a zero byte in the path
+        return secrets.token_bytes(KEY_BYTES)
+
+
+def _array_digest(image: NDArray[Any]) -> bytes:
+    digest = hashlib.blake2b(f"{image.dtype.str}{image.shape}".encode(), digest_size=KEY_BYTES)
+    digest.update(np.ascontiguousarray(image).data)
+    return digest.digest()
+
+
+def _contiguous(tensor: Any) -> NDArray[Any]:
+    """Return a numpy array; of a torch tensor as well, without need of torch here."""
+    if not isinstance(tensor, np.ndarray):
+        tensor = tensor.detach().cpu()
+        # numpy has no bfloat16; every such number is a float32 too.
+        tensor = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
+    return np.ascontiguousarray(tensor)

@@ -1,0 +1,256 @@
+"""Texts as features: the mean of word embeddings, which the paper uses, or a full transformer encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+
+import torch
+from safetensors import safe_open
+from torch import Tensor, nn
+
+from domaincover.data.texts import TextReader, n_tokens
+from domaincover.errors import InputError
+from domaincover.networks.pretrained import (
+    config_as_data,
+    config_from_data,
+    first_line,
+    load_config,
+    load_model,
+    model_folder,
+    transformers_for,
+)
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig, PreTrainedModel
+
+TextFeatures = Literal["word-embeddings", "encoder"]
+NO_LIMIT = 10**6  # tokenizers without a limit name one far above this
+USUAL_TOKENS = 512  # where neither the model nor its tokenizer names a limit
+
+
+class Vocabulary(NamedTuple):
+    """A tokenizer as its JSON text, which of its tokens are no words, and how many a text may have."""
+
+    tokenizer: str
+    pad_id: int
+    special_ids: tuple[int, ...]
+    max_tokens: int
+
+
+class TextBackbone(nn.Module):
+    """Turns token numbers, (text, token), into features, (text, feature)."""
+
+    features: TextFeatures
+    n_features: int
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+
+    def reader(self, max_tokens: int | None = None) -> TextReader:
+        """Return what turns texts into this model's token numbers, cut at `max_tokens` or the model's own limit."""
+        return TextReader(self.vocabulary.tokenizer, self.vocabulary.pad_id, max_tokens or self.vocabulary.max_tokens)
+
+
+class WordEmbeddings(TextBackbone):
+    """The mean of the word embeddings of a text's real tokens, or zeros where it has none.
+
+    Tokens of the tokenizer's own, such as [CLS], [SEP], [MASK] and padding, do not count; an unknown word does.
+    """
+
+    features = "word-embeddings"
+    is_word: Tensor
+
+    def __init__(self, vocabulary: Vocabulary, embeddings: Tensor) -> None:
+        super().__init__(vocabulary)
+        _check_fits(vocabulary, len(embeddings))
+        self.embeddings = nn.Parameter(embeddings)
+        is_word = torch.ones(len(embeddings), dtype=torch.bool)
+        is_word[list(vocabulary.special_ids)] = False
+        self.register_buffer("is_word", is_word, persistent=False)
+        self.n_features = embeddings.shape[1]
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the features, (text, feature)."""
+        weights = self.is_word[ids].to(self.embeddings.dtype)
+        sums = nn.functional.embedding_bag(ids, self.embeddings, mode="sum", per_sample_weights=weights)
+        return sums / weights.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+class TextEncoder(TextBackbone):
+    """The mean of a transformer encoder's last hidden states over all tokens but padding."""
+
+    features = "encoder"
+
+    def __init__(self, vocabulary: Vocabulary, model: PreTrainedModel) -> None:
+        super().__init__(vocabulary)
+        self.config = config_as_data(model.config)
+        self.encoder = _encoder_alone(model)
+        _check_fits(vocabulary, _input_embeddings(self.encoder).num_embeddings)
+        self.n_features = int(model.config.hidden_size)
+
+    def reader(self, max_tokens: int | None = None) -> TextReader:
+        """Return what turns texts into this model's token numbers; it has no place for more than its own limit."""
+        if max_tokens is not None and max_tokens > self.vocabulary.max_tokens:
+            raise InputError(f"max_tokens is {max_tokens}, but the encoder takes {self.vocabulary.max_tokens} at most.")
+        return super().reader(max_tokens)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the features, (text, feature)."""
+        is_token = ids != self.vocabulary.pad_id
+        states = self.encoder(input_ids=ids, attention_mask=is_token.long(), return_dict=True).last_hidden_state
+        sums = states.masked_fill(~is_token[:, :, None], 0).sum(dim=1)
+        return sums / is_token.sum(dim=1, keepdim=True).clamp(min=1)
+
+
+def text_backbone(
+    model: str | Path, features: TextFeatures = "word-embeddings", *, download: bool = False
+) -> TextBackbone:
+    """Return a model from a folder, or from the hub where `download` permits it, as what makes features of texts."""
+    if features not in ("word-embeddings", "encoder"):
+        raise InputError(f"features must be 'word-embeddings' or 'encoder', got {features!r}.")
+    transformers_for("text")
+    folder = model_folder(model, download=download)
+    config = load_config(folder)
+    vocabulary = _vocabulary(folder, config)
+    if features == "encoder":
+        return TextEncoder(vocabulary, _whole_model(folder)).eval()
+    return WordEmbeddings(vocabulary, _embeddings(folder, config)).eval()
+
+
+def backbone_state(backbone: TextBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return all that `text_backbone_from_state` needs, as data for JSON and as tensors."""
+    vocabulary = {**backbone.vocabulary._asdict(), "special_ids": list(backbone.vocabulary.special_ids)}
+    content: dict[str, Any] = {"features": backbone.features, "vocabulary": vocabulary}
+    named: dict[str, Tensor] = dict(backbone.named_parameters())
+    if isinstance(backbone, TextEncoder):
+        content["model"] = backbone.config
+        named |= backbone.named_buffers()  # of which a state_dict leaves out some, such as positions
+    return content, {name: tensor.detach() for name, tensor in named.items()}
+
+
+def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:
+    """Return a backbone as it was saved; nothing in the data is run, and nothing but the data is read."""
+    transformers_for("text")
+    vocabulary = _vocabulary_from_data(content.get("vocabulary"))
+    match content.get("features"):
+        case "word-embeddings" if "embeddings" in tensors and tensors["embeddings"].ndim == 2:
+            empty = torch.empty(tensors["embeddings"].shape, device="meta")
+            backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
+        case "encoder":
+            backbone = TextEncoder(vocabulary, _without_memory(config_from_data(content.get("model"))))
+        case _:
+            raise InputError("the saved network is no model of texts that domaincover knows.")
+    _assign(backbone, tensors)
+    return backbone.eval()
+
+
+def _vocabulary(folder: str, config: PretrainedConfig) -> Vocabulary:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        content: str = tokenizer.backend_tokenizer.to_str()
+    except Exception as error:  # each kind of tokenizer fails in a way of its own
+        raise InputError(f"{folder} holds no tokenizer that can be read: {first_line(error)}") from error
+    numbers = tokenizer.get_vocab()
+    roles = [str(token) for role, token in tokenizer.special_tokens_map.items() if role != "unk_token"]
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    special |= {numbers[token] for token in roles if token in numbers}  # one that is for the unknown as well
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one where the files are missing
+        raise InputError(f"the tokenizer in {folder} knows no words; copy tokenizer.json there as well.")
+    ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.sep_token_id)
+    pad_id = next((end for end in ends if end is not None), None)
+    if pad_id is None:
+        raise InputError(f"the tokenizer in {folder} has no token to fill up with; give it a pad_token.")
+    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+    max_tokens = min((limit for limit in limits if limit and 0 < limit < NO_LIMIT), default=USUAL_TOKENS)
+    return Vocabulary(content, pad_id, tuple(sorted(special)), max_tokens)
+
+
+def _vocabulary_from_data(content: Any) -> Vocabulary:
+    match content:
+        case {"tokenizer": str(text), "pad_id": int(pad), "special_ids": [*special], "max_tokens": int(most)}:
+            if pad >= 0 and all(isinstance(token, int) and token >= 0 for token in special):
+                return Vocabulary(text, pad, tuple(special), most)
+    raise InputError("the saved network has no vocabulary that domaincover knows.")
+
+
+def _check_fits(vocabulary: Vocabulary, n_embeddings: int) -> None:
+    n_needed = 1 + max(n_tokens(vocabulary.tokenizer) - 1, vocabulary.pad_id, *vocabulary.special_ids)
+    if n_needed > n_embeddings:
+        raise InputError(
+            f"the tokenizer has {n_needed} tokens but the model embeds {n_embeddings}; take both from one model."
+        )
+
+
+def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
+    """Return the matrix of word embeddings; where it is found by its name, no other weights are read."""
+    model = _without_memory(config)
+    inputs = _input_embeddings(model)
+    name = next(name for name, part in model.named_modules() if part is inputs) + ".weight"
+    found = []
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        with safe_open(path, framework="pt") as weights:
+            found += [weights.get_tensor(key) for key in weights.keys() if f".{key}".endswith(f".{name}")]  # noqa: SIM118
+    if len(found) == 1 and found[0].shape == inputs.weight.shape:
+        return found[0].float()
+    return _input_embeddings(_whole_model(folder)).weight.detach()
+
+
+def _input_embeddings(model: PreTrainedModel) -> nn.Embedding:
+    try:
+        inputs: Any = model.get_input_embeddings()
+    except NotImplementedError:
+        inputs = None
+    if not isinstance(inputs, nn.Embedding):
+        raise InputError(f"a {model.config.model_type} is no model of texts; take one such as bert.")
+    return inputs
+
+
+def _whole_model(folder: str) -> PreTrainedModel:
+    """Return the model in a folder; weights that the folder lacks would be drawn at random, so they are refused."""
+    model, told = cast(Any, load_model(folder, dtype=torch.float32, output_loading_info=True))
+    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
+    if missing:
+        raise InputError(
+            f"the weights in {folder} lack {missing[0]} and {len(missing) - 1} more; copy the model again."
+        )
+    return model
+
+
+def _without_memory(config: PretrainedConfig) -> PreTrainedModel:
+    """Return a model of this architecture whose tensors have shapes but no values."""
+    from transformers import AutoModel
+
+    try:
+        with torch.device("meta"):
+            return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+    except Exception as error:  # each kind of model checks its options in a way of its own
+        raise InputError(f"no model can be built of this configuration: {first_line(error)}") from error
+
+
+def _encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
+    """Return the part that makes hidden states, without parts whose weights would have no gradient."""
+    encoder: Any = model.get_encoder() if model.config.is_encoder_decoder else model
+    if getattr(encoder, "pooler", None) is not None:
+        encoder.pooler = None
+    return encoder
+
+
+def _assign(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put tensors in place of those without values, as they are and without a copy."""
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    expected = {name: _shape(tensor) for name, tensor in named.items() if tensor.is_meta}
+    if expected != {name: _shape(tensor) for name, tensor in tensors.items()}:
+        raise InputError("the saved weights are not those of the network that the file describes.")
+    for name, tensor in tensors.items():
+        owner, _, leaf = name.rpartition(".")
+        part = module.get_submodule(owner)
+        setattr(part, leaf, nn.Parameter(tensor) if leaf in part._parameters else tensor)
+
+
+def _shape(tensor: Tensor) -> tuple[bool, torch.Size]:
+    return tensor.is_floating_point(), tensor.shape
