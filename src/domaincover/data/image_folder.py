@@ -1,0 +1,68 @@
+"""A folder of images, domain/label/image, as a table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+
+from domaincover.errors import InputError
+
+ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2")
+LAYOUT = "images belong in folders domain/label, such as hospital-1/tumor/a.png"
+
+
+def image_folder(folder: str | Path) -> pd.DataFrame:
+    """Return the images in the folders `domain/label`, sorted: columns path (absolute), label and domain.
+
+    Hidden files and files that are no images by their endings are passed over.
+    """
+    root = os.path.abspath(folder)
+    if not os.path.isdir(root):
+        raise InputError(f"{folder} is not a folder; {LAYOUT}.")
+    rows = [
+        (path, label, domain)
+        for domain, in_domain in _folders_in(root)
+        for label, in_label in _labels_of(in_domain)
+        for path in _images_of(in_label)
+    ]
+    if not rows:
+        raise InputError(f"{folder} holds no images; {LAYOUT}.")
+    return pd.DataFrame(rows, columns=["path", "label", "domain"])
+
+
+def _labels_of(domain: str) -> list[tuple[str, str]]:
+    labels = _folders_in(domain)
+    if not labels:
+        raise InputError(f"{domain} holds no label folders; {LAYOUT}.")
+    return labels
+
+
+def _folders_in(folder: str) -> list[tuple[str, str]]:
+    """Return the names and paths of the folders in a folder; an image beside them is at the wrong depth."""
+    entries = _visible(folder)
+    stray = next((entry.path for entry in entries if not entry.is_dir() and _is_image(entry.name)), None)
+    if stray is not None:
+        raise InputError(f"{stray} does not lie in a label's folder; {LAYOUT}.")
+    return [(entry.name, entry.path) for entry in entries if entry.is_dir()]
+
+
+def _images_of(label: str) -> list[str]:
+    entries = _visible(label)
+    deeper = next((entry.path for entry in entries if entry.is_dir()), None)
+    if deeper is not None:
+        raise InputError(f"{deeper} is a folder inside a label's folder; {LAYOUT}.")
+    images = [entry.path for entry in entries if _is_image(entry.name)]
+    if not images:
+        raise InputError(f"{label} holds no images ({', '.join(ENDINGS)}); add some or remove the folder.")
+    return images
+
+
+def _visible(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(ENDINGS)

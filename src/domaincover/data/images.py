@@ -1,0 +1,226 @@
+"""Images as arrays of bytes, red, green and blue: read with Pillow when they are needed.
+
+Every image goes the same way: upright as its camera says (EXIF), RGB, a share cut off each side, then resized. Pixels
+are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.examples import Block
+from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL import Image as PillowImage
+
+    Image = PillowImage.Image
+
+Fit = Literal["stretch", "crop"]
+# Formats of plain pixels. Others that Pillow knows, such as EPS, would start another program.
+FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
+ORIENTATION = 0x0112  # the EXIF tag
+
+
+@dataclass(frozen=True)
+class ImageReader:
+    """Reads images, by their paths or from an array of bytes, as (image, channel, height, width).
+
+    `image_size` is (height, width); None leaves the images' own size, which must then be one. `crop` is the share of
+    an image's own size that is cut off each of its four sides first. `fit="stretch"` resizes to the size exactly, so
+    that nothing at the edges is lost; `fit="crop"` keeps the ratio: the image just covers the size, and its centre is
+    taken. An image that cannot be read is black, and not `readable`.
+
+    >>> grey = np.full((2, 6, 4), 7, dtype=np.uint8)
+    >>> ImageReader(image_size=(3, 2))(grey).values.shape
+    (2, 3, 3, 2)
+    """
+
+    image_size: tuple[int, int] | None = None
+    crop: float = 0.0
+    fit: Fit = "stretch"
+
+    def __post_init__(self) -> None:
+        size = self.image_size
+        if size is not None and (len(size) != 2 or not all(isinstance(s, int | np.integer) and s > 0 for s in size)):
+            raise InputError(f"image_size must be a height and a width in pixels, not {size!r}.")
+        if size is not None:  # also from a list, as JSON has it
+            object.__setattr__(self, "image_size", (int(size[0]), int(size[1])))
+        if not 0 <= self.crop < 0.5:
+            raise InputError(f"crop is the share cut off each side, from 0 to below 0.5, not {self.crop!r}.")
+        if self.fit not in get_args(Fit):
+            raise InputError(f"fit must be one of {', '.join(get_args(Fit))}, not {self.fit!r}.")
+
+    def __call__(self, sources: NDArray[Any]) -> Block:
+        """Return the images behind the sources, in their order."""
+        sources = np.asarray(sources)
+        return self._from_array(sources) if are_pixels(sources) else self._from_files(sources)
+
+    def cropped(self, height: int, width: int) -> tuple[int, int, int, int]:
+        """Return what the crop leaves of an image of that size: left, top, right, bottom."""
+        off, down = int(self.crop * width), int(self.crop * height)
+        return off, down, width - off, height - down
+
+    def _from_array(self, pixels: NDArray[np.uint8]) -> Block:
+        left, top, right, bottom = self.cropped(*pixels.shape[1:3])
+        pixels = (pixels[..., None] if pixels.ndim == 3 else pixels)[:, top:bottom, left:right, :3]
+        rgb = np.broadcast_to(pixels, (*pixels.shape[:3], 3))
+        if self.image_size not in (None, rgb.shape[1:3]):
+            from_array = _pillow().fromarray
+            rgb = np.stack([np.asarray(self._resized(from_array(np.ascontiguousarray(image)))) for image in rgb])
+        return Block(np.ascontiguousarray(rgb.transpose(0, 3, 1, 2)))
+
+    def _from_files(self, sources: NDArray[Any]) -> Block:
+        values: NDArray[np.uint8] | None = None
+        readable = np.zeros(len(sources), dtype=bool)
+        with bombs_as_errors():
+            for row, source in enumerate(sources):
+                image = load_or_reason(source)
+                if isinstance(image, str):
+                    continue
+                pixels = np.asarray(self._prepared(image))
+                if values is None:
+                    values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
+                elif pixels.shape != values.shape[1:]:
+                    refuse_sizes(sources[readable][0], values.shape[1:3], source, pixels.shape[:2])
+                values[row], readable[row] = pixels, True
+        if values is None:  # there is no size to be had where none could be read
+            values = np.zeros((len(sources), *(self.image_size or (1, 1)), 3), dtype=np.uint8)
+        return Block(np.ascontiguousarray(values.transpose(0, 3, 1, 2)), None if readable.all() else readable)
+
+    def _prepared(self, image: Image) -> Image:
+        box = self.cropped(image.height, image.width)
+        image = image.crop(box) if self.crop else image
+        return image if self.image_size in (None, (image.height, image.width)) else self._resized(image)
+
+    def _resized(self, image: Image) -> Image:
+        assert self.image_size is not None  # noqa: S101 - for the type checker: callers have asked
+        height, width = self.image_size
+        bilinear = _pillow().Resampling.BILINEAR
+        if self.fit == "stretch":
+            return image.resize((width, height), bilinear)
+        # The side that has to grow most fits exactly; the other is rounded down, as torchvision's Resize does.
+        if height * image.width <= width * image.height:
+            covering = width, max(height, width * image.height // image.width)
+        else:
+            covering = max(width, height * image.width // image.height), height
+        left, top = (round((covered - wanted) / 2) for covered, wanted in zip(covering, (width, height), strict=True))
+        return image.resize(covering, bilinear).crop((left, top, left + width, top + height))
+
+
+def are_pixels(sources: NDArray[Any]) -> bool:
+    """Tell whether sources are images themselves, as bytes; refuse an array that is neither that nor paths."""
+    if sources.dtype.kind in "OUT":
+        return False
+    is_grey, is_colour = sources.ndim == 3, sources.ndim == 4 and sources.shape[3] in (1, 3, 4)
+    if sources.dtype != np.uint8 or not (is_grey or is_colour):
+        raise InputError(
+            "images in an array must be uint8 of shape (images, height, width) or (images, height, width, 1, 3 or 4), "
+            f"not {sources.dtype} of shape {sources.shape}."
+        )
+    return True
+
+
+def why_unreadable(source: Any) -> str | None:
+    """Return why an image file cannot be read, in words; None if it can, to the last pixel."""
+    with bombs_as_errors():
+        image = load_or_reason(source)
+    return image if isinstance(image, str) else None
+
+
+def load_or_reason(source: Any) -> Image | str:
+    """Return an image file upright, in RGB, or why it cannot be read; within `bombs_as_errors`."""
+    if not isinstance(source, str | os.PathLike) or not os.fspath(source):
+        return "no path was given"
+    pillow = _pillow()
+    try:
+        with pillow.open(source, formats=_formats()) as image:
+            image.load()
+            return _as_rgb(_upright(image))
+    except MemoryError:
+        raise
+    except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
+        return f"too large to be safe: more pixels than Pillow's limit of {pillow.MAX_IMAGE_PIXELS:,}"
+    except FileNotFoundError:
+        return "no such file"
+    except Exception as error:  # a damaged file can make Pillow raise almost anything
+        return _reason(source, error)
+
+
+@contextmanager
+def bombs_as_errors() -> Iterator[None]:
+    """Make Pillow raise where it would warn of a decompression bomb, and keep quiet on damaged tags."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", _pillow().DecompressionBombWarning)
+        yield
+
+
+def refuse_sizes(first: Any, first_size: tuple[int, ...], other: Any, other_size: tuple[int, ...]) -> None:
+    """Say that two images have different sizes, and what to do."""
+    one, two = ("{} × {}".format(*size) for size in (first_size, other_size))
+    raise InputError(
+        f"images must have one size where image_size is not given, but {first} is {one} (height × width) and {other} "
+        f"is {two}; give image_size (--image-size)."
+    )
+
+
+def _reason(source: Any, error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno is not None:
+        return str(os.strerror(error.errno)).lower()
+    if os.path.isfile(source) and os.path.getsize(source) == 0:
+        return "the file is empty (0 bytes)"
+    if isinstance(error, _pillow().UnidentifiedImageError):
+        return "not an image in a known format, or its beginning is damaged"
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"truncated or damaged ({lines[0]})"
+
+
+def _upright(image: Image) -> Image:
+    """Turn an image as its EXIF orientation says; a tag that cannot be read is as none."""
+    transpose = _pillow().Transpose
+    turns = (
+        *(transpose.FLIP_LEFT_RIGHT, transpose.ROTATE_180, transpose.FLIP_TOP_BOTTOM, transpose.TRANSPOSE),
+        *(transpose.ROTATE_270, transpose.TRANSVERSE, transpose.ROTATE_90),
+    )
+    try:
+        turn = dict(enumerate(turns, start=2)).get(image.getexif().get(ORIENTATION, 1))
+    except Exception:
+        return image
+    return image if turn is None else image.transpose(turn)
+
+
+def _as_rgb(image: Image) -> Image:
+    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept."""
+    if image.mode == "RGB":
+        return image
+    if image.mode.startswith("I"):  # where convert would make everything above 255 white
+        grey = np.clip(np.asarray(image).astype(np.int64), 0, 2**16 - 1) >> 8
+        return _pillow().fromarray(grey.astype(np.uint8)).convert("RGB")
+    if "transparency" in image.info:
+        image = image.convert("RGBA")  # or Pillow warns; the colours are the same
+    return image.convert("RGB")
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    pillow = _pillow()
+    pillow.init()
+    return tuple(name for name in FORMATS if name in pillow.OPEN)  # a build of Pillow may lack some
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise InputError("images need Pillow: pip install 'domaincover[images]'.") from error
+    return Image

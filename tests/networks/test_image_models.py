@@ -1,0 +1,491 @@
+import json
+import sys
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from torch import nn
+
+from domaincover.errors import InputError
+from domaincover.networks.image_models import backbone_from_state, backbone_state, image_backbone
+from domaincover.networks.perceptrons import linear
+from domaincover.networks.pretrained import config_from_data, model_folder
+from domaincover.networks.scorers import Scorer
+from domaincover.networks.torchvision_weights import torchvision_names
+
+ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+TINY = {
+    "resnet": transformers.ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic"),
+    "vit": transformers.ViTConfig(**ATTENTION, intermediate_size=8, image_size=16, patch_size=8),
+    "convnext": transformers.ConvNextConfig(num_stages=2, hidden_sizes=[4, 8], depths=[1, 1]),
+    "swin": transformers.SwinConfig(
+        image_size=16, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=4
+    ),
+    "dinov2": transformers.Dinov2Config(**ATTENTION, image_size=28, patch_size=14, mlp_ratio=1),
+    "clip": transformers.CLIPVisionConfig(**ATTENTION, intermediate_size=8, image_size=16, patch_size=8),
+    "segformer": transformers.SegformerConfig(
+        num_encoder_blocks=2,
+        hidden_sizes=[4, 8],
+        depths=[1, 1],
+        num_attention_heads=[1, 2],
+        sr_ratios=[2, 1],
+        patch_sizes=[7, 3],
+        strides=[4, 2],
+        mlp_ratios=[1, 1],
+    ),
+}
+N_FEATURES = {"swin": 16}
+HALVES = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.6, 0.7]}
+
+
+def images(n=2, size=16, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(0, 256, (n, 3, size, size), dtype=torch.uint8, generator=generator)
+
+
+@pytest.fixture
+def folder_of(tmp_path):
+    """Writes a tiny network into a folder, as users have them."""
+
+    def write(kind, network=transformers.AutoModel, **preprocessor):
+        config = TINY[kind] if isinstance(kind, str) else kind
+        with torch.random.fork_rng(devices=[]):
+            torch.random.manual_seed(1)
+            network.from_config(config).save_pretrained(tmp_path / "model")
+        if preprocessor:
+            (tmp_path / "model" / "preprocessor_config.json").write_text(json.dumps(preprocessor))
+        return tmp_path / "model"
+
+    return write
+
+
+@pytest.fixture(scope="module")
+def resnet_18():
+    return image_backbone(generator=np.random.default_rng(0))
+
+
+class BasicBlock(nn.Module):
+    """Two 3 × 3 convolutions beside a shortcut (He et al., 2016, Figure 5 left)."""
+
+    def __init__(self, n_in, n_out, stride):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.BatchNorm2d(n_out)
+        self.conv2, self.bn2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False), nn.BatchNorm2d(n_out)
+        changes = stride > 1 or n_in != n_out
+        if changes:
+            self.downsample = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
+
+    def forward(self, x):
+        shortcut = self.downsample(x) if hasattr(self, "downsample") else x
+        return torch.relu(self.bn2(self.conv2(torch.relu(self.bn1(self.conv1(x))))) + shortcut)
+
+
+class LiteralResNet18(nn.Module):
+    """ResNet-18 (He et al., 2016, Table 1) with the names of torchvision's state dict."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        for stage, (n_in, n_out) in enumerate([(64, 64), (64, 128), (128, 256), (256, 512)], start=1):
+            blocks = BasicBlock(n_in, n_out, 1 if stage == 1 else 2), BasicBlock(n_out, n_out, 1)
+            self.add_module(f"layer{stage}", nn.Sequential(*blocks))
+        self.fc = nn.Linear(512, 1000)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(torch.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+        return self.layer4(self.layer3(self.layer2(self.layer1(x)))).mean(dim=(2, 3))
+
+
+@pytest.fixture(scope="module")
+def literal():
+    with torch.random.fork_rng(devices=[]):
+        torch.random.manual_seed(2)
+        network = LiteralResNet18()
+        for part in network.modules():
+            if isinstance(part, nn.BatchNorm2d):
+                part.running_mean.normal_(0, 0.1)
+                part.running_var.uniform_(0.5, 2)
+                nn.init.uniform_(part.weight, 0.5, 1.5)
+                nn.init.normal_(part.bias, 0, 0.1)
+    return network
+
+
+def normalised(x):
+    mean, std = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
+    return (x.float() / 255 - mean[:, None, None]) / std[:, None, None]
+
+
+class TestResNet18:
+    def test_it_has_the_known_number_of_parameters(self, resnet_18):
+        """11,689,512 with the 1000-label head, which is not here."""
+        assert sum(parameter.numel() for parameter in resnet_18.parameters()) == 11_689_512 - 513 * 1000
+
+    def test_features_are_one_row_per_image(self, resnet_18):
+        assert resnet_18(images(2, 32)).shape == (2, resnet_18.n_features)
+        assert resnet_18.n_features == 512
+
+    def test_the_same_generator_draws_the_same_network(self, resnet_18):
+        again, other = (image_backbone(generator=seed).network.state_dict() for seed in (0, 1))
+        name = "embedder.embedder.convolution.weight"
+        assert torch.equal(again[name], resnet_18.network.state_dict()[name])
+        assert not torch.equal(other[name], again[name])
+
+    def test_the_global_generator_is_left_alone(self):
+        before = torch.random.get_rng_state()
+        image_backbone(generator=0)
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+    def test_it_is_ready_to_predict(self, resnet_18):
+        assert not resnet_18.network.training
+
+    def test_bytes_and_floats_give_the_same_features(self, resnet_18):
+        x = images(2, 32)
+        assert torch.equal(resnet_18(x), resnet_18(x.double()))
+
+    @pytest.mark.parametrize("training", [False, True])
+    @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+    def test_torchvisions_weights_give_torchvisions_features(self, tmp_path, literal, name, training):
+        state = {key: value.clone() for key, value in literal.state_dict().items()}
+        safetensors.torch.save_file(state, tmp_path / name) if "safe" in name else torch.save(state, tmp_path / name)
+        backbone = image_backbone(weights=tmp_path / name)
+        x = images(3, 48)
+        features = backbone.train(training)(x)
+        expected = literal.train(training)(normalised(x))
+        literal.load_state_dict(state)  # training has moved its running statistics
+        assert torch.allclose(features, expected, atol=1e-5 * expected.abs().max().item())
+
+    def test_training_moves_the_same_running_statistics(self, tmp_path, literal):
+        before = {key: value.clone() for key, value in literal.state_dict().items()}
+        torch.save(before, tmp_path / "weights.pth")
+        backbone = image_backbone(weights=tmp_path / "weights.pth").train()
+        x = images(3, 48)
+        backbone(x)
+        literal.train()(normalised(x))
+        after = {key: value.clone() for key, value in literal.state_dict().items()}
+        literal.load_state_dict(before)
+        own = backbone.network.state_dict()
+        for name, theirs in torchvision_names(own).items():
+            assert torch.allclose(own[name], after[theirs], rtol=1e-4, atol=1e-5), name
+
+    def test_names_are_mapped_one_to_one(self, resnet_18, literal):
+        names = torchvision_names(resnet_18.network.state_dict())
+        theirs = [name for name in literal.state_dict() if not name.startswith("fc.")]
+        assert sorted(names.values()) == sorted(theirs)
+
+    def test_counts_of_batches_may_be_missing(self, tmp_path, literal):
+        state = {name: value for name, value in literal.state_dict().items() if "num_batches" not in name}
+        torch.save(state, tmp_path / "old.pth")
+        x = images(2, 32)
+        expected = literal.eval()(normalised(x))
+        assert torch.allclose(image_backbone(weights=tmp_path / "old.pth")(x), expected, rtol=1e-3, atol=1e-4)
+
+    @pytest.mark.parametrize(
+        ("change", "says"),
+        [
+            (lambda state: state.pop("layer2.0.downsample.0.weight"), "lacks layer2.0.downsample.0.weight"),
+            (lambda state: state.update({"layer1.2.conv1.weight": torch.zeros(1)}), "also has layer1.2.conv1.weight"),
+            (lambda state: state.update(conv1=3), "more than named tensors"),
+            (lambda state: state.update({"conv1.weight": torch.zeros(2)}), "another shape of conv1.weight"),
+        ],
+    )
+    def test_another_networks_weights_are_refused(self, tmp_path, literal, change, says):
+        state = dict(literal.state_dict())
+        change(state)
+        torch.save(state, tmp_path / "weights.pth")
+        with pytest.raises(InputError, match=says):
+            image_backbone(weights=tmp_path / "weights.pth")
+
+    @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
+    def test_a_file_that_holds_no_weights_is_refused(self, tmp_path, name):
+        (tmp_path / name).write_bytes(b"no weights")
+        with pytest.raises(InputError, match="is damaged or holds more than tensors"):
+            image_backbone(weights=tmp_path / name)
+
+    def test_code_in_a_weight_file_is_not_run(self, tmp_path):
+        class Runs:
+            def __reduce__(self):
+                return (exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",))
+
+        torch.save({"conv1.weight": Runs()}, tmp_path / "weights.pth")
+        with pytest.raises(InputError, match="holds more than tensors"):
+            image_backbone(weights=tmp_path / "weights.pth")
+        assert not (tmp_path / "ran").exists()
+
+    def test_a_missing_weight_file_is_named(self, tmp_path):
+        with pytest.raises(InputError, match=r"gone\.pth is no file"):
+            image_backbone(weights=tmp_path / "gone.pth")
+
+    def test_without_transformers_the_extra_is_named(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "transformers", None)
+        with pytest.raises(InputError, match=r"pip install 'domaincover\[images\]'"):
+            image_backbone()
+
+
+class TestFolders:
+    @pytest.mark.parametrize("kind", TINY)
+    def test_any_image_network_gives_features(self, folder_of, kind):
+        backbone = image_backbone(folder_of(kind))
+        assert backbone.n_features == N_FEATURES.get(kind, 8)
+        assert backbone(images(2, backbone.image_size[0])).shape == (2, backbone.n_features)
+
+    @pytest.mark.parametrize("kind", TINY)
+    def test_features_are_the_networks_own_pooled_output(self, folder_of, kind):
+        folder = folder_of(kind)
+        backbone, network = image_backbone(folder), transformers.AutoModel.from_pretrained(folder).eval()
+        x = images(2, backbone.image_size[0])
+        output = network(normalised(x))
+        pooled = output.last_hidden_state.mean((2, 3)) if kind == "segformer" else output.pooler_output.flatten(1)
+        assert torch.allclose(backbone(x), pooled, atol=1e-6)
+
+    @pytest.mark.parametrize("kind", ["vit", "swin", "dinov2", "clip"])
+    def test_images_of_another_size_are_taken(self, folder_of, kind):
+        backbone = image_backbone(folder_of(kind))
+        assert backbone(images(2, 56)).shape == (2, backbone.n_features)
+
+    def test_a_classifiers_folder_has_no_pooler_and_is_averaged(self, folder_of):
+        folder = folder_of("vit", transformers.AutoModelForImageClassification)
+        backbone = image_backbone(folder)
+        network = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False).eval()
+        x = images()
+        assert torch.allclose(backbone(x), network(normalised(x)).last_hidden_state.mean(1), atol=1e-6)
+
+    def test_loading_leaves_the_global_generator_alone(self, folder_of):
+        folder = folder_of("vit", transformers.AutoModelForImageClassification)
+        before = torch.random.get_rng_state()
+        image_backbone(folder)
+        assert torch.equal(torch.random.get_rng_state(), before)
+
+    def test_half_precision_weights_are_read_in_single(self, folder_of):
+        folder = folder_of("resnet")
+        transformers.AutoModel.from_pretrained(folder).half().save_pretrained(folder)
+        assert image_backbone(folder)(images(2, 32)).dtype == torch.float32
+
+    @pytest.mark.parametrize(
+        ("options", "by_hand"),
+        [
+            (HALVES, lambda x, m, s: (x / 255 - m) / s),
+            ({"do_normalize": False}, lambda x, *_: x / 255),
+            ({"do_normalize": False, "do_rescale": False}, lambda x, *_: x),
+            (
+                {**HALVES, "rescale_factor": 1 / 127.5, "rescale_offset": True},
+                lambda x, m, s: (x / 127.5 - 1 - m) / s,
+            ),
+        ],
+    )
+    def test_images_are_normalised_as_the_folder_says(self, folder_of, options, by_hand):
+        folder = folder_of("resnet", **options)
+        mean, std = torch.tensor([0.5, 0.4, 0.3])[:, None, None], torch.tensor([0.5, 0.6, 0.7])[:, None, None]
+        x = images(2, 32)
+        network = transformers.AutoModel.from_pretrained(folder).eval()
+        expected = network(by_hand(x.float(), mean, std)).pooler_output.flatten(1)
+        assert torch.allclose(image_backbone(folder)(x), expected, rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize(
+        ("options", "size"),
+        [
+            ({"size": {"height": 20, "width": 30}}, (20, 30)),
+            ({"size": {"shortest_edge": 40}}, (40, 40)),
+            ({"size": 50}, (50, 50)),
+            ({"size": {"shortest_edge": 256}, "crop_size": {"height": 24, "width": 24}}, (24, 24)),
+            ({"size": {"longest_edge": 40}}, (224, 224)),
+        ],
+    )
+    def test_the_size_is_the_folders(self, folder_of, options, size):
+        assert image_backbone(folder_of("resnet", **options)).image_size == size
+
+    def test_without_a_preprocessor_the_size_is_the_networks(self, folder_of):
+        assert image_backbone(folder_of("vit")).image_size == (16, 16)
+
+    @pytest.mark.parametrize(
+        ("content", "says"),
+        [
+            ("no json", "holds no settings for images"),
+            ("[1]", "holds no settings for images"),
+            ('{"rescale_factor": 0}', "holds no settings for images"),
+            ('{"image_mean": ["a", 0, 0]}', "holds no settings for images"),
+            ('{"image_std": [0, 1, 1]}', "std of an image network cannot be"),
+            ('{"image_mean": [1]}', "mean of an image network cannot be"),
+        ],
+    )
+    def test_a_preprocessor_that_makes_no_sense_is_refused(self, folder_of, content, says):
+        folder = folder_of("resnet")
+        (folder / "preprocessor_config.json").write_text(content)
+        with pytest.raises(InputError, match=says):
+            image_backbone(folder)
+
+    def test_a_text_network_is_refused(self, folder_of):
+        config = transformers.BertConfig(**ATTENTION, intermediate_size=8, vocab_size=10)
+        with pytest.raises(InputError, match="holds a 'bert', which is no image network"):
+            image_backbone(folder_of(config))
+
+    def test_a_network_for_other_channels_is_refused(self, folder_of):
+        config = transformers.ResNetConfig(
+            num_channels=1, embedding_size=4, hidden_sizes=[4], depths=[1], layer_type="basic"
+        )
+        with pytest.raises(InputError, match="for 1 channels; images here have 3"):
+            image_backbone(folder_of(config))
+
+    def test_a_folder_that_lacks_weights_is_refused(self, folder_of):
+        folder = folder_of("resnet")
+        path = folder / "model.safetensors"
+        weights = safetensors.torch.load_file(path)
+        del weights["embedder.embedder.convolution.weight"]
+        safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+        with pytest.raises(InputError, match=r"lacks the weights 'embedder\.embedder\.convolution\.weight'"):
+            image_backbone(folder)
+
+    def test_damaged_weights_are_refused_in_one_line(self, folder_of):
+        folder = folder_of("resnet")
+        (folder / "model.safetensors").write_bytes(b"damaged")
+        with pytest.raises(InputError, match="could not be read") as error:
+            image_backbone(folder)
+        assert "\n" not in str(error.value)
+
+    def test_an_unknown_kind_of_model_is_refused(self, folder_of):
+        folder = folder_of("resnet")
+        (folder / "config.json").write_text('{"model_type": "unheard-of"}')
+        with pytest.raises(InputError, match="holds no model that transformers knows"):
+            image_backbone(folder)
+
+    def test_code_in_a_folder_is_not_run(self, folder_of, tmp_path):
+        folder = folder_of("resnet")
+        (folder / "modeling.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        auto_map = {"AutoConfig": "modeling.Config", "AutoModel": "modeling.Model"}
+        (folder / "config.json").write_text(json.dumps({"model_type": "unheard-of", "auto_map": auto_map}))
+        with pytest.raises(InputError, match="holds no model that transformers knows"):
+            image_backbone(folder)
+        assert not (tmp_path / "ran").exists()
+
+    def test_weights_go_with_resnet_18_only(self, folder_of, tmp_path):
+        with pytest.raises(InputError, match="weights are for 'resnet-18'"):
+            image_backbone(folder_of("resnet"), tmp_path / "weights.pth")
+
+
+class TestHub:
+    def test_a_name_is_not_fetched_without_permission(self):
+        with pytest.raises(InputError, match=r"'google/x' is not a folder here; pass download=True \(--download\)"):
+            image_backbone("google/x")
+
+    def test_with_permission_the_hubs_fault_is_one_line(self, monkeypatch):
+        def fails(*_, **__):
+            raise OSError("no connection\nand much advice")
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fails)
+        with pytest.raises(
+            InputError, match=r"'google/x' could not be fetched from the Hugging Face hub: no connection$"
+        ):
+            image_backbone("google/x", download=True)
+
+    def test_with_permission_the_fetched_folder_is_used(self, monkeypatch, folder_of):
+        folder = folder_of("resnet")
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **__: str(folder))
+        assert image_backbone("google/x", download=True).n_features == 8
+
+    def test_no_pickles_are_fetched(self, monkeypatch):
+        asked = {}
+        monkeypatch.setattr("huggingface_hub.snapshot_download", lambda *_, **options: asked.update(options) or "here")
+        model_folder("google/x", download=True)
+        assert not any(pattern.endswith((".bin", ".pt", ".pth", ".py", "*")) for pattern in asked["allow_patterns"])
+
+    def test_a_folder_without_a_model_is_refused(self, tmp_path):
+        with pytest.raises(InputError, match=r"has no config\.json"):
+            image_backbone(tmp_path)
+
+    def test_an_error_that_says_nothing_is_named(self, monkeypatch):
+        def fails(*_, **__):
+            raise OSError
+
+        monkeypatch.setattr("huggingface_hub.snapshot_download", fails)
+        with pytest.raises(InputError, match="hub: OSError"):
+            model_folder("google/x", download=True)
+
+
+class TestState:
+    @pytest.mark.parametrize("kind", TINY)
+    @pytest.mark.parametrize("network", [transformers.AutoModel, transformers.AutoModelForImageClassification])
+    def test_a_rebuilt_backbone_gives_the_same_features(self, folder_of, kind, network):
+        if kind == "clip" and network is not transformers.AutoModel:
+            pytest.skip("its vision part has no classifier of its own")
+        backbone = image_backbone(folder_of(kind, network))
+        config, tensors = backbone_state(backbone)
+        content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
+        again = backbone_from_state(json.loads(json.dumps(config)), safetensors.torch.load(content))
+        x = images(2, backbone.image_size[0])
+        assert torch.equal(again(x), backbone(x))
+
+    def test_resnet_18_is_rebuilt(self, resnet_18):
+        again = backbone_from_state(*backbone_state(resnet_18))
+        assert torch.equal(again(images(2, 32)), resnet_18(images(2, 32)))
+        assert again.config == resnet_18.config
+
+    def test_a_rebuilt_backbone_can_be_trained(self, folder_of):
+        again = backbone_from_state(*backbone_state(image_backbone(folder_of("resnet"))))
+        again.train()(images(2, 32)).sum().backward()
+        assert all(parameter.grad is not None for parameter in again.parameters())
+
+    def test_all_parameters_take_part_where_a_pooler_is_dropped(self, folder_of):
+        backbone = image_backbone(folder_of("vit", transformers.AutoModelForImageClassification))
+        backbone(images()).square().sum().backward()
+        assert all(parameter.grad is not None for parameter in backbone.parameters())
+
+    @pytest.mark.parametrize(
+        ("forge", "says"),
+        [
+            (lambda config: config.clear(), "must hold image_size, mean, network, pooling, std"),
+            (lambda config: config.update(pooling="eval"), "must be 'pooler' or 'mean'"),
+            (lambda config: config.update(std=[1, 1, 0]), "std of an image network cannot be"),
+            (lambda config: config.update(std=[1, 1, float("nan")]), "std of an image network cannot be"),
+            (lambda config: config.update(mean=[10**400, 0, 0]), "mean of an image network cannot be"),
+            (lambda config: config.update(mean=[True, 0, 0]), "mean of an image network cannot be"),
+            (lambda config: config.update(image_size=[1.5, 2]), "image_size of an image network cannot be"),
+            (lambda config: config.update(image_size="ab"), "image_size of an image network cannot be"),
+            (lambda config: config.update(network=[]), "names no kind of model"),
+            (lambda config: config["network"].update(model_type="bert"), "names no kind of model"),
+            (lambda config: config["network"].update(model_type="timm_wrapper"), "names no kind of model"),
+            (lambda config: config["network"].update(auto_map={"AutoModel": "a.B"}), "could run other code"),
+            (lambda config: config["network"].update(_name_or_path="a"), "could run other code"),
+            (lambda config: config["network"].update(sub=[{"attn_implementation": "a/b"}]), "could run other code"),
+            (lambda config: config["network"].update(layer_type="other"), "is no 'resnet' that transformers knows"),
+            (lambda config: config["network"].update(hidden_act="other"), "no 'resnet' can be made so"),
+            (lambda config: config["network"].update(depths=[10**9, 1]), "depths is .* for .* tensors"),
+            (lambda config: config["network"].update(hidden_sizes=[4, 10**7]), "weights do not fit the network"),
+            (lambda config: config["network"].update(depths=[1, 2]), "is missing"),
+            (lambda config: config["network"].update(num_channels=2), "is torch.float32"),
+        ],
+    )
+    def test_a_forged_configuration_is_refused(self, folder_of, forge, says):
+        config, tensors = backbone_state(image_backbone(folder_of("resnet")))
+        forge(config)
+        with pytest.raises(InputError, match=says):
+            backbone_from_state(config, tensors)
+
+    def test_a_network_that_takes_no_images_is_refused(self, folder_of):
+        """Of two channels throughout: its tensors fit, but images have three."""
+        config, tensors = backbone_state(image_backbone(folder_of("resnet")))
+        config["network"]["num_channels"] = 2
+        name = "embedder.embedder.convolution.weight"
+        with pytest.raises(InputError, match="'resnet' cannot be used on images"):
+            backbone_from_state(config, {**tensors, name: tensors[name][:, :2]})
+
+    def test_other_tensors_are_refused(self, folder_of):
+        config, tensors = backbone_state(image_backbone(folder_of("resnet")))
+        with pytest.raises(InputError, match="it has no 'more'"):
+            backbone_from_state(config, {**tensors, "more": torch.zeros(1)})
+
+    def test_tensors_of_another_precision_are_refused(self, folder_of):
+        config, tensors = backbone_state(image_backbone(folder_of("resnet")))
+        with pytest.raises(InputError, match=r"is torch\.float64"):
+            backbone_from_state(config, {**tensors, "embedder.embedder.convolution.weight": torch.zeros(1).double()})
+
+    def test_a_configuration_that_is_no_mapping_is_refused(self):
+        with pytest.raises(InputError, match="names no kind of model"):
+            config_from_data("resnet", {"resnet"})
+
+
+def test_a_scorer_is_its_head_on_its_backbone(folder_of):
+    backbone = image_backbone(folder_of("resnet"))
+    head = linear(backbone.n_features, 3, np.random.default_rng(0))
+    scorer = Scorer(backbone, head)
+    assert torch.equal(scorer(images(2, 32)), head(backbone(images(2, 32))))
