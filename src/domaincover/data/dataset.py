@@ -30,7 +30,7 @@ class DomainDataset:
     Make one with `DomainDataset.from_arrays`; the constructor itself checks nothing.
     """
 
-    examples: NDArray[Any]
+    examples: Any  # an array, or LazyExamples
     labels: Codes
     domains: Codes
     label_names: tuple[Hashable, ...]

@@ -108,7 +108,7 @@ def row_blocks(n_rows: int, rows_at_once: int) -> Iterator[NDArray[np.int64]]:
 def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
     """Return a digest of examples in memory, or of the sources of lazy ones and what reads them."""
     digest = hashlib.blake2b(digest_size=16)
-    values = examples
+    values: Any = examples
     if isinstance(examples, LazyExamples):
         digest.update(repr(examples.read).encode())
         values = examples.sources

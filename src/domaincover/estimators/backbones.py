@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +20,9 @@ Kind = Literal["image", "text"]
 class Backbone(BaseEstimator):
     """A network that makes features of images or of token numbers; models that share one save it once."""
 
+    module: nn.Module
+    config_: str  # JSON text
+
     def __init__(self, kind: Kind = "image") -> None:
         self.kind = kind
 
@@ -27,17 +31,14 @@ class Backbone(BaseEstimator):
         """Wrap a network."""
         backbone = cls(kind)
         backbone.module = module
+        backbone.config_ = json.dumps(backbone.state()[0])
         return backbone
 
     @classmethod
     def from_state(cls, kind: Kind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
         """Return a network as it was saved; nothing in the data is run."""
         rebuild = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
-        backbone = cls.of(kind, rebuild(config, tensors))
-        backbone.config_ = config
-        return backbone
-
-    module: nn.Module
+        return cls.of(kind, rebuild(config, tensors))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the network as data for JSON, and tensors."""
@@ -72,7 +73,7 @@ def _text_backbone(model: str | Path, features: Any, download: bool, *_stamps: A
 
 def _stamp(path: str | Path | None) -> Any:
     """Return what changes when a file, or one in a folder, is written."""
-    if path is None or not (path := Path(path)).exists():
+    if path is None or not Path(path).exists():
         return None
-    files = [path] if path.is_file() else sorted(path.iterdir())
+    files = [Path(path)] if Path(path).is_file() else sorted(Path(path).iterdir())
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class HeldOutDomains:
     def __init__(self, data: DomainDataset, engine: Engine | None = None) -> None:
         self.labels, self.domains = data.labels, data.domains
         self._engine = engine or Engine()
-        self._examples = data.examples  # in memory, they are put where the network is once and for all
+        self._examples: Any = data.examples  # in memory, they are put where the network is once and for all
         if not isinstance(data.examples, LazyExamples):
             self._examples = torch.as_tensor(data.examples).to(self._engine.device)
 

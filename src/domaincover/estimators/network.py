@@ -151,8 +151,8 @@ class NetworkClassifier(SetClassifier):
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
         for start, part in _parts(X):
             scores[start : start + len(part)] = self._score(part)
-        if np.isposinf(scores).any():
-            unread = np.isposinf(scores).all(axis=1)
+        unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
+        if unread.any():
             warnings.warn(self._inputs.unread_in_words(X, unread), stacklevel=2)
         return scores
 

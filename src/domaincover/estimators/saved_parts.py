@@ -6,7 +6,11 @@ a pipeline is its steps; every other scikit-learn estimator is a skops file. Not
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -15,21 +19,38 @@ from sklearn.pipeline import Pipeline
 from torch import Tensor, nn
 
 from domaincover.data.encoding import TableEncoder
+from domaincover.data.images import ImageReader
+from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
+from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.erm import ERMClassifier
-from domaincover.estimators.network import MakeNetwork, NetworkClassifier
+from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.saved_sklearn import from_skops, to_skops
 from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
 from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.source_encoder import SourceEncoder
+from domaincover.estimators.source_network import ImageNetwork, TextNetwork
+from domaincover.estimators.table_network import MakeNetwork
 
 OWN: dict[str, Any] = {
-    kind.__name__: kind for kind in (ConformalSetClassifier, ERMClassifier, Pipeline, SetCoverClassifier, TableEncoder)
+    kind.__name__: kind
+    for kind in (
+        Backbone,
+        ConformalSetClassifier,
+        ERMClassifier,
+        Pipeline,
+        SetCoverClassifier,
+        SourceEncoder,
+        TableEncoder,
+    )
 }
+SOURCE_NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (ImageNetwork, TextNetwork)}
+READERS: dict[str, Any] = {kind.__name__: kind for kind in (ImageReader, TextReader)}
 SKOPS = "skops"
-# A pipeline's memory is a folder of this machine, which joblib would read as pickles.
-LEFT_OUT = {"memory"}
+# A pipeline's memory is a folder of this machine, which joblib would read as pickles; a run is over.
+LEFT_OUT = {"memory", "run"}
 OUTPUT_FORMAT = "_sklearn_output_config"  # of set_output: whether a transformer returns arrays or tables
 
 
@@ -52,7 +73,9 @@ class PartsWriter:
             if not is_own:
                 self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
             elif hasattr(model, "network_"):
-                self.files[f"part-{number}.safetensors"] = _weights(model)
+                self.files[f"part-{number}.safetensors"] = _bytes_of(model._inputs.tensors(model.network_))
+            elif isinstance(model, Backbone):
+                self.files[f"part-{number}.safetensors"] = _bytes_of(model.state()[1])
         return self._numbers[id(model)]
 
     def _own(self, model: BaseEstimator) -> Json:
@@ -68,14 +91,28 @@ class PartsWriter:
         if name == "random_state" and hasattr(value, "get_state"):
             return None  # where a generator stood is of no use once the model is fitted
         if name == "network" and callable(value):
-            return {"function": getattr(value, "__name__", type(value).__name__)}
+            return _name_of(value)
         try:
             return to_json(value, self._other)
         except InputError as error:
             raise InputError(f"{name} of {type(model).__name__} cannot be saved: {error}") from error
 
     def _other(self, value: Any) -> Json:
-        return {"part": self.add(value)} if isinstance(value, BaseEstimator) else refuse(value)
+        if isinstance(value, BaseEstimator):
+            return {"part": self.add(value)}
+        if type(value) in SOURCE_NETWORKS.values():
+            return {"source_network": [type(value).__name__, self._fields(value)]}
+        if type(value) in READERS.values():
+            return {"reader": [type(value).__name__, self._fields(value)]}
+        return refuse(value)
+
+    def _fields(self, value: Any) -> Json:
+        given = {field.name: getattr(value, field.name) for field in fields(value)}
+        plain = {name: str(part) if isinstance(part, Path) else part for name, part in given.items()}
+        return {
+            name: _name_of(part) if name == "module" and part is not None else to_json(part)
+            for name, part in plain.items()
+        }
 
 
 class PartsReader:
@@ -112,6 +149,8 @@ class PartsReader:
             if not _is_learned(name) or hasattr(kind, name):
                 raise InputError(f"{name!r} is nothing that {kind.__name__} learns.")
             setattr(model, name, self._value(value))
+        if isinstance(model, Backbone):
+            return self._backbone(number, model)
         if isinstance(model, PromisedNetwork) and "calibrated_" in part["learned"]:
             if not isinstance(model.calibrated_, ConformalSetClassifier):
                 raise InputError(f"'calibrated_' of {kind.__name__} is no ConformalSetClassifier.")
@@ -120,7 +159,23 @@ class PartsReader:
         return model
 
     def _value(self, content: Json) -> Any:
-        return from_json(content, {"part": self._part, "function": self._function})
+        words: dict[str, Any] = {
+            "part": self._part,
+            "function": self._function,
+            "source_network": partial(self._dataclass, SOURCE_NETWORKS),
+            "reader": partial(self._dataclass, READERS),
+        }
+        return from_json(content, words)
+
+    def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
+        name, given = content
+        if name not in kinds or not {field.name for field in fields(kinds[name])} >= set(given):
+            raise InputError(f"{name!r} with {', '.join(map(str, given))} is nothing that it can hold.")
+        return kinds[name](**{key: self._value(value) for key, value in given.items()})
+
+    def _backbone(self, number: int, model: Backbone) -> Backbone:
+        tensors = safetensors.torch.load(self._files[f"part-{number}.safetensors"])
+        return Backbone.from_state(model.kind, json.loads(model.config_), tensors)
 
     def _part(self, number: Json) -> Any:
         if type(number) is not int or not 0 <= number < len(self._made):
@@ -146,9 +201,12 @@ def _is_learned(name: str) -> bool:
     return (name.endswith("_") and not name.startswith("_")) or name == OUTPUT_FORMAT
 
 
-def _weights(model: NetworkClassifier) -> bytes:
+def _name_of(function: Any) -> Json:
+    return {"function": getattr(function, "__name__", type(function).__name__)}
+
+
+def _bytes_of(state: Mapping[str, Any]) -> bytes:
     """Return a network's numbers with their types; each is copied, since tied ones share theirs."""
-    state = model._inputs.tensors(model.network_, model.encoder_)
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise InputError(f"the network's {name!r} is a {type(value).__name__}; only tensors can be saved.")

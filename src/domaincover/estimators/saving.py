@@ -17,7 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from domaincover.errors import InputError
-from domaincover.estimators.network import MakeNetwork
 from domaincover.estimators.saved_folder import (
     SavedFolder,
     check_folder,
@@ -27,6 +26,7 @@ from domaincover.estimators.saved_folder import (
 )
 from domaincover.estimators.saved_parts import PartsReader, PartsWriter
 from domaincover.estimators.saved_sklearn import one_line
+from domaincover.estimators.table_network import MakeNetwork
 
 __all__ = ["check_folder", "load", "load_extra", "save"]
 

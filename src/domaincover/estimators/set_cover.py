@@ -165,7 +165,7 @@ class SetCoverClassifier(PromisedNetwork):
         return SmallestSets(held_out, self.target_recall)
 
     def _learn(self, trained: Trained) -> None:
-        _, targets, trains, _, judge, _ = trained.prepared
+        targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
         threshold = 0.0 if judge is None else judge.threshold(self.network_)
         self.thresholds_ = np.full(len(self.classes_), threshold)
         n_domains, n_labels = len(self.domains_), len(self.classes_)

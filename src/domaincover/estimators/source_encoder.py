@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -15,8 +13,7 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import LazyExamples, Reader
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
-
-AT_ONCE = 64
+from domaincover.networks.frozen_features import features_by_block
 
 
 class SourceEncoder(BaseEstimator):
@@ -37,7 +34,7 @@ class SourceEncoder(BaseEstimator):
     def fit(self, X: NDArray[Any], backbone: Backbone | None, freezes: bool, device: str, name: str) -> SourceEncoder:
         """Learn the scale of the features, where the backbone stays as it is."""
         self.kinds_ = {name: self.kind} if name else {}
-        self.config_ = None if backbone is None else backbone.state()[0]
+        self.config_ = None if backbone is None else backbone.config_
         self._device = device
         if freezes:
             assert backbone is not None  # noqa: S101 - for the type checker: a head needs features
@@ -74,18 +71,6 @@ class SourceEncoder(BaseEstimator):
         key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]
         keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
 
-        def computed(rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-            order = rows
-            if self.kind == "text":  # texts of like length together: less padding
-                order = rows[np.argsort([len(text) for text in X[rows]], kind="stable")]
-            parts = [order[start : start + AT_ONCE] for start in range(0, len(order), AT_ONCE)]
-            device = getattr(self, "_device", "cpu")
-            module.to(device).eval()
-            for some, block in zip(parts, lazy.blocks(parts), strict=True):
-                with torch.no_grad():
-                    features = module(torch.from_numpy(block.values).to(device)).float().cpu().numpy()
-                if block.readable is not None:
-                    features[~block.readable] = np.nan
-                yield some, features
-
-        return FeatureCache(cache).features(key, keys, module.n_features, computed)  # type: ignore[arg-type]
+        lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
+        compute = features_by_block(module, lazy, lengths=lengths, device=getattr(self, "_device", "cpu"))
+        return FeatureCache(cache).features(key, keys, module.n_features, compute)  # type: ignore[arg-type]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +25,8 @@ from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone, image_backbone_of, text_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron, made_by
-from domaincover.networks.image_models import Normalised
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.scorers import Scorer
+from domaincover.networks.scorers import Normalised, Scorer
 
 Learn = Literal["auto", "head", "all"]
 MakeModule = Callable[[int], nn.Module]
@@ -124,7 +125,7 @@ class SourceNetwork:
         backbone = self._fresh_backbone(rng)
         return Scorer(backbone, _head(backbone.n_features, self.hidden, n_labels, rng))  # type: ignore[arg-type]
 
-    def tensors(self, network: nn.Module, encoder: SourceEncoder) -> dict[str, Tensor]:
+    def tensors(self, network: nn.Module) -> dict[str, Tensor]:
         """Return a network's numbers by name."""
         if not isinstance(network, Scorer) or self._module_function is not None:
             return network.state_dict()
@@ -146,7 +147,7 @@ class SourceNetwork:
             {key[len(part) :]: value for key, value in tensors.items() if key.startswith(part)}
             for part in ("backbone.", "head.")
         )
-        backbone = Backbone.from_state(self.kind, encoder.config_, of_backbone).module
+        backbone = Backbone.from_state(self.kind, json.loads(encoder.config_ or "null"), of_backbone).module
         head = empty_perceptron(backbone.n_features, self.hidden, n_labels)  # type: ignore[arg-type]
         return Scorer(backbone, check_fit(head, of_head, name, assign=True))
 
@@ -242,8 +243,6 @@ class ImageNetwork(SourceNetwork):
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return which images can be read; refuses more unreadable ones than may be."""
-        import warnings
-
         found = check_images(X, ImageReader(self._size or (1, 1), self.crop, self.fit), self.n_workers)
         told = refuse_unreadable(found, len(X), self.max_unreadable)
         if told is None:
@@ -301,8 +300,8 @@ class TextNetwork(SourceNetwork):
     Parameters
     ----------
     model : path or name
-        A folder that `save_pretrained` of transformers wrote, with its tokenizer; or a name on the Hugging Face hub, for
-        which `download=True` must permit it.
+        A folder that `save_pretrained` of transformers wrote, with its tokenizer; or a name on the Hugging Face hub,
+        for which `download=True` must permit it.
     features : "word-embeddings" or "encoder"
         The mean word embedding over real tokens, as in the paper, or the mean of a full encoder's last states.
     module : function or None
@@ -342,7 +341,7 @@ class TextNetwork(SourceNetwork):
 
     def _reader(self, backbone: Backbone | None) -> Reader:
         assert backbone is not None  # noqa: S101 - for the type checker: texts always have one, for its tokenizer
-        return backbone.module.reader(self.max_tokens)  # type: ignore[operator, no-any-return]
+        return backbone.module.reader(self.max_tokens)  # type: ignore[operator]
 
     def _backbone(self) -> Backbone:
         return text_backbone_of(self.model, self.features, self.download)

@@ -66,7 +66,7 @@ class TableNetwork:
             return linear(n_features, n_labels, rng)
         return perceptron(n_features, self.hidden, n_labels, rng)
 
-    def tensors(self, network: nn.Module, encoder: TableEncoder) -> dict[str, Any]:  # noqa: ARG002
+    def tensors(self, network: nn.Module) -> dict[str, Any]:
         """Return a network's numbers by name."""
         return network.state_dict()
 

@@ -116,7 +116,7 @@ class LazyPool:
     rows_at_once = 256
 
     def __init__(self, data: DomainDataset, device: str = "cpu") -> None:
-        self._examples: LazyExamples = data.examples  # type: ignore[assignment]
+        self._examples: LazyExamples = data.examples
         self._labels, self._domains = torch.as_tensor(data.labels), torch.as_tensor(data.domains)
         self._device = torch.device(device)
 

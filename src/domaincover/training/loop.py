@@ -170,12 +170,11 @@ class _Training:
 
     def _loss(self, batch: Batch) -> Tensor:
         """Return a batch's part of the loss of the whole batch, by replica."""
-        counts = getattr(self.objective, "gather", None)
-        if batch.share == 0 and counts:  # a stand-in is no example
-            self.objective.gather = False
-        loss: Tensor = self.objective(self.scores(batch.examples), batch.labels, batch.domains)
-        if counts:
-            self.objective.gather = counts
+        scores = self.scores(batch.examples)
+        if batch.share == 0:  # a stand-in is no example, and not to be counted
+            self.objective.eval()
+        loss: Tensor = self.objective(scores, batch.labels, batch.domains)
+        self.objective.train()
         return loss if batch.share == 1 else loss * batch.share
 
     def _between(self, epoch: int, number: int) -> None:
