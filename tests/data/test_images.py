@@ -3,6 +3,7 @@ import io
 import struct
 import warnings
 import zlib
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
@@ -179,6 +180,10 @@ class TestSize:
     def test_own_sizes_that_differ_are_refused_with_both_names(self, save):
         with pytest.raises(InputError, match=r"a\.png is 5 × 7 .*b\.png is 6 × 7; give image_size"):
             read(ImageReader(), save(noise(5, 7), "a.png"), save(noise(6, 7), "b.png"))
+
+    def test_a_reader_can_be_sent_to_a_worker(self):
+        reader = ImageReader((4, 5), crop=0.1, fit="crop")
+        assert ForkingPickler.loads(ForkingPickler.dumps(reader)) == reader
 
     def test_a_size_from_json_is_a_size(self):
         assert ImageReader([4, 5]) == ImageReader((4, 5))

@@ -274,6 +274,22 @@ class TestFolders:
         image_backbone(folder)
         assert torch.equal(torch.random.get_rng_state(), before)
 
+    @pytest.mark.parametrize("had_bars", [False, True])
+    def test_transformers_own_bars_are_as_before(self, folder_of, had_bars):
+        folder, bars = folder_of("resnet"), transformers.utils.logging
+        before = bars.is_progress_bar_enabled()
+        (bars.enable_progress_bar if had_bars else bars.disable_progress_bar)()
+        image_backbone(folder)
+        after = bars.is_progress_bar_enabled()
+        (bars.enable_progress_bar if before else bars.disable_progress_bar)()
+        assert after is had_bars
+
+    def test_nothing_is_printed(self, folder_of, capfd):
+        folder = folder_of("vit", transformers.AutoModelForImageClassification)
+        capfd.readouterr()
+        image_backbone(folder)
+        assert capfd.readouterr() == ("", "")
+
     def test_half_precision_weights_are_read_in_single(self, folder_of):
         folder = folder_of("resnet")
         transformers.AutoModel.from_pretrained(folder).half().save_pretrained(folder)

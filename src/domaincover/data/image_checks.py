@@ -23,7 +23,7 @@ IMAGES_AT_ONCE = 64
 NAMED = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Unreadable:
     """Images that cannot be read: which rows they are, and each file once, with the reason."""
 

@@ -187,16 +187,19 @@ def _reason(source: Any, error: Exception) -> str:
 
 def _upright(image: Image) -> Image:
     """Turn an image as its EXIF orientation says; a tag that cannot be read is as none."""
-    transpose = _pillow().Transpose
-    turns = (
-        *(transpose.FLIP_LEFT_RIGHT, transpose.ROTATE_180, transpose.FLIP_TOP_BOTTOM, transpose.TRANSPOSE),
-        *(transpose.ROTATE_270, transpose.TRANSVERSE, transpose.ROTATE_90),
-    )
     try:
-        turn = dict(enumerate(turns, start=2)).get(image.getexif().get(ORIENTATION, 1))
+        turn = _turns().get(image.getexif().get(ORIENTATION, 1))
     except Exception:
         return image
     return image if turn is None else image.transpose(turn)
+
+
+@cache
+def _turns() -> dict[int, Any]:
+    """Return how to turn an image by the value of the EXIF tag; 1 is upright."""
+    way = _pillow().Transpose
+    mirrored = {2: way.FLIP_LEFT_RIGHT, 4: way.FLIP_TOP_BOTTOM, 5: way.TRANSPOSE, 7: way.TRANSVERSE}
+    return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
 
 
 def _as_rgb(image: Image) -> Image:
