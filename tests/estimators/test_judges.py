@@ -9,7 +9,7 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 
 DATA = GaussianDomains.of_paper(4).sample(5, 40, np.random.default_rng(0))
-HELD_OUT = HeldOutDomains(DATA, "cpu")
+HELD_OUT = HeldOutDomains(DATA)
 NETWORKS = [linear(4, 2, np.random.default_rng(seed)) for seed in range(4)]
 of_each = pytest.mark.parametrize("network", NETWORKS)
 
@@ -25,8 +25,7 @@ def recall_at(threshold, scores):
     return np.array([[hit[(DATA.domains == e) & (DATA.labels == k)].mean() for k in range(2)] for e in range(5)])
 
 
-def test_scores_are_the_networks_whatever_the_size_of_the_parts(monkeypatch):
-    monkeypatch.setattr("domaincover.estimators.judges.ROWS_AT_ONCE", 7)
+def test_scores_are_the_networks():
     np.testing.assert_allclose(HELD_OUT.scores(NETWORKS[0]), scores_of(NETWORKS[0]), atol=1e-6)
 
 
@@ -59,7 +58,7 @@ def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
 def test_a_cell_too_small_to_miss_one_does_not_judge():
     data = DATA.subset(np.flatnonzero((DATA.domains > 0) | (np.arange(len(DATA)) < 8)))  # domain 0 has 8 examples
     without = DATA.subset(np.flatnonzero(DATA.domains > 0))
-    few, none = (SmallestSets(HeldOutDomains(part, "cpu"), 0.9) for part in (data, without))
+    few, none = (SmallestSets(HeldOutDomains(part), 0.9) for part in (data, without))
     assert few.threshold(NETWORKS[1]) == none.threshold(NETWORKS[1])
 
 
@@ -88,7 +87,7 @@ def test_probabilities_are_judged_by_their_mean_cross_entropy(network):
 
 
 def test_each_network_of_a_stack_has_its_own_judge():
-    others = HeldOutDomains(DATA.subset(np.arange(0, len(DATA), 2)), "cpu")
+    others = HeldOutDomains(DATA.subset(np.arange(0, len(DATA), 2)))
     judges = [LowestLoss(HELD_OUT), LowestLoss(others), LowestLoss(HELD_OUT)]
     verdicts, ties = Panel(judges)(stack(NETWORKS[:3]))
     expected = [judge.verdict(network) for judge, network in zip(judges, NETWORKS, strict=False)]
