@@ -257,6 +257,11 @@ def test_a_folder_without_words_is_refused(copied):
     assert "tokenizer" in refusal(copied)
 
 
+def test_a_network_for_images_is_refused(copied):
+    (copied / "config.json").write_text(json.dumps({"model_type": "resnet"}))
+    assert "holds a 'resnet', which is no text network" in refusal(copied)
+
+
 def test_a_damaged_tokenizer_is_refused(copied):
     (copied / "tokenizer.json").write_text("{")
     assert "holds no tokenizer that can be read" in refusal(copied)
@@ -280,7 +285,7 @@ def test_weights_that_are_missing_are_refused_instead_of_drawn(copied):
     weights = load_file(copied / "model.safetensors")
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
-    assert "lack encoder.layer.0.output.dense.weight" in refusal(copied, "encoder")
+    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, "encoder")
 
 
 def test_a_missing_pooler_is_not_missed(copied):
@@ -314,6 +319,7 @@ def forged(content, **changes):
         {"model_type": "resnet"},
         {"model_type": "vit"},
         {"num_attention_heads": 5},
+        {"num_hidden_layers": 10**9},
         {"hidden_act": "os.system"},
     ],
 )

@@ -5,7 +5,10 @@ Code that comes with a model is never run, and weights are read from safetensors
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +18,9 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 FILES_OF_A_MODEL = ["*.json", "*.safetensors", "*.txt", "*.model"]  # no pickles
-NAMES_OF_CODE = {"auto_map", "custom_pipelines", "trust_remote_code"}
-# Options that say which other files or packages to read, or with what code to compute.
-NAMES_OF_OUTSIDE = {"quantization_config", "attn_implementation", "_attn_implementation", "use_pretrained_backbone"}
+# Options by which a configuration could bring code, or name other models, files or packages to compute with.
+NAMES_OF_CODE = {"auto_map", "custom_pipelines", "trust_remote_code", "quantization_config", "use_pretrained_backbone"}
+NOT_ARCHITECTURE = {"transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
 def transformers_for(extra: str) -> Any:
@@ -58,37 +61,62 @@ def load_config(folder: str) -> PretrainedConfig:
         raise InputError(f"{folder} holds no model that transformers knows: {first_line(error)}") from error
 
 
-def load_model(folder: str, **options: Any) -> PreTrainedModel:
-    """Return the model in a folder with its weights, without a head, ready to predict."""
+def load_model(folder: str, **options: Any) -> tuple[PreTrainedModel, set[str]]:
+    """Return the model in a folder in single precision, ready to predict, and the weights that the folder lacks.
+
+    Those are drawn at random by transformers: a caller uses none of them, or refuses.
+    """
+    from torch import float32
     from transformers import AutoModel
 
     load_config(folder)  # its faults first: they are the likely ones
     try:
-        return AutoModel.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, use_safetensors=True, **options
-        )
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        with quietly():
+            model, report = AutoModel.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=float32,
+                output_loading_info=True,
+                **options,
+            )
+    except Exception as error:  # damage shows in many ways: OSError, RuntimeError, SafetensorError, KeyError …
         raise InputError(f"the weights in {folder} could not be read: {first_line(error)}") from error
+    return model, set(report["missing_keys"])
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Keep transformers from drawing bars and from reporting a head that is not needed."""
+    from transformers.utils import logging
+
+    level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if had_bars:
+            logging.enable_progress_bar()
 
 
 def config_as_data(config: PretrainedConfig) -> dict[str, Any]:
     """Return what rebuilds a model's architecture, as JSON can hold it; see `config_from_data`."""
-    import json
-
-    content: dict[str, Any] = json.loads(config.to_json_string(use_diff=True))
-    left_out = NAMES_OF_CODE | NAMES_OF_OUTSIDE | {"transformers_version", "architectures"}
-    return {name: value for name, value in content.items() if name not in left_out and not name.startswith("_")}
+    content: dict[str, Any] = _without_code(json.loads(config.to_json_string(use_diff=True)))
+    return content
 
 
-def config_from_data(content: Any) -> PretrainedConfig:
-    """Return the configuration that data from a file describe: a kind that transformers has, and no code."""
+def config_from_data(content: Any, kinds: Container[str]) -> PretrainedConfig:
+    """Return the configuration that data from a file describe: of one of the kinds, all transformers' own, no code."""
     from transformers import AutoConfig
 
-    if not isinstance(content, dict) or not isinstance(content.get("model_type"), str):
-        raise InputError("a network's configuration must name its model_type.")
-    forbidden = sorted(set(content) & (NAMES_OF_CODE | NAMES_OF_OUTSIDE)) or [n for n in content if n.startswith("_")]
-    if forbidden:
-        raise InputError(f"a network's configuration may not hold {forbidden[0]!r}, which could run other code.")
+    if not isinstance(content, dict) or content.get("model_type") not in kinds:
+        named = content.get("model_type") if isinstance(content, dict) else content
+        raise InputError(f"a network's configuration names no kind of model that fits here: {named!r}.")
+    if _without_code(content) != content:
+        raise InputError("a network's configuration holds options that could run other code.")
     options = {name: value for name, value in content.items() if name != "model_type"}
     try:
         return AutoConfig.for_model(content["model_type"], **options)
@@ -96,6 +124,19 @@ def config_from_data(content: Any) -> PretrainedConfig:
         raise InputError(
             f"a network's configuration is no {content['model_type']!r} that transformers knows: {first_line(error)}"
         ) from error
+
+
+def _without_code(content: Any) -> Any:
+    """Leave out, at every depth, all options that are no part of an architecture."""
+    if isinstance(content, list):
+        return [_without_code(value) for value in content]
+    if not isinstance(content, dict):
+        return content
+    return {name: _without_code(value) for name, value in content.items() if _is_architecture(name)}
+
+
+def _is_architecture(name: str) -> bool:
+    return name not in NAMES_OF_CODE | NOT_ARCHITECTURE and not name.startswith("_") and "implementation" not in name
 
 
 def first_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import torch
 from safetensors import safe_open
@@ -114,6 +114,8 @@ def text_backbone(
     transformers_for("text")
     folder = model_folder(model, download=download)
     config = load_config(folder)
+    if config.model_type not in _kinds():
+        raise InputError(f"{folder} holds a {config.model_type!r}, which is no text network.")
     vocabulary = _vocabulary(folder, config)
     if features == "encoder":
         return TextEncoder(vocabulary, _whole_model(folder)).eval()
@@ -140,7 +142,7 @@ def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, T
             empty = torch.empty(tensors["embeddings"].shape, device="meta")
             backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
         case "encoder":
-            backbone = TextEncoder(vocabulary, _without_memory(config_from_data(content.get("model"))))
+            backbone = TextEncoder(vocabulary, _without_memory(_architecture(content.get("model"), len(tensors))))
         case _:
             raise InputError("the saved network is no model of texts that domaincover knows.")
     _assign(backbone, tensors)
@@ -201,23 +203,17 @@ def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
 
 
 def _input_embeddings(model: PreTrainedModel) -> nn.Embedding:
-    try:
-        inputs: Any = model.get_input_embeddings()
-    except NotImplementedError:
-        inputs = None
-    if not isinstance(inputs, nn.Embedding):
-        raise InputError(f"a {model.config.model_type} is no model of texts; take one such as bert.")
+    inputs: Any = model.get_input_embeddings()
     return inputs
 
 
 def _whole_model(folder: str) -> PreTrainedModel:
     """Return the model in a folder; weights that the folder lacks would be drawn at random, so they are refused."""
-    model, told = cast(Any, load_model(folder, dtype=torch.float32, output_loading_info=True))
-    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise InputError(
-            f"the weights in {folder} lack {missing[0]} and {len(missing) - 1} more; copy the model again."
-        )
+    with torch.random.fork_rng(devices=[]):
+        model, missing = load_model(folder)
+    lacking = sorted(name for name in missing if not name.startswith("pooler."))  # which is left out anyway
+    if lacking:
+        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; give a folder that holds the whole network.")
     return model
 
 
@@ -227,9 +223,27 @@ def _without_memory(config: PretrainedConfig) -> PreTrainedModel:
 
     try:
         with torch.device("meta"):
-            return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            return AutoModel.from_config(config, trust_remote_code=False)
     except Exception as error:  # each kind of model checks its options in a way of its own
-        raise InputError(f"no model can be built of this configuration: {first_line(error)}") from error
+        raise InputError(f"no {config.model_type!r} can be made so: {first_line(error)}") from error
+
+
+def _architecture(content: Any, n_tensors: int) -> PretrainedConfig:
+    """Return a saved configuration; one of more layers than tensors would take time and memory to lay out."""
+    config = config_from_data(content, _kinds())
+    depths = (value for name, value in content.items() if "layers" in name and isinstance(value, int | float))
+    if max(depths, default=0) > n_tensors:
+        raise InputError("the saved weights are not those of the network that the file describes.")
+    return config
+
+
+def _kinds() -> frozenset[str]:
+    """Return transformers' kinds of text networks."""
+    from transformers.models.auto import modeling_auto as kinds
+
+    return frozenset(kinds.MODEL_FOR_MASKED_LM_MAPPING_NAMES) | frozenset(
+        {**kinds.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, **kinds.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
+    )
 
 
 def _encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
