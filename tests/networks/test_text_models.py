@@ -243,6 +243,11 @@ def test_more_tokens_than_the_encoder_has_places_for_are_refused(folder):
     assert "takes 64 at most" in refusal(65, call=text_backbone(folder, "encoder").reader)
 
 
+@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
+def test_no_tokens_at_all_are_refused(folder, features):
+    assert "got 0" in refusal([""], call=text_backbone(folder, features).reader(0))
+
+
 def test_other_features_are_refused(folder):
     assert "got 'words'" in refusal(folder, "words")
 
@@ -286,6 +291,13 @@ def test_weights_that_are_missing_are_refused_instead_of_drawn(copied):
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, "encoder")
+
+
+@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
+def test_torn_weights_are_refused(copied, features):
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    assert "could not be read" in refusal(copied, features)
 
 
 def test_a_missing_pooler_is_not_missed(copied):
