@@ -243,6 +243,11 @@ def test_more_tokens_than_the_encoder_has_places_for_are_refused(folder):
     assert "takes 64 at most" in refusal(65, call=text_backbone(folder, "encoder").reader)
 
 
+@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
+def test_no_tokens_at_all_are_refused(folder, features):
+    assert "got 0" in refusal([""], call=text_backbone(folder, features).reader(0))
+
+
 def test_other_features_are_refused(folder):
     assert "got 'words'" in refusal(folder, "words")
 
@@ -255,6 +260,11 @@ def test_a_folder_without_words_is_refused(copied):
     for path in copied.glob("tokenizer*"):
         path.unlink()
     assert "tokenizer" in refusal(copied)
+
+
+def test_a_network_for_images_is_refused(copied):
+    (copied / "config.json").write_text(json.dumps({"model_type": "resnet"}))
+    assert "holds a 'resnet', which is no text network" in refusal(copied)
 
 
 def test_a_damaged_tokenizer_is_refused(copied):
@@ -280,7 +290,14 @@ def test_weights_that_are_missing_are_refused_instead_of_drawn(copied):
     weights = load_file(copied / "model.safetensors")
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
-    assert "lack encoder.layer.0.output.dense.weight" in refusal(copied, "encoder")
+    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, "encoder")
+
+
+@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
+def test_torn_weights_are_refused(copied, features):
+    weights = copied / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-9])
+    assert "could not be read" in refusal(copied, features)
 
 
 def test_a_missing_pooler_is_not_missed(copied):
@@ -314,6 +331,7 @@ def forged(content, **changes):
         {"model_type": "resnet"},
         {"model_type": "vit"},
         {"num_attention_heads": 5},
+        {"num_hidden_layers": 10**9},
         {"hidden_act": "os.system"},
     ],
 )

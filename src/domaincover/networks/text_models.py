@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from domaincover.data.texts import TextReader, n_tokens
+from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
 from domaincover.networks.pretrained import (
     config_as_data,
@@ -21,22 +21,12 @@ from domaincover.networks.pretrained import (
     model_folder,
     transformers_for,
 )
+from domaincover.networks.text_vocabulary import Vocabulary, check_fits, read_vocabulary, vocabulary_from_data
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 TextFeatures = Literal["word-embeddings", "encoder"]
-NO_LIMIT = 10**6  # tokenizers without a limit name one far above this
-USUAL_TOKENS = 512  # where neither the model nor its tokenizer names a limit
-
-
-class Vocabulary(NamedTuple):
-    """A tokenizer as its JSON text, which of its tokens are no words, and how many a text may have."""
-
-    tokenizer: str
-    pad_id: int
-    special_ids: tuple[int, ...]
-    max_tokens: int
 
 
 class TextBackbone(nn.Module):
@@ -49,9 +39,16 @@ class TextBackbone(nn.Module):
         super().__init__()
         self.vocabulary = vocabulary
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """What rebuilds this together with its tensors, as JSON can hold it."""
+        vocabulary = {**self.vocabulary._asdict(), "special_ids": list(self.vocabulary.special_ids)}
+        return {"features": self.features, "vocabulary": vocabulary}
+
     def reader(self, max_tokens: int | None = None) -> TextReader:
         """Return what turns texts into this model's token numbers, cut at `max_tokens` or the model's own limit."""
-        return TextReader(self.vocabulary.tokenizer, self.vocabulary.pad_id, max_tokens or self.vocabulary.max_tokens)
+        most = self.vocabulary.max_tokens if max_tokens is None else max_tokens
+        return TextReader(self.vocabulary.tokenizer, self.vocabulary.pad_id, most)
 
 
 class WordEmbeddings(TextBackbone):
@@ -65,7 +62,7 @@ class WordEmbeddings(TextBackbone):
 
     def __init__(self, vocabulary: Vocabulary, embeddings: Tensor) -> None:
         super().__init__(vocabulary)
-        _check_fits(vocabulary, len(embeddings))
+        check_fits(vocabulary, len(embeddings))
         self.embeddings = nn.Parameter(embeddings)
         is_word = torch.ones(len(embeddings), dtype=torch.bool)
         is_word[list(vocabulary.special_ids)] = False
@@ -86,10 +83,15 @@ class TextEncoder(TextBackbone):
 
     def __init__(self, vocabulary: Vocabulary, model: PreTrainedModel) -> None:
         super().__init__(vocabulary)
-        self.config = config_as_data(model.config)
+        self._architecture = config_as_data(model.config)
         self.encoder = _encoder_alone(model)
-        _check_fits(vocabulary, _input_embeddings(self.encoder).num_embeddings)
+        check_fits(vocabulary, _input_embeddings(self.encoder).num_embeddings)
         self.n_features = int(model.config.hidden_size)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """What rebuilds this together with its tensors, as JSON can hold it."""
+        return {**super().config, "model": self._architecture}
 
     def reader(self, max_tokens: int | None = None) -> TextReader:
         """Return what turns texts into this model's token numbers; it has no place for more than its own limit."""
@@ -114,7 +116,9 @@ def text_backbone(
     transformers_for("text")
     folder = model_folder(model, download=download)
     config = load_config(folder)
-    vocabulary = _vocabulary(folder, config)
+    if config.model_type not in _kinds():
+        raise InputError(f"{folder} holds a {config.model_type!r}, which is no text network.")
+    vocabulary = read_vocabulary(folder, config)
     if features == "encoder":
         return TextEncoder(vocabulary, _whole_model(folder)).eval()
     return WordEmbeddings(vocabulary, _embeddings(folder, config)).eval()
@@ -122,68 +126,26 @@ def text_backbone(
 
 def backbone_state(backbone: TextBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return all that `text_backbone_from_state` needs, as data for JSON and as tensors."""
-    vocabulary = {**backbone.vocabulary._asdict(), "special_ids": list(backbone.vocabulary.special_ids)}
-    content: dict[str, Any] = {"features": backbone.features, "vocabulary": vocabulary}
     named: dict[str, Tensor] = dict(backbone.named_parameters())
     if isinstance(backbone, TextEncoder):
-        content["model"] = backbone.config
         named |= backbone.named_buffers()  # of which a state_dict leaves out some, such as positions
-    return content, {name: tensor.detach() for name, tensor in named.items()}
+    return backbone.config, {name: tensor.detach() for name, tensor in named.items()}
 
 
 def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:
     """Return a backbone as it was saved; nothing in the data is run, and nothing but the data is read."""
     transformers_for("text")
-    vocabulary = _vocabulary_from_data(content.get("vocabulary"))
+    vocabulary = vocabulary_from_data(content.get("vocabulary"))
     match content.get("features"):
         case "word-embeddings" if "embeddings" in tensors and tensors["embeddings"].ndim == 2:
             empty = torch.empty(tensors["embeddings"].shape, device="meta")
             backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
         case "encoder":
-            backbone = TextEncoder(vocabulary, _without_memory(config_from_data(content.get("model"))))
+            backbone = TextEncoder(vocabulary, _without_memory(_architecture(content.get("model"), len(tensors))))
         case _:
             raise InputError("the saved network is no model of texts that domaincover knows.")
     _assign(backbone, tensors)
     return backbone.eval()
-
-
-def _vocabulary(folder: str, config: PretrainedConfig) -> Vocabulary:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        content: str = tokenizer.backend_tokenizer.to_str()
-    except Exception as error:  # each kind of tokenizer fails in a way of its own
-        raise InputError(f"{folder} holds no tokenizer that can be read: {first_line(error)}") from error
-    numbers = tokenizer.get_vocab()
-    roles = [str(token) for role, token in tokenizer.special_tokens_map.items() if role != "unk_token"]
-    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
-    special |= {numbers[token] for token in roles if token in numbers}  # one that is for the unknown as well
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one where the files are missing
-        raise InputError(f"the tokenizer in {folder} knows no words; copy tokenizer.json there as well.")
-    ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.sep_token_id)
-    pad_id = next((end for end in ends if end is not None), None)
-    if pad_id is None:
-        raise InputError(f"the tokenizer in {folder} has no token to fill up with; give it a pad_token.")
-    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
-    max_tokens = min((limit for limit in limits if limit and 0 < limit < NO_LIMIT), default=USUAL_TOKENS)
-    return Vocabulary(content, pad_id, tuple(sorted(special)), max_tokens)
-
-
-def _vocabulary_from_data(content: Any) -> Vocabulary:
-    match content:
-        case {"tokenizer": str(text), "pad_id": int(pad), "special_ids": [*special], "max_tokens": int(most)}:
-            if pad >= 0 and all(isinstance(token, int) and token >= 0 for token in special):
-                return Vocabulary(text, pad, tuple(special), most)
-    raise InputError("the saved network has no vocabulary that domaincover knows.")
-
-
-def _check_fits(vocabulary: Vocabulary, n_embeddings: int) -> None:
-    n_needed = 1 + max(n_tokens(vocabulary.tokenizer) - 1, vocabulary.pad_id, *vocabulary.special_ids)
-    if n_needed > n_embeddings:
-        raise InputError(
-            f"the tokenizer has {n_needed} tokens but the model embeds {n_embeddings}; take both from one model."
-        )
 
 
 def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
@@ -191,33 +153,36 @@ def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
     model = _without_memory(config)
     inputs = _input_embeddings(model)
     name = next(name for name, part in model.named_modules() if part is inputs) + ".weight"
-    found = []
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        with safe_open(path, framework="pt") as weights:
-            found += [weights.get_tensor(key) for key in weights.keys() if f".{key}".endswith(f".{name}")]  # noqa: SIM118
+    found = _tensors_named(name, folder)
     if len(found) == 1 and found[0].shape == inputs.weight.shape:
         return found[0].float()
     return _input_embeddings(_whole_model(folder)).weight.detach()
 
 
+def _tensors_named(name: str, folder: str) -> list[Tensor]:
+    """Return the tensors of a name in a folder's files; models with a head put a prefix such as `bert.` before it."""
+    found = []
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        try:
+            with safe_open(path, framework="pt") as weights:
+                found += [weights.get_tensor(key) for key in weights.keys() if f".{key}".endswith(f".{name}")]  # noqa: SIM118
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"the weights in {path} could not be read: {first_line(error)}") from error
+    return found
+
+
 def _input_embeddings(model: PreTrainedModel) -> nn.Embedding:
-    try:
-        inputs: Any = model.get_input_embeddings()
-    except NotImplementedError:
-        inputs = None
-    if not isinstance(inputs, nn.Embedding):
-        raise InputError(f"a {model.config.model_type} is no model of texts; take one such as bert.")
+    inputs: Any = model.get_input_embeddings()
     return inputs
 
 
 def _whole_model(folder: str) -> PreTrainedModel:
     """Return the model in a folder; weights that the folder lacks would be drawn at random, so they are refused."""
-    model, told = cast(Any, load_model(folder, dtype=torch.float32, output_loading_info=True))
-    missing = sorted(name for name in told["missing_keys"] if not name.startswith("pooler."))
-    if missing:
-        raise InputError(
-            f"the weights in {folder} lack {missing[0]} and {len(missing) - 1} more; copy the model again."
-        )
+    with torch.random.fork_rng(devices=[]):
+        model, missing = load_model(folder)
+    lacking = sorted(name for name in missing if not name.startswith("pooler."))  # which is left out anyway
+    if lacking:
+        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; give a folder that holds the whole network.")
     return model
 
 
@@ -227,9 +192,27 @@ def _without_memory(config: PretrainedConfig) -> PreTrainedModel:
 
     try:
         with torch.device("meta"):
-            return AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+            return AutoModel.from_config(config, trust_remote_code=False)
     except Exception as error:  # each kind of model checks its options in a way of its own
-        raise InputError(f"no model can be built of this configuration: {first_line(error)}") from error
+        raise InputError(f"no {config.model_type!r} can be made so: {first_line(error)}") from error
+
+
+def _architecture(content: Any, n_tensors: int) -> PretrainedConfig:
+    """Return a saved configuration; one of more layers than tensors would take time and memory to lay out."""
+    config = config_from_data(content, _kinds())
+    depths = (value for name, value in content.items() if "layers" in name and isinstance(value, int | float))
+    if max(depths, default=0) > n_tensors:
+        raise InputError("the saved weights are not those of the network that the file describes.")
+    return config
+
+
+def _kinds() -> frozenset[str]:
+    """Return transformers' kinds of text networks."""
+    from transformers.models.auto import modeling_auto as kinds
+
+    return frozenset(kinds.MODEL_FOR_MASKED_LM_MAPPING_NAMES) | frozenset(
+        {**kinds.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, **kinds.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
+    )
 
 
 def _encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
