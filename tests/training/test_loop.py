@@ -9,8 +9,8 @@ from domaincover.networks.stacks import stack
 from domaincover.prediction_sets import recall_by_cell
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.scoring import score
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.scoring import score
 
 DATA = GaussianDomains.of_paper(10).sample(4, 100, np.random.default_rng(0))
 

@@ -8,8 +8,8 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.scoring import score
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.scoring import score
 from domaincover.training.selection import BestWeights, shortfall
 
 DATA = GaussianDomains.of_paper(4).sample(4, 50, np.random.default_rng(0))

@@ -101,5 +101,13 @@ def test_the_bar_shows_loss_recall_size_speed_and_time_left():
     bar._bar.refresh()
     bar.finish()
     shown = written.getvalue()
-    for part in ("SetCoverClassifier", "epoch 1 of 3", "loss 0.750", "worst recall 0.50", "size 1.50", "examples/s", "left"):
+    for part in (
+        "SetCoverClassifier",
+        "epoch 1 of 3",
+        "loss 0.750",
+        "worst recall 0.50",
+        "size 1.50",
+        "examples/s",
+        "left",
+    ):
         assert part in shown
