@@ -82,12 +82,8 @@ def a_users_network(seed):
 
 
 def train_ours(networks, data, seeds, targets, settings, penalty="wrong-label", dtype=torch.float64):
-    batches = ShuffledBatches(
-        MemoryPool([data], dtype),
-        [np.arange(len(data))] * len(seeds),
-        BATCH_SIZE,
-        [np.random.default_rng(s) for s in seeds],
-    )
+    rows, rngs = [np.arange(len(data))] * len(seeds), [np.random.default_rng(seed) for seed in seeds]
+    batches = ShuffledBatches(MemoryPool([data], dtype), rows, BATCH_SIZE, rngs)
     loss = SetCoverLoss(data.n_domains, data.n_labels, targets, penalty=penalty).to(dtype)
     return train(networks, batches, loss, settings)
 

@@ -15,7 +15,7 @@ DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
 AT_EVERY_BATCH = 1e-9  # minutes
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
@@ -25,10 +25,10 @@ class KilledAfter(Listener):
     def __init__(self, n_batches):
         self.left = n_batches
 
-    def batch(self, n_examples):
+    def batch(self, n_examples):  # noqa: ARG002
         self.left -= 1
         if self.left < 0:
-            raise Killed
+            raise KilledError
 
 
 def with_dropout(seed):
@@ -62,7 +62,7 @@ def same(one, other):
 @pytest.mark.parametrize("kind", ["one", "stack", "erm"])
 @pytest.mark.parametrize("n_batches", [0, 3, 13, 14, 20, 38])
 def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_path, kind, n_batches):
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {"a": 1}, AT_EVERY_BATCH))
     resumed = run(kind, checkpoints=Checkpoints(tmp_path, {"a": 1}))
     assert same(resumed, run(kind))
@@ -70,7 +70,7 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
 
 def test_a_training_may_be_killed_again_and_again(tmp_path):
     for n_batches in (5, 2, 9, 1):
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             run("one", [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
     assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
 
@@ -93,7 +93,7 @@ def test_a_finished_training_is_not_done_again(tmp_path):
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "emptied"])
 def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         run("one", [KilledAfter(20)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
     last = max(tmp_path.iterdir())
     content = bytearray(last.read_bytes())
@@ -104,7 +104,7 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
 
 
 def test_where_none_is_whole_training_starts_afresh(tmp_path):
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         run("one", [KilledAfter(9)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:100])

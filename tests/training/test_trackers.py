@@ -80,7 +80,7 @@ def test_a_tracker_that_there_is_not_is_refused_with_those_that_there_are():
 
 
 def test_a_tracker_whose_package_is_missing_names_the_extra(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(InputError, match=r"pip install 'domaincover\[trackers\]'"):
         check_tracker("wandb")
 
