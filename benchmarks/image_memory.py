@@ -2,8 +2,9 @@
 
     python -m benchmarks.image_memory
 
-Each in a process of its own. Memory that a process and its workers share counts once (PSS of the whole family, looked at
-ten times a second), so Linux only.
+Each in a process of its own, Linux only. Counted ten times a second over the process and its workers: what they have
+written (anonymous and shared memory; pages that workers still share with the process count once), not the code of
+libraries, of which the system keeps one copy for all.
 """
 
 import subprocess
@@ -43,10 +44,11 @@ def _write_images(folder: Path) -> None:
 def _peak(what: str, folder: str, n_images: int) -> float:
     """Return the peak in MB of a process that does the work, with its workers."""
     work = [sys.executable, "-m", "benchmarks.image_memory", what, folder, str(n_images)]
-    peak = 0
+    peak = before = 0
     with subprocess.Popen(work) as process:
         while process.poll() is None:
-            peak = max(peak, sum(map(_own_memory, _family(process.pid))))
+            now = sum(map(_own_memory, _family(process.pid)))
+            peak, before = max(peak, min(before, now)), now  # twice: one look may count a worker that is just ending
             time.sleep(0.1)
     if process.returncode:
         raise RuntimeError(f"{' '.join(work)} failed.")
@@ -64,12 +66,11 @@ def _family(pid: int) -> Iterator[int]:
 
 
 def _own_memory(pid: int) -> int:
-    """Return the KiB of a process, its part of what it shares with others."""
-    with suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1])
-    return 0  # it has ended
+    """Return the KiB of a process, its part of what it shares with its workers."""
+    lines: list[str] = []
+    with suppress(OSError):  # it has ended
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
 
 
 def tiny(n_labels: int) -> nn.Module:
