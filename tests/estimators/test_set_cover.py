@@ -7,7 +7,7 @@ from torch import nn
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, SetCoverClassifier
 from domaincover.estimators.base import Targets
-from domaincover.estimators.network import plan_training, rows_that_judge
+from domaincover.estimators.network import plan_fine_tuning, plan_training, rows_that_judge
 from domaincover.estimators.set_cover import usual_multipliers
 
 DATA = GaussianDomains.of_paper(4).sample(8, 60, np.random.default_rng(0))
@@ -338,6 +338,20 @@ def test_a_plan_keeps_what_was_given():
     assert (plan.batch_size, plan.epochs, plan.update_every) == (50, 7, 3)
     assert plan.recall_from == "batches", "several moves in an epoch: full passes would cost more than training"
     assert plan_training(1_000, 50, 7, 30).recall_from == "full-pass"
+
+
+@pytest.mark.parametrize("n_rows", [3, 200, 4_097, 12_000, 300_000])
+def test_a_plan_of_fine_tuning_moves_multipliers_at_most_eight_times_an_epoch(n_rows):
+    plan = plan_fine_tuning(n_rows, None, None, None)
+    n_batches = -(-n_rows // plan.batch_size)
+    moves = -(-n_batches // plan.update_every)  # the last one where the epoch ends
+    assert min(n_batches, 5) <= moves <= 8
+    assert (plan.recall_from, plan.judge_at) == ("batches", "epochs")
+
+
+def test_a_plan_of_fine_tuning_keeps_what_was_given():
+    plan = plan_fine_tuning(1_000, 50, 7, 3)
+    assert (plan.batch_size, plan.epochs, plan.update_every) == (50, 7, 3)
 
 
 @pytest.mark.slow

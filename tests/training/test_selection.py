@@ -157,6 +157,16 @@ def test_the_same_weights_are_not_judged_twice(recall_from):
     assert len(shown) == 6, "4 batches an epoch: after 2 and after 4, where the epoch ends too"
 
 
+@pytest.mark.parametrize("update_every", [1, 2, 3, 9])
+def test_a_judge_of_epochs_is_asked_once_an_epoch_however_often_multipliers_move(update_every):
+    judge, shown = in_turn(3.0, 1.0, 2.0)
+    settings = TrainingSettings(epochs=3, update_every=update_every, recall_from="batches", judge_at="epochs")
+    (network,) = networks(1)
+    train([network], batches(), SetCoverLoss(4, 2, [0.9]), settings, judge=judge)
+    assert len(shown) == 3
+    assert all(torch.equal(a, b) for a, b in zip(weights(stack([network])), shown[1], strict=True)), "the best is kept"
+
+
 def test_a_judge_scores_a_network_that_does_not_train():
     network = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 2))
     modes = []
@@ -231,3 +241,8 @@ def test_decay_is_the_same_for_our_own_adam_as_for_torchs():
 def test_patience_below_one_is_refused():
     with pytest.raises(InputError, match="patience must be at least 1 or None, got 0"):
         TrainingSettings(patience=0)
+
+
+def test_a_judge_is_asked_at_dual_steps_or_epochs():
+    with pytest.raises(InputError, match="judge_at must be 'dual-steps' or 'epochs', got 'noon'"):
+        TrainingSettings(judge_at="noon")

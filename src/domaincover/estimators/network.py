@@ -57,6 +57,7 @@ class Plan(NamedTuple):
     epochs: int
     update_every: int
     recall_from: Literal["full-pass", "batches"]
+    judge_at: Literal["dual-steps", "epochs"] = "dual-steps"
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
@@ -77,12 +78,15 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
 def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
     """Fill in what was not given, for a network that is costly to train: the paper's five epochs, batches of 64.
 
-    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch.
+    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch. Held-out domains
+    judge at its end, since eight passes over them would cost about as much as the epoch.
     """
     given = 64 if batch_size is None else batch_size
-    batch_size, _, _, _ = plan_training(n_rows, given, 1, 1)
+    batch_size = plan_training(n_rows, given, 1, 1).batch_size
     n_batches = math.ceil(n_rows / batch_size)
-    return Plan(batch_size, epochs or 5, update_every or max(1, n_batches // 8), "batches")
+    epochs = 5 if epochs is None else epochs
+    update_every = math.ceil(n_batches / 8) if update_every is None else update_every
+    return Plan(batch_size, epochs, update_every, "batches", "epochs")
 
 
 class Prepared(NamedTuple):
@@ -298,6 +302,7 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
         plan.recall_from,
         decay=True,
         patience=lead.patience if judge is not None else None,
+        judge_at=plan.judge_at,
     )
     networks = [prepared.model.network_ for prepared in group]
     checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None

@@ -61,7 +61,8 @@ class SetCoverClassifier(PromisedNetwork):
         Share of the domains held out to judge by, at least three of nine or more. With fewer than four domains it is
         a share of their rows; with 0, training cells judge, and the threshold stays 0.
     patience : int or None
-        Stop at the end of an epoch after so many moves of the multipliers without better weights.
+        Stop at the end of an epoch after so many moves of the multipliers without better weights; where a whole network
+        on images or texts learns, after so many epochs.
     device : str
         Where to train, such as "cpu" or "cuda"; "auto" takes a GPU for images and texts, where there is one.
     run : TrainingRun or None
