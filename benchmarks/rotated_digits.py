@@ -72,13 +72,9 @@ def run_seed(digits: Digits, seed: int, options: Any) -> Iterator[dict[str, Any]
         for kind, rows in (("unseen", unseen), ("seen", held_out)):
             there = digits.rows(rows)
             summary = model.domain_report(there.X, there.labels, there.angles).summary(TARGET)
-            figures = [summary.min_recall, summary.set_size, summary.share_at_target]
-            print(
-                f"  {method:<22} {kind:<6} {figures[0]:.3f} {figures[1]:.2f} {figures[2]:.2f} {seconds:.0f} s",
-                flush=True,
-            )
-            names = ("min_recall", "size", "share")
-            yield {"method": method, "angles": kind, **dict(zip(names, figures, strict=True)), "seconds": seconds}
+            found = {"min_recall": summary.min_recall, "size": summary.set_size, "share": summary.share_at_target}
+            print("  ", method, kind, *(f"{value:.3f}" for value in found.values()), f"{seconds:.0f} s", flush=True)
+            yield {"method": method, "angles": kind} | found | {"seconds": seconds}
 
 
 def unseen_angles(angles: NDArray[np.int64], kind: str, rng: np.random.Generator) -> NDArray[np.int64]:
