@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.training.checkpoints import Checkpoints
+from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
 
 
@@ -61,3 +63,16 @@ class TrainingRun:
                 "from them, or delete the folder to start afresh."
             )
         return Checkpoints(own, identity, self.checkpoint_minutes)
+
+
+def close_checkpoints(folder: str | Path) -> None:
+    """Delete the checkpoints in a folder, and the folder where nothing else is in it."""
+    folder = Path(folder)
+    for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
+        for state in own.iterdir():
+            if NAME.fullmatch(state.name):
+                state.unlink()
+        with contextlib.suppress(OSError):
+            own.rmdir()
+    with contextlib.suppress(OSError):
+        folder.rmdir()
