@@ -148,8 +148,8 @@ class SourceOptions(NamedTuple):
         else:
             if self.model is None:
                 raise InputError(
-                    "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or its "
-                    "name on the Hugging Face hub with --download."
+                    "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or "
+                    "its name on the Hugging Face hub with --download."
                 )
             network = TextNetwork(
                 model=self.model, features=self.features, max_tokens=self.max_tokens, hidden=(64,), **shared

@@ -20,7 +20,7 @@ from torch import nn
 
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.examples import fingerprint
+from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
@@ -298,6 +298,7 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
         plan.recall_from,
         decay=True,
         patience=lead.patience if judge is not None else None,
+        judge_at="epochs" if isinstance(data[0].examples, LazyExamples) else "steps",
     )
     networks = [prepared.model.network_ for prepared in group]
     checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None

@@ -32,6 +32,7 @@ from domaincover.estimators.backbones import (
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron, made_by
 from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.pretrained import model_folder
 from domaincover.networks.scorers import Normalised, Scorer
 
 Learn = Literal["auto", "head", "all"]
@@ -64,6 +65,8 @@ class SourceNetwork:
             raise InputError(f"hidden must be widths, whole numbers from 1, got {self.hidden!r}.")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"workers must be 0 or more, got {self.workers}.")
+        if self._named_model is not None:
+            model_folder(self._named_model, download=self.download)
 
     def device(self, device: str) -> str:
         """Return where to train: a GPU if there is one."""
@@ -82,7 +85,11 @@ class SourceNetwork:
     def in_words(self, device: str) -> str:
         """Say what is going to be trained, and why."""
         if self.learns(device) == "all":
-            return f"The whole network is trained, on {self.device(device)}."
+            slow = " That takes long without a GPU; of a pretrained network, only a head need be trained."
+            where = self.device(device)
+            return f"The whole network is trained, on {where}." + (
+                slow if where == "cpu" and self.learn == "auto" else ""
+            )
         why = "" if self.learn == "head" else "No GPU was found: "
         return (
             f"{why}the network stays as it is and a head is trained on its features, which are computed once and "
@@ -168,6 +175,11 @@ class SourceNetwork:
 
     @property
     @abstractmethod
+    def _named_model(self) -> str | Path | None:
+        """The folder or name of the model, where there is one to be found."""
+
+    @property
+    @abstractmethod
     def is_pretrained(self) -> bool:
         """Whether the network has learned something before."""
 
@@ -249,6 +261,8 @@ class ImageNetwork(SourceNetwork):
             )
         if self.module is not None and self.backbone is not None:
             raise InputError("module and backbone are two networks in place of a model; give one of them.")
+        if self.weights is not None and not Path(self.weights).is_file():
+            raise InputError(f"there is no file {self.weights}; weights are a file of torchvision's for ResNet-18.")
         ImageReader(self._size, self.crop, self.fit)
 
     @property
@@ -257,6 +271,11 @@ class ImageNetwork(SourceNetwork):
         if self.module is not None:
             return False
         return self.backbone is not None or self.weights is not None or str(self.model) != "resnet-18"
+
+    @property
+    def _named_model(self) -> str | Path | None:
+        own = self.module is not None or self.backbone is not None
+        return None if own or str(self.model) == "resnet-18" else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return which images can be read; refuses more unreadable ones than may be."""
@@ -352,11 +371,15 @@ class TextNetwork(SourceNetwork):
         """Whether the network has learned something before."""
         return self.module is None
 
+    @property
+    def _named_model(self) -> str | Path | None:
+        return self.model
+
     def check(self) -> None:
         """Refuse settings that cannot be."""
-        super().check()
         if not str(self.model):
             raise InputError("a TextNetwork needs a model: a folder with its weights and tokenizer.")
+        super().check()
         if self.module is not None and self.learn == "head":
             raise InputError("learn='head' keeps a network as it is, but nothing has trained the module yet.")
 

@@ -29,7 +29,8 @@ class TrainingSettings:
     later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
     takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
     Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights.
-    `decay` lowers the learning rate to 0 over the second half.
+    `judge_at="epochs"` asks it only then, since a pass over held-out examples is dear where the network is. `decay`
+    lowers the learning rate to 0 over the second half.
     """
 
     epochs: int = 30
@@ -39,6 +40,7 @@ class TrainingSettings:
     keep: Literal["best", "last"] = "best"
     decay: bool = False
     patience: int | None = None
+    judge_at: Literal["steps", "epochs"] = "steps"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "update_every"):
@@ -189,6 +191,8 @@ class _Training:
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
         if self.judge is not None:
+            if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
+                return
             self.stacked.eval()
             self.best.offer(*self.judge(self.stacked))
             self.stacked.train()
