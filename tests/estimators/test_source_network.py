@@ -123,7 +123,7 @@ def test_a_whole_network_is_learned(networks):
     assert (model.predict(PIXELS) == LABELS).mean() > 0.9
 
 
-def test_a_saved_model_needs_nothing_of_the_folder_that_its_network_came_from(folder, tmp_path):
+def test_a_saved_model_needs_nothing_of_the_folder_that_its_network_came_from(tmp_path):
     tiny_bert_folder(tmp_path / "bert", WORDS)
     network = TextNetwork(model=tmp_path / "bert", features="encoder", cache=None)
     model = fit(SetCoverClassifier(network=network, **QUICK), TEXTS)
@@ -200,7 +200,10 @@ class TestUnreadable:
 
         network = replace(networks["tuned images"][0], max_unreadable=1.0)
         lost = [str(tmp_path / "no.png") if label else path for path, label in zip(paths, LABELS, strict=True)]
-        with pytest.warns(UserWarning), pytest.raises(InputError, match="no training example of label 1 can be read"):
+        with (
+            pytest.warns(UserWarning, match="left out"),
+            pytest.raises(InputError, match="no training example of label 1 can be read"),
+        ):
             fit(SetCoverClassifier(network=network, **QUICK), lost)
 
 
@@ -235,7 +238,7 @@ def test_null_texts_are_refused_with_their_row(networks):
         fit(SetCoverClassifier(network=networks["frozen words"][0], **QUICK), texts)
 
 
-def test_a_forged_network_in_a_model_is_refused(networks, tmp_path):
+def test_a_forged_network_in_a_model_is_refused():
     from domaincover.estimators.saved_parts import PartsReader
 
     parts = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
@@ -175,11 +176,16 @@ class RunOptions(NamedTuple):
 
     def training(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""
+        import torch
+
+        from domaincover.training.engine import check_precision
         from domaincover.training.run import TrainingRun
         from domaincover.training.trackers import check_tracker
 
         for tracker in self.trackers:
             check_tracker(tracker)
+        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
+        check_precision("cpu" if on_cpu else "cuda", self.precision)
         if self.resume and self.checkpoints is None:
             raise InputError("--resume goes on from checkpoints; name their folder with --checkpoints.")
         given: dict[str, Any] = {
@@ -199,6 +205,16 @@ class RunOptions(NamedTuple):
         )
         given |= {"run": None if run == TrainingRun(tracking=self.tracking) else run}
         return {name: value for name, value in given.items() if value is not None}
+
+    def open_checkpoints(self, table: Path, options: dict[str, Any]) -> None:
+        """Take the folder for checkpoints, where there is to be one, or refuse another fit's."""
+        if self.checkpoints is None or not is_main_process():
+            return
+        from domaincover.training.run import open_command
+
+        told = {key: value for key, value in self._asdict().items() if key in ("epochs", "batch_size", "learning_rate")}
+        content = hashlib.blake2b(table.read_bytes()).hexdigest() if table.is_file() else ""
+        open_command(self.checkpoints, {**options, **told, "table": content}, self.resume)
 
 
 def is_main_process() -> bool:
