@@ -85,63 +85,42 @@ def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypat
 
 
 class TestRefusals:
-    def test_sources(self, refused, world, tmp_path):
-        table, out = world / "table.csv", ["--out", tmp_path / "model"]
-        refused(
-            "no column 'imagee' (--image-column); did you mean 'image'?",
-            "fit",
-            table,
-            *ROLES,
-            *out,
-            "--image-column",
-            "imagee",
-        )
-        both = ["--image-column", "image", "--text-column", "review"]
-        refused("two kinds of network; give one", "fit", table, *ROLES, *out, *both)
-        refused("--text-column needs --network", "fit", table, *ROLES, *out, "--text-column", "review")
-        refused("--network is for images and texts", "fit", table, *ROLES, *out, "--network", "bert")
+    @pytest.fixture
+    def fit_refused(self, refused, world, tmp_path):
+        def check(message, *arguments, table=world / "table.csv"):
+            refused(message, "fit", table, *arguments, "--out", tmp_path / "model")
+
+        return check
+
+    def test_sources(self, fit_refused, world):
+        wrong = [*ROLES, "--image-column", "imagee"]
+        fit_refused("no column 'imagee' (--image-column); did you mean 'image'?", *wrong)
+        fit_refused("two kinds of network; give one", *ROLES, "--image-column", "image", "--text-column", "review")
+        fit_refused("--text-column needs --network", *ROLES, "--text-column", "review")
+        fit_refused("--network is for images and texts", *ROLES, "--network", "bert")
         hub = ["--text-column", "review", "--network", "bert-base-uncased"]
-        refused("'bert-base-uncased' is not a folder here", "fit", table, *ROLES, *out, *hub)
-        refused(
-            "boosting is for tables",
-            "fit",
-            table,
-            *ROLES,
-            *out,
-            "--image-column",
-            "image",
-            "--base",
-            "boosting",
-            "--method",
-            "erm",
-        )
-        refused(
-            "is a folder of images; --text-column needs a table", "fit", world / "images", *out, "--text-column", "path"
-        )
-        refused("--label is missing: the column of", "fit", table, *out, "--domain", "site")
+        fit_refused("'bert-base-uncased' is not a folder here", *ROLES, *hub)
+        boosting = ["--image-column", "image", "--base", "boosting", "--method", "erm"]
+        fit_refused("boosting is for tables", *ROLES, *boosting)
+        fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
+        fit_refused("--label is missing: the column of", "--domain", "site")
 
-    def test_training(self, refused, world, tmp_path):
-        table, out = world / "table.csv", ["--out", tmp_path / "model"]
-        refused("--resume goes on from checkpoints; name their folder", "fit", table, *ROLES, *out, "--resume")
-        refused("no tracker 'neptune'", "fit", table, *ROLES, *out, "--tracker", "neptune")
-        refused("'fp16' needs a GPU", "fit", table, *ROLES, *out, "--precision", "fp16", "--hold-out-domains", 0)
+    def test_training(self, fit_refused):
+        fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
+        fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")
+        fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
-    def test_an_empty_label_folder(self, refused, world, tmp_path):
+    def test_an_empty_label_folder(self, fit_refused, tmp_path):
         (tmp_path / "images" / "site" / "left").mkdir(parents=True)
-        refused("site/left holds no images", "fit", tmp_path / "images", "--out", tmp_path / "model")
+        fit_refused("site/left holds no images", table=tmp_path / "images")
 
-    def test_null_text(self, refused, world, tmp_path):
+    def test_null_text(self, fit_refused, world, tmp_path):
         table = pd.read_csv(world / "table.csv", keep_default_na=False)
         table.loc[3, "review"] = None
         table.to_parquet(tmp_path / "null.parquet")
-        source = ["--text-column", "review", "--network", world / "bert", "--out", tmp_path / "model"]
-        refused(
-            "column 'review' (--text-column) is empty in 1 of 240 rows, first in row 4",
-            "fit",
-            tmp_path / "null.parquet",
-            *ROLES,
-            *source,
-        )
+        source = [*ROLES, "--text-column", "review", "--network", world / "bert"]
+        message = "column 'review' (--text-column) is empty in 1 of 240 rows, first in row 4"
+        fit_refused(message, *source, table=tmp_path / "null.parquet")
 
 
 FIT = ["--hold-out-domains", "0", "--image-size", "12", "--workers", "0", "--batch-size", "8", "--method", "set-cover"]

@@ -168,16 +168,10 @@ def fit(
     if domain_confidence is not None and on_infeasible != "widen":
         n_to_train = 1 if calibration == "held-out-domains" else 0
         _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence, n_to_train)
-    asked = {
-        "seed": seed,
-        "method": method,
-        "base": base,
-        "target_recall": target_recall,
-        "label": label,
-        "domain": domain,
-    }
-    asked |= {"features": features, "network": source_network, "hold_out_domains": hold_out_domains}
-    run.open_checkpoints(table, asked | {"domain_confidence": domain_confidence, "calibration": calibration})
+    asked: dict[str, Any] = {"seed": seed, "method": method, "base": base, "target_recall": target_recall}
+    asked |= {"label": label, "domain": domain, "features": features, "network": source_network}
+    asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
+    run.open_checkpoints(table, asked)
     say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     if min_cell_size is None:
