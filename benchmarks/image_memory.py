@@ -80,8 +80,7 @@ def tiny(n_labels: int) -> nn.Module:
 
 def _work(what: str, folder: str, n_images: int) -> None:
     """Fit on so many images; or on few, and predict sets of so many."""
-    from domaincover import SetCoverClassifier
-    from domaincover.estimators.source_network import ImageNetwork
+    from domaincover import ImageNetwork, SetCoverClassifier
 
     paths = np.array([f"{folder}/{k % N_FILES}.png" for k in range(n_images)], dtype=object)
     labels, domains = np.arange(n_images) % N_LABELS, np.arange(n_images) // 7 % N_DOMAINS

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row
-from domaincover import ERMClassifier, SetCoverClassifier
+from domaincover import ERMClassifier, ImageNetwork, SetCoverClassifier
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.data.images import ImageReader
-from domaincover.estimators.source_network import ImageNetwork
 from domaincover.networks.image_models import image_backbone
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.scorers import Scorer

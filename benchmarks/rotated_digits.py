@@ -21,8 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover import ConformalSetClassifier, ERMClassifier, SetCoverClassifier
-from domaincover.estimators.source_network import ImageNetwork
+from domaincover import ConformalSetClassifier, ERMClassifier, ImageNetwork, SetCoverClassifier
 
 TARGET, N_UNSEEN, HELD_OUT_ROWS = 0.9, 5, 0.1
 

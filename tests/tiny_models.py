@@ -26,6 +26,16 @@ def tiny_bert_folder(path, words, *, hidden=32, layers=2, max_tokens=64, seed=0)
     return Path(path)
 
 
+def tiny_resnet_folder(path, *, seed=0):
+    """Write a ResNet with a few thousand weights; return its folder."""
+    from transformers import ResNetConfig, ResNetModel
+
+    model = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic"))
+    draw_weights(model, seed)
+    model.save_pretrained(path)
+    return Path(path)
+
+
 def write_tokenizer(path, words, max_tokens):
     """Write a WordPiece tokenizer that knows the words; return how many tokens it has."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     )
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
+    from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
     from domaincover.data.wilds import WildsData, read_wilds
     from domaincover.errors import InputError
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from domaincover.estimators.saving import load, save
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.source_network import ImageNetwork, TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.guarantees.certificates import Certificate, certify
     from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
     from domaincover.training.objectives import SetCoverLoss
+    from domaincover.training.run import TrainingRun
 
 __version__ = version("domaincover")
 
@@ -42,17 +45,21 @@ _HOMES = {
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
+    "ImageNetwork": "estimators.source_network",
     "InputError": "errors",
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
+    "TextNetwork": "estimators.source_network",
+    "TrainingRun": "training.run",
     "WildsData": "data.wilds",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cells",
     "certify": "guarantees.certificates",
     "domain_report": "evaluation",
     "hierarchical_thresholds": "calibration.rules",
+    "image_folder": "data.image_folder",
     "joint_thresholds": "calibration.joint",
     "load": "estimators.saving",
     "mean_size_scorer": "estimators.scorers",
@@ -77,17 +84,21 @@ __all__ = [
     "DomainReport",
     "ERMClassifier",
     "GaussianDomains",
+    "ImageNetwork",
     "InputError",
     "SetCoverClassifier",
     "SetCoverLoss",
     "Summary",
     "TableEncoder",
+    "TextNetwork",
+    "TrainingRun",
     "WildsData",
     "assess",
     "cell_thresholds",
     "certify",
     "domain_report",
     "hierarchical_thresholds",
+    "image_folder",
     "joint_thresholds",
     "load",
     "mean_size_scorer",

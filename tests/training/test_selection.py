@@ -241,8 +241,3 @@ def test_decay_is_the_same_for_our_own_adam_as_for_torchs():
 def test_patience_below_one_is_refused():
     with pytest.raises(InputError, match="patience must be at least 1 or None, got 0"):
         TrainingSettings(patience=0)
-
-
-def test_a_judge_is_asked_at_dual_steps_or_epochs():
-    with pytest.raises(InputError, match="judge_at must be 'dual-steps' or 'epochs', got 'noon'"):
-        TrainingSettings(judge_at="noon")

@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from domaincover.cli import data, model, promises, study
+from domaincover.cli.networks import is_main_process
 from domaincover.errors import InputError
 
 app = typer.Typer(
@@ -33,6 +34,8 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
+    if not is_main_process():  # of several, one talks
+        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
     try:
         status = app(standalone_mode=False)
     except (InputError, typer.TyperException) as error:

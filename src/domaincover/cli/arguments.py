@@ -7,7 +7,12 @@ import typer
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="A model's folder.", show_default=False)]
 TableFile = Annotated[
-    Path, typer.Argument(metavar="TABLE", help="A .csv, .csv.gz or .parquet file.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="TABLE",
+        help="A .csv, .csv.gz or .parquet file, or a folder of images: DOMAIN/LABEL/*.png.",
+        show_default=False,
+    ),
 ]
 MinCellSize = Annotated[
     int | None,

@@ -57,12 +57,23 @@ def feature_columns(data: Table, label: str, domain: str, drop: Sequence[str]) -
     return features
 
 
-def read_training(data: Table, features: Sequence[str], label: str, domain: str, min_domains: int) -> LabelledTable:
+def read_training(
+    data: Table,
+    features: Sequence[str],
+    label: str,
+    domain: str,
+    min_domains: int,
+    image_column: str | None = None,
+    prose: str | None = None,
+) -> LabelledTable:
     """Read a table to fit on, and refuse one whose label or domain is probably another column."""
-    training = _labelled(data.read([*features, label, domain]), features, label, domain)
+    texts = [name for name in (image_column, prose) if name is not None]
+    training = _labelled(data.read([*features, label, domain], prose=texts), features, label, domain)
     _check_classes(training.labels)
     _check_groups(training.domains, min_domains)
-    return training
+    for name in texts:
+        _check_missing(training.X[name], "--image-column" if name == image_column else "--text-column")
+    return training._replace(X=_with_paths(training.X, data, [image_column])) if image_column else training
 
 
 def kinds_in_words(features: pd.DataFrame) -> list[str]:
@@ -87,12 +98,20 @@ def listed(names: Collection[Any]) -> str:
     return ", ".join(map(str, islice(names, MOST_NAMES))) + more
 
 
+def _with_paths(frame: pd.DataFrame, data: Table, columns: Sequence[str]) -> pd.DataFrame:
+    """Return paths of images as seen from here: in a table they start from its folder."""
+    here = data.path.parent
+    return frame.assign(**{name: [str(here / str(path)) for path in frame[name]] for name in columns})
+
+
 class ModelColumns(NamedTuple):
-    """The columns that a model was fitted on, those of them that it makes use of, and those that hold categories."""
+    """The columns that a model was fitted on, those that it makes use of, and what some of these hold."""
 
     names: list[str]
     used: list[str]
     categories: list[str]
+    prose: list[str]  # paths of images among it
+    images: list[str]
 
     @classmethod
     def of(cls, model: SetClassifier, data: Table) -> ModelColumns:
@@ -104,7 +123,8 @@ class ModelColumns(NamedTuple):
         used = [name for name in names if kinds[name] != "ignored"]
         for name in used:
             data.check_column(name, "the model was fitted with it")
-        return cls(names, used, [name for name in used if kinds[name] == "category"])
+        of_kind = {kind: [name for name in used if kinds[name] == kind] for kind in ("category", "text", "image")}
+        return cls(names, used, of_kind["category"], [*of_kind["text"], *of_kind["image"]], of_kind["image"])
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Read a table in blocks: what the model wants, and the columns to keep beside it.
@@ -113,20 +133,24 @@ class ModelColumns(NamedTuple):
         """
         columns, first = list(dict.fromkeys([*ids, *self.used])), 1
         only_kept = set() if data.path.suffix.lower() in (".parquet", ".pq") else {*ids} - {*self.used}
-        for block in data.blocks(rows_at_once, columns, text_columns={*self.categories, *only_kept}):
-            yield self._arranged(block.set_axis(range(first, first + len(block)))), block[list(ids)]
+        for block in data.blocks(rows_at_once, columns, {*self.categories, *only_kept}, self.prose):
+            yield self._arranged(block.set_axis(range(first, first + len(block))), data), block[list(ids)]
             first += len(block)
 
     def read_labelled(self, data: Table, label: str, domain: str, classes: Sequence[Any]) -> LabelledTable:
         """Read a table whose labels the model knows; where they are text, "1" is not taken for a number."""
         check_roles(data, label, domain)
         text_columns = {*self.categories, *([label] if all(isinstance(name, str) for name in classes) else [])}
-        frame = data.read(list(dict.fromkeys([*self.used, label, domain])), text_columns)
+        frame = data.read(list(dict.fromkeys([*self.used, label, domain])), text_columns, self.prose)
         labelled = _labelled(frame, self.used, label, domain)
         _check_known(labelled.labels, classes)
-        return labelled._replace(X=self._arranged(labelled.X))
+        return labelled._replace(X=self._arranged(labelled.X, data))
 
-    def _arranged(self, frame: pd.DataFrame) -> pd.DataFrame:
+    def _arranged(self, frame: pd.DataFrame, data: Table) -> pd.DataFrame:
+        for name in self.prose:
+            _check_missing(frame[name], "the model reads it")
+        if self.images:
+            frame = _with_paths(frame, data, self.images)
         return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
 
 

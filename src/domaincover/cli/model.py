@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli import networks
 from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile
 from domaincover.cli.outputs import (
     check_not_table,
@@ -44,9 +45,11 @@ REFITTED = (
 
 def fit(
     table: TableFile,
-    label: Annotated[str, typer.Option(help="Column to predict.")],
-    domain: Annotated[str, typer.Option(help="Column that says which domain a row is from: hospital, user, day, …")],
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
+    label: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="Column that says which domain a row is from: hospital, user, day, …")
+    ] = None,
     method: Annotated[Method, typer.Option(help="What makes the sets; erm gives single labels.")] = "set-cover",
     base: Annotated[Base, typer.Option(help="What scores the labels; set-cover needs a network.")] = "mlp",
     target_recall: Annotated[float, typer.Option(help="Recall that every label should have in every domain.")] = 0.9,
@@ -72,8 +75,32 @@ def fit(
     min_cell_size: MinCellSize = None,
     html: Page = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Fixes every draw.")] = 0,
+    image_column: networks.ImageColumn = None,
+    text_column: networks.TextColumn = None,
+    network: networks.Model = None,
+    weights: networks.Weights = None,
+    learn: networks.LearnOption = "auto",
+    image_size: networks.ImageSize = None,
+    crop: networks.Crop = 0.0,
+    max_unreadable: networks.MaxUnreadable = 0.01,
+    text_features: networks.Features = "word-embeddings",
+    max_tokens: networks.MaxTokens = None,
+    download: networks.Download = False,
+    cache: networks.Cache = None,
+    workers: networks.Workers = None,
+    epochs: networks.Epochs = None,
+    batch_size: networks.BatchSize = None,
+    learning_rate: networks.LearningRate = None,
+    device: networks.Device = "auto",
+    checkpoints: networks.CheckpointFolder = None,
+    checkpoint_minutes: networks.CheckpointMinutes = 10.0,
+    resume: networks.Resume = False,
+    precision: networks.PrecisionOption = "full",
+    accumulate: networks.Accumulate = 1,
+    tracker: networks.Trackers = None,
+    tracking: networks.Tracking = Path("tracking"),
 ) -> None:
-    """Fit a set-valued model to a table, and tell how it does in domains that it has not seen.
+    """Fit a set-valued model to a table, images or texts, and tell how it does in domains that it has not seen.
 
     Example: domaincover fit visits.csv --label outcome --domain hospital --out model
     """
@@ -86,26 +113,66 @@ def fit(
     check_folder(out)
     data = open_table(table)
     check_not_table(html, "--html", table)
+    label, domain = _roles(data, label, domain)
+    sources = networks.SourceOptions(
+        image_column,
+        text_column,
+        network,
+        weights,
+        learn,
+        image_size,
+        crop,
+        max_unreadable,
+        text_features,
+        max_tokens,
+        download,
+        cache,
+        workers,
+    ).for_table(data)
     features = feature_columns(data, label, domain, drop or [])
+    if sources.column is not None:
+        features = [sources.column]
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
     from domaincover.estimators.saving import save
+    from domaincover.training.run import close_checkpoints
 
+    source_network = sources.network()
+    run = networks.RunOptions(
+        epochs,
+        batch_size,
+        learning_rate,
+        device,
+        checkpoints,
+        checkpoint_minutes,
+        resume,
+        precision,
+        accumulate,
+        tuple(tracker or ()),
+        tracking,
+    )
     model = make_classifier(
         method,
         base,
         target_recall,
+        network=source_network,
+        training=run.training(),
         domain_confidence=domain_confidence,
         calibration=calibration or "cross-fit",
         on_infeasible=on_infeasible or "raise",
         random_state=seed,
         verbose=sys.stderr.isatty(),
     )
-    training = read_training(data, features, label, domain, min_domains=2 if hold_out_domains > 0 else 1)
+    fewest = 2 if hold_out_domains > 0 else 1
+    training = read_training(data, features, label, domain, fewest, sources.image_column, sources.text_column)
     if domain_confidence is not None and on_infeasible != "widen":
         n_to_train = 1 if calibration == "held-out-domains" else 0
         _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence, n_to_train)
-    say("\n".join(kinds_in_words(training.X)))
+    asked: dict[str, Any] = {"seed": seed, "method": method, "base": base, "target_recall": target_recall}
+    asked |= {"label": label, "domain": domain, "features": features, "network": source_network}
+    asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
+    run.open_checkpoints(table, asked)
+    say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     if min_cell_size is None:
         min_cell_size = 1 if domain_confidence is None else model.min_cell_size
@@ -122,7 +189,10 @@ def fit(
             say(f"Promise: {promise}")
     else:
         fitted = assessment.model
-    save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
+    if networks.is_main_process():
+        save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
+        if checkpoints is not None:
+            close_checkpoints(checkpoints)
     say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
 
@@ -183,6 +253,16 @@ def evaluate(
     else:
         plain = {"summary": report.summary(target).to_dict(), "domains": report.records()}
         typer.echo(json.dumps(plain, indent=2, allow_nan=False))
+
+
+def _roles(data: Table, label: str | None, domain: str | None) -> tuple[str, str]:
+    """Return the columns of labels and domains; a folder of images has its own."""
+    if data.path.is_dir():
+        label, domain = label or "label", domain or "domain"
+    for option, name in (("--label", label), ("--domain", domain)):
+        if name is None:
+            raise InputError(f"{option} is missing: the column of {data.path} to take for it.")
+    return str(label), str(domain)
 
 
 def _check_promise(domain_confidence: float | None, calibration: str | None, on_infeasible: str | None) -> None:

@@ -2,8 +2,9 @@
 
 CSV is UTF-8 text with a header line. Its separator (comma, semicolon or tab) is told from the first lines, and so is
 the decimal comma that goes with semicolons. What pandas takes for missing is missing ("", NA, N/A, NaN, None, null, …),
-in text columns too: a category named "NA" needs another name. A row that is shorter than the header ends in missing
-values, one that is longer is refused. Types come from the values: of all rows in `read`, of each block in `blocks`.
+in text columns too: a category named "NA" needs another name; only prose, such as a review, may be "NA". A row that is
+shorter than the header ends in missing values, one that is longer is refused. Types come from the values: of all rows
+in `read`, of each block in `blocks`.
 
 Parquet brings its types along. Decimals become floats, dates timestamps, dictionaries of texts categories, and nested
 values objects. Integers with missing values become floats and booleans with missing values objects, as in CSV.
@@ -32,6 +33,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from domaincover.data.image_folder import image_folder
 from domaincover.data.table_faults import reading
 from domaincover.data.table_writer import ending_of, write_table
 from domaincover.errors import InputError
@@ -40,6 +42,11 @@ __all__ = ["Table", "open_table", "write_table"]
 
 ROWS_AT_ONCE = 65_536
 HEAD = 100_000  # characters that tell the separator; the csv module takes no field above 131,072
+# What pandas takes for missing by default; it has to be told again where one column is read otherwise.
+MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
+    *("NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 OTHER_FORMATS = {
     b"PAR1": "a Parquet file",
     b"\x1f\x8b": "gzip data",
@@ -60,22 +67,29 @@ class Table(ABC):
             if count > 1:
                 raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
 
-    def read(self, columns: Sequence[str] | None = None, text_columns: Collection[str] = ()) -> pd.DataFrame:
-        """Read the whole table, or some columns of it in the order given; `text_columns` as in `blocks`."""
-        return self._read(self._wanted(columns), text_columns)
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+        prose: Collection[str] = (),
+    ) -> pd.DataFrame:
+        """Read the whole table, or some columns of it in the order given; the others as in `blocks`."""
+        return self._read(self._wanted(columns), {*text_columns, *prose}, prose)
 
     def blocks(
         self,
         rows_at_once: int = ROWS_AT_ONCE,
         columns: Sequence[str] | None = None,
         text_columns: Collection[str] = (),
+        prose: Collection[str] = (),
     ) -> Iterator[pd.DataFrame]:
         """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
 
         Those of `text_columns` that the table has are read as text whatever they look like: in CSV "007" stays "007",
-        in Parquet the number 7 becomes "7". The rows of each block are numbered from 0.
+        in Parquet the number 7 becomes "7". Of `prose`, only what is empty is missing: a review may be "NA". The rows
+        of each block are numbered from 0.
         """
-        return self._blocks(rows_at_once, self._wanted(columns), text_columns)
+        return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
 
     def check_column(self, name: str, option: str) -> None:
         """Refuse a name that is not a column, and say which was probably meant."""
@@ -97,17 +111,22 @@ class Table(ABC):
         return list(self.columns if columns is None else columns)
 
     @abstractmethod
-    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame: ...
+    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame: ...
 
     @abstractmethod
     def _blocks(
-        self, rows_at_once: int, columns: list[str], text_columns: Collection[str]
+        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
     ) -> Iterator[pd.DataFrame]: ...
 
 
 def open_table(path: Path) -> Table:
-    """Open a table by the ending of its name; nothing is fetched from a network, whatever the path looks like."""
+    """Open a table by the ending of its name, or a folder of images as a table.
+
+    Nothing is fetched from a network, whatever the path looks like.
+    """
     path = Path(path)
+    if path.is_dir():
+        return _FolderTable(path)
     with reading(path), open(path, "rb") as file:
         start = file.read(4)
     if not start:
@@ -138,7 +157,9 @@ class _CsvTable(Table):
         rows = csv.reader(text, delimiter=self._dialect["sep"])
         return next((row for row in rows if any(field.strip() for field in row)), [])
 
-    def _blocks(self, rows_at_once: int, columns: list[str], text_columns: Collection[str]) -> Iterator[pd.DataFrame]:
+    def _blocks(
+        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
+    ) -> Iterator[pd.DataFrame]:
         with _text_of(self.path) as text:
             names = self._read_header(text)
             reader = pd.read_csv(
@@ -149,18 +170,20 @@ class _CsvTable(Table):
                 dtype=dict.fromkeys(set(text_columns) & set(names), str),
                 chunksize=rows_at_once,
                 low_memory=False,  # which would guess types in parts of a block
+                keep_default_na=not prose,
+                na_values={name: [""] if name in prose else MISSING for name in names} if prose else None,
                 **self._dialect,
             )
             while (block := _next_block(reader)) is not None:
                 yield block[columns].reset_index(drop=True)
 
-    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame:
+    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
         # joined blocks take little more than half the memory of one read_csv, and no more time
-        blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns))
+        blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns, prose))
         kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in columns}
         mixed = {name for name in columns if len(kinds[name]) > 1}
         if mixed:  # numbers here and text there: all of it is text
-            return self._read(columns, {*text_columns, *mixed})
+            return self._read(columns, {*text_columns, *mixed}, prose)
         # text or booleans here and nothing there, which pandas takes for floats
         uneven = [n for n in columns if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
         blocks = [block.astype(dict.fromkeys(uneven, object)) for block in blocks]
@@ -225,14 +248,51 @@ class _ParquetTable(Table):
         if not self.columns or not n_rows:
             raise InputError(f"{path} has {'columns but no rows' if self.columns else 'no columns'}.")
 
-    def _blocks(self, rows_at_once: int, columns: list[str], text_columns: Collection[str]) -> Iterator[pd.DataFrame]:
+    def _blocks(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
         with _parquet_file(self.path) as file:
             for batch in file.iter_batches(rows_at_once, columns=columns):
                 yield _to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
 
-    def _read(self, columns: list[str], text_columns: Collection[str]) -> pd.DataFrame:
+    def _read(
+        self,
+        columns: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> pd.DataFrame:
         with _parquet_file(self.path) as file:
             return _to_pandas(file.read(columns).select(columns), text_columns)
+
+
+class _FolderTable(Table):
+    """A folder of images, domain/label/image: the columns path, label and domain."""
+
+    def __init__(self, path: Path) -> None:
+        self._table = image_folder(path)
+        super().__init__(path, list(self._table.columns))
+
+    def _blocks(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        text_columns: Collection[str],  # noqa: ARG002
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        for start in range(0, len(self._table), rows_at_once):
+            yield self._table[columns].iloc[start : start + rows_at_once].reset_index(drop=True)
+
+    def _read(
+        self,
+        columns: list[str],
+        text_columns: Collection[str],  # noqa: ARG002
+        prose: Collection[str],  # noqa: ARG002
+    ) -> pd.DataFrame:
+        return self._table[columns].copy()
 
 
 @contextmanager

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from domaincover.data.feature_cache import model_key
+from domaincover.errors import InputError
+from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
+from domaincover.networks.scorers import Normalised
 
 Kind = Literal["image", "text"]
+MakeBackbone = Callable[[], nn.Module]
 
 
 class Backbone(BaseEstimator):
@@ -35,13 +40,20 @@ class Backbone(BaseEstimator):
         return backbone
 
     @classmethod
+    def of_function(cls, function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
+        """Wrap the image network that a user's function makes."""
+        return cls.of("image", OwnBackbone(function, image_size))
+
+    @classmethod
     def from_state(cls, kind: Kind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
         """Return a network as it was saved; nothing in the data is run."""
-        rebuild = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
+        rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the network as data for JSON, and tensors."""
+        if isinstance(self.module, OwnBackbone):
+            return self.module.config, self.module.state_dict()
         read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
         config, tensors = read(self.module)  # type: ignore[arg-type]
         return config, tensors
@@ -49,6 +61,23 @@ class Backbone(BaseEstimator):
     def key(self, settings: Mapping[str, Any]) -> str:
         """Return a name for its features under some settings."""
         return model_key(*self.state(), settings)
+
+
+class OwnBackbone(Normalised):
+    """A user's own network from normalised images to features."""
+
+    def __init__(self, function: MakeBackbone, image_size: tuple[int, int]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            super().__init__(made_by(function))
+        self.eval()
+        with torch.no_grad():
+            features = self(torch.zeros(1, 3, *image_size, dtype=torch.uint8))
+        if features.ndim != 2:
+            shape = tuple(features.shape)
+            raise InputError(f"backbone must make a network that gives (image, feature), got {shape} for one image.")
+        self.n_features, self.image_size = int(features.shape[1]), image_size
+        name = getattr(function, "__name__", type(function).__name__)
+        self.config = {"function": name, "image_size": list(image_size)}
 
 
 def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
@@ -64,6 +93,12 @@ def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbo
 @lru_cache(maxsize=2)
 def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
     return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
+
+
+@lru_cache(maxsize=2)
+def own_backbone_of(function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
+    """Return the network that a user's function makes, made once."""
+    return Backbone.of_function(function, image_size)
 
 
 @lru_cache(maxsize=2)

@@ -20,7 +20,7 @@ from torch import nn
 
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.examples import fingerprint
+from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
@@ -57,7 +57,6 @@ class Plan(NamedTuple):
     epochs: int
     update_every: int
     recall_from: Literal["full-pass", "batches"]
-    judge_at: Literal["dual-steps", "epochs"] = "dual-steps"
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
@@ -78,15 +77,15 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
 def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
     """Fill in what was not given, for a network that is costly to train: the paper's five epochs, batches of 64.
 
-    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch. Held-out domains
-    judge at its end, since eight passes over them would cost about as much as the epoch.
+    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch.
     """
     given = 64 if batch_size is None else batch_size
-    batch_size = plan_training(n_rows, given, 1, 1).batch_size
+    batch_size, _, _, _ = plan_training(n_rows, given, 1, 1)
     n_batches = math.ceil(n_rows / batch_size)
     epochs = 5 if epochs is None else epochs
+    # Rounded up, or the epoch's last move would go by the recall of a few stray batches.
     update_every = math.ceil(n_batches / 8) if update_every is None else update_every
-    return Plan(batch_size, epochs, update_every, "batches", "epochs")
+    return Plan(batch_size, epochs, update_every, "batches")
 
 
 class Prepared(NamedTuple):
@@ -302,7 +301,7 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
         plan.recall_from,
         decay=True,
         patience=lead.patience if judge is not None else None,
-        judge_at=plan.judge_at,
+        judge_at="epochs" if isinstance(data[0].examples, LazyExamples) else "steps",
     )
     networks = [prepared.model.network_ for prepared in group]
     checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from sklearn.base import BaseEstimator
@@ -15,6 +16,7 @@ from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.source_network import SourceNetwork
 
 Method = Literal["set-cover", "robust", "pooled", "erm"]
 Base = Literal["mlp", "linear", "boosting"]
@@ -29,10 +31,15 @@ def make_classifier(
     domain_confidence: float | None = None,
     calibration: PromiseBy = "cross-fit",
     on_infeasible: OnInfeasible = "raise",
+    network: SourceNetwork | None = None,
+    training: Mapping[str, Any] | None = None,
     random_state: int | None = None,
     verbose: bool = False,
 ) -> SetClassifier:
     """Return an unfitted classifier for tables with numbers, dates and categories, missing values included.
+
+    With a `network` it is one for images or texts. `training` holds parameters of the network's training, such as
+    epochs, device or run.
 
     >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
     'histgradientboostingclassifier'
@@ -46,17 +53,20 @@ def make_classifier(
                 f"{method} promises nothing about a new domain; a domain confidence needs set-cover or erm."
             )
         settings |= {"domain_confidence": domain_confidence, "calibration": calibration, "on_infeasible": on_infeasible}
+    if base == "boosting" and (network is not None or training):
+        raise InputError("boosting is for tables and trains no network; images and texts need one.")
+    of_network = {"network": network or base, "verbose": verbose, **(training or {})}
     if base != "boosting" and method == "set-cover":
-        return SetCoverClassifier(network=base, verbose=verbose, **settings)
+        return SetCoverClassifier(**of_network, **settings)
     if base != "boosting" and method == "erm":
-        return ERMClassifier(network=base, verbose=verbose, **settings)
+        return ERMClassifier(**of_network, **settings)
     rule: Any = method if method != "erm" else "single" if domain_confidence is None else "joint"
-    return ConformalSetClassifier(_scorer(base, random_state, verbose), rule, **settings)
+    return ConformalSetClassifier(_scorer(base, of_network, random_state), rule, **settings)
 
 
-def _scorer(base: Base, random_state: int | None, verbose: bool) -> BaseEstimator:
+def _scorer(base: Base, of_network: dict[str, Any], random_state: int | None) -> BaseEstimator:
     if base == "boosting":
         # Early stopping would judge by rows of the training domains, and fails where a label has a single row.
         trees = HistGradientBoostingClassifier(early_stopping=False, random_state=random_state)
         return make_pipeline(TableEncoder(scale=False), trees)
-    return ERMClassifier(network=base, random_state=random_state, verbose=verbose)
+    return ERMClassifier(random_state=random_state, **of_network)

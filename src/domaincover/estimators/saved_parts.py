@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import safetensors.torch
 from sklearn.base import BaseEstimator
@@ -32,7 +32,7 @@ from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import ImageNetwork, TextNetwork
-from domaincover.estimators.table_network import MakeNetwork
+from domaincover.estimators.table_network import MakeNetwork, check_fit
 
 OWN: dict[str, Any] = {
     kind.__name__: kind
@@ -110,7 +110,7 @@ class PartsWriter:
         given = {field.name: getattr(value, field.name) for field in fields(value)}
         plain = {name: str(part) if isinstance(part, Path) else part for name, part in given.items()}
         return {
-            name: _name_of(part) if name == "module" and part is not None else to_json(part)
+            name: _name_of(part) if name in ("module", "backbone") and part is not None else to_json(part)
             for name, part in plain.items()
         }
 
@@ -174,8 +174,14 @@ class PartsReader:
         return kinds[name](**{key: self._value(value) for key, value in given.items()})
 
     def _backbone(self, number: int, model: Backbone) -> Backbone:
-        tensors = safetensors.torch.load(self._files[f"part-{number}.safetensors"])
-        return Backbone.from_state(model.kind, json.loads(model.config_), tensors)
+        name = f"part-{number}.safetensors"
+        tensors, config = safetensors.torch.load(self._files[name]), json.loads(model.config_)
+        if "function" not in config:
+            return Backbone.from_state(model.kind, config, tensors)
+        height, width = config["image_size"]
+        own = Backbone.of_function(cast(Any, self._function(config["function"])), (int(height), int(width)))
+        check_fit(own.module, tensors, name, assign=False)
+        return own
 
     def _part(self, number: Json) -> Any:
         if type(number) is not int or not 0 <= number < len(self._made):

@@ -34,7 +34,7 @@ class SourceEncoder(BaseEstimator):
     def fit(self, X: NDArray[Any], backbone: Backbone | None, freezes: bool, device: str, name: str) -> SourceEncoder:
         """Learn the scale of the features, where the backbone stays as it is."""
         self.kinds_ = {name: self.kind} if name else {}
-        self.config_ = None if backbone is None else backbone.config_
+        self.config_ = None if backbone is None or freezes else backbone.config_
         self._device = device
         if freezes:
             assert backbone is not None  # noqa: S101 - for the type checker: a head needs features

@@ -22,15 +22,23 @@ from domaincover.data.image_checks import check_images, refuse_unreadable
 from domaincover.data.images import Fit, ImageReader, are_pixels
 from domaincover.data.texts import check_texts
 from domaincover.errors import InputError
-from domaincover.estimators.backbones import Backbone, image_backbone_of, text_backbone_of
+from domaincover.estimators.backbones import (
+    Backbone,
+    MakeBackbone,
+    image_backbone_of,
+    own_backbone_of,
+    text_backbone_of,
+)
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron, made_by
 from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.pretrained import model_folder
 from domaincover.networks.scorers import Normalised, Scorer
 
 Learn = Literal["auto", "head", "all"]
 MakeModule = Callable[[int], nn.Module]
 NAMED = 3
+USUAL_SIZE = (224, 224)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +65,8 @@ class SourceNetwork:
             raise InputError(f"hidden must be widths, whole numbers from 1, got {self.hidden!r}.")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"workers must be 0 or more, got {self.workers}.")
+        if self._named_model is not None:
+            model_folder(self._named_model, download=self.download)
 
     def device(self, device: str) -> str:
         """Return where to train: a GPU if there is one."""
@@ -75,7 +85,11 @@ class SourceNetwork:
     def in_words(self, device: str) -> str:
         """Say what is going to be trained, and why."""
         if self.learns(device) == "all":
-            return f"The whole network is trained, on {self.device(device)}."
+            slow = " That takes long without a GPU; of a pretrained network, only a head need be trained."
+            where = self.device(device)
+            return f"The whole network is trained, on {where}." + (
+                slow if where == "cpu" and self.learn == "auto" else ""
+            )
         why = "" if self.learn == "head" else "No GPU was found: "
         return (
             f"{why}the network stays as it is and a head is trained on its features, which are computed once and "
@@ -147,14 +161,22 @@ class SourceNetwork:
             {key[len(part) :]: value for key, value in tensors.items() if key.startswith(part)}
             for part in ("backbone.", "head.")
         )
-        backbone = Backbone.from_state(self.kind, json.loads(encoder.config_ or "null"), of_backbone).module
+        backbone = self._rebuilt_backbone(json.loads(encoder.config_ or "null"), of_backbone).module
         head = empty_perceptron(backbone.n_features, self.hidden, n_labels)  # type: ignore[arg-type]
         return Scorer(backbone, check_fit(head, of_head, name, assign=True))
+
+    def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
+        return Backbone.from_state(self.kind, config, tensors)
 
     def unread_in_words(self, X: NDArray[Any], unread: NDArray[np.bool_]) -> str:
         """Say which sources could not be read, and what became of them."""
         named = ", ".join(map(str, X[unread][:NAMED])) + (", …" if unread.sum() > NAMED else "")
         return f"{int(unread.sum())} of {len(X)} {self.kind}s cannot be read ({named}); their sets hold every label."
+
+    @property
+    @abstractmethod
+    def _named_model(self) -> str | Path | None:
+        """The folder or name of the model, where there is one to be found."""
 
     @property
     @abstractmethod
@@ -203,6 +225,8 @@ class ImageNetwork(SourceNetwork):
     module : function or None
         In place of a model: takes the number of labels and returns a `torch.nn.Module` from normalised images,
         (image, 3, height, width), to scores.
+    backbone : function or None
+        In place of a model: returns a pretrained `torch.nn.Module` from such images to features, (image, feature).
     image_size : int, (height, width) or None
         To which images are resized; None is the size that a folder's model was made for, and otherwise their own.
     crop : float
@@ -219,6 +243,7 @@ class ImageNetwork(SourceNetwork):
     model: str | Path = "resnet-18"
     weights: str | Path | None = None
     module: MakeModule | None = None
+    backbone: MakeBackbone | None = None
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
     fit: Fit = "stretch"
@@ -234,12 +259,23 @@ class ImageNetwork(SourceNetwork):
                 "learn='head' keeps the network as it is, but nothing has trained it yet; give weights, or a "
                 "pretrained model's folder."
             )
+        if self.module is not None and self.backbone is not None:
+            raise InputError("module and backbone are two networks in place of a model; give one of them.")
+        if self.weights is not None and not Path(self.weights).is_file():
+            raise InputError(f"there is no file {self.weights}; weights are a file of torchvision's for ResNet-18.")
         ImageReader(self._size, self.crop, self.fit)
 
     @property
     def is_pretrained(self) -> bool:
         """Whether the network has learned something before."""
-        return self.module is None and (self.weights is not None or str(self.model) != "resnet-18")
+        if self.module is not None:
+            return False
+        return self.backbone is not None or self.weights is not None or str(self.model) != "resnet-18"
+
+    @property
+    def _named_model(self) -> str | Path | None:
+        own = self.module is not None or self.backbone is not None
+        return None if own or str(self.model) == "resnet-18" else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return which images can be read; refuses more unreadable ones than may be."""
@@ -274,9 +310,20 @@ class ImageNetwork(SourceNetwork):
         return ImageReader(size, self.crop, self.fit)
 
     def _backbone(self) -> Backbone:
+        if self.backbone is not None:
+            return own_backbone_of(self.backbone, self._size or USUAL_SIZE)
         return image_backbone_of(self.model, self.weights, self.download)
 
+    def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
+        if self.backbone is None:
+            return super()._rebuilt_backbone(config, tensors)
+        own = Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
+        check_fit(own.module, tensors, "the network's file", assign=False)
+        return own
+
     def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:
+        if self.backbone is not None:
+            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE).module
         from domaincover.networks.image_models import image_backbone
 
         return image_backbone(self.model, self.weights, download=self.download, generator=rng)
@@ -324,11 +371,15 @@ class TextNetwork(SourceNetwork):
         """Whether the network has learned something before."""
         return self.module is None
 
+    @property
+    def _named_model(self) -> str | Path | None:
+        return self.model
+
     def check(self) -> None:
         """Refuse settings that cannot be."""
-        super().check()
         if not str(self.model):
             raise InputError("a TextNetwork needs a model: a folder with its weights and tokenizer.")
+        super().check()
         if self.module is not None and self.learn == "head":
             raise InputError("learn='head' keeps a network as it is, but nothing has trained the module yet.")
 

@@ -132,13 +132,18 @@ def n_processes() -> int:
 
 def make_engine(device: str = "cpu", precision: Precision = "full", accumulate: int = 1) -> Engine:
     """Return the engine for what was asked, and for how this process was started."""
+    check_precision(device, precision)
+    if n_processes() == 1 and precision == "full":
+        return Engine(device, accumulate)
+    return Accelerated(device, accumulate, precision)
+
+
+def check_precision(device: str, precision: str) -> None:
+    """Refuse a precision that there is not, or not on this device."""
     if precision not in ("full", "bf16", "fp16"):
         raise InputError(f"precision must be 'full', 'bf16' or 'fp16', got {precision!r}.")
     if precision == "fp16" and device == "cpu":
         raise InputError("precision 'fp16' needs a GPU; on a CPU take 'bf16' or 'full'.")
-    if n_processes() == 1 and precision == "full":
-        return Engine(device, accumulate)
-    return Accelerated(device, accumulate, precision)
 
 
 def _accelerator(precision: Precision, cpu: bool) -> Any:

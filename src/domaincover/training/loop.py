@@ -28,9 +28,9 @@ class TrainingSettings:
     With multipliers, weights swing about the target: an update that doubles a multiplier blows the sets up until
     later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
     takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
-    Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights. It
-    is asked at every dual step, or, since its pass is costly for a large network, at the end of every epoch only.
-    `decay` lowers the learning rate to 0 over the second half.
+    Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights.
+    `judge_at="epochs"` asks it only then, since a pass over held-out examples is dear where the network is. `decay`
+    lowers the learning rate to 0 over the second half.
     """
 
     epochs: int = 30
@@ -40,7 +40,7 @@ class TrainingSettings:
     keep: Literal["best", "last"] = "best"
     decay: bool = False
     patience: int | None = None
-    judge_at: Literal["dual-steps", "epochs"] = "dual-steps"
+    judge_at: Literal["steps", "epochs"] = "steps"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "update_every"):
@@ -54,8 +54,6 @@ class TrainingSettings:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
         if self.keep not in ("best", "last"):
             raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
-        if self.judge_at not in ("dual-steps", "epochs"):
-            raise InputError(f"judge_at must be 'dual-steps' or 'epochs', got {self.judge_at!r}.")
 
 
 DIVERGED = "training diverged: the network's scores are not numbers; lower learning_rate."
@@ -75,7 +73,7 @@ def train(
     """Train the networks in place, each as if alone, and return their histories.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if there is one, says after every
-    dual step or epoch how good the weights are: two criteria per replica, lower is better. With
+    dual step (epoch, where there are none) how good the weights are: two criteria per replica, lower is better. With
     checkpoints, training goes on from the newest one, and gives what it would have given without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
@@ -192,13 +190,14 @@ class _Training:
             return
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
-        if self.judge is None:
-            if self.dual is not None and moved is not None:
-                self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
-        elif self.settings.judge_at == "dual-steps" or number == self.batches.n_batches:
+        if self.judge is not None:
+            if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
+                return
             self.stacked.eval()
             self.best.offer(*self.judge(self.stacked))
             self.stacked.train()
+        elif self.dual is not None and moved is not None:
+            self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
 
     def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
         seen: tuple[float, ...] = ()

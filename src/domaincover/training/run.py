@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.training.checkpoints import Checkpoints
+from domaincover.files import write_whole
+from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
+
+COMMAND = "command.json"
 
 
 @dataclass(frozen=True)
@@ -61,3 +66,40 @@ class TrainingRun:
                 "from them, or delete the folder to start afresh."
             )
         return Checkpoints(own, identity, self.checkpoint_minutes)
+
+
+def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
+    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on."""
+    path, plain = Path(folder) / COMMAND, json.loads(json.dumps(command, default=str))
+    if path.is_file():
+        if not resume:
+            raise InputError(
+                f"{folder} holds checkpoints of an interrupted fit; add --resume to go on from them, or name another "
+                "folder."
+            )
+        try:
+            before = dict(json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{path} cannot be read ({error}); name another folder.") from None
+        differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))
+        if differing:
+            raise InputError(
+                f"{folder} holds checkpoints of another fit, with another {', '.join(differing[:5])}; name another "
+                "folder, or give what was given then."
+            )
+    else:
+        write_whole(path, json.dumps(plain, indent=1).encode())
+
+
+def close_checkpoints(folder: str | Path) -> None:
+    """Delete the checkpoints in a folder, and the folder where nothing else is in it."""
+    folder = Path(folder)
+    for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
+        for state in own.iterdir():
+            if NAME.fullmatch(state.name):
+                state.unlink()
+        with contextlib.suppress(OSError):
+            own.rmdir()
+    (folder / COMMAND).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        folder.rmdir()

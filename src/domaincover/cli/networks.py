@@ -1,0 +1,222 @@
+"""Options about networks on images and texts, and about how they are trained."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+
+import typer
+
+from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    from domaincover.data.tables import Table
+    from domaincover.estimators.source_network import SourceNetwork
+
+SOURCES, TRAINING = "Images and texts", "Training of networks"
+
+Learn = Literal["auto", "head", "all"]
+TextFeatures = Literal["word-embeddings", "encoder"]
+Precision = Literal["full", "bf16", "fp16"]
+ImageColumn = Annotated[
+    str | None, typer.Option(help="Column with the paths of images, from the table's folder.", rich_help_panel=SOURCES)
+]
+TextColumn = Annotated[str | None, typer.Option(help="Column with texts.", rich_help_panel=SOURCES)]
+Model = Annotated[
+    str | None,
+    typer.Option(help="resnet-18 (for images), or the folder of a transformers model.", rich_help_panel=SOURCES),
+]
+Weights = Annotated[
+    Path | None,
+    typer.Option(help="torchvision's weights for resnet-18 (.pth, .safetensors).", rich_help_panel=SOURCES),
+]
+LearnOption = Annotated[
+    Learn,
+    typer.Option(
+        help="Train the whole network, or a head on its features; auto: the head of a pretrained one without a GPU.",
+        rich_help_panel=SOURCES,
+    ),
+]
+ImageSize = Annotated[
+    int | None, typer.Option(min=1, help="Images are resized to this height and width.", rich_help_panel=SOURCES)
+]
+Crop = Annotated[
+    float, typer.Option(help="Share cut off each side of an image first.", rich_help_panel=SOURCES, show_default=False)
+]
+MaxUnreadable = Annotated[
+    float, typer.Option(help="Share of images that may be unreadable; they are left out.", rich_help_panel=SOURCES)
+]
+Features = Annotated[
+    TextFeatures, typer.Option(help="The mean word embedding of a text, or a full encoder.", rich_help_panel=SOURCES)
+]
+MaxTokens = Annotated[int | None, typer.Option(min=3, help="Where texts are cut.", rich_help_panel=SOURCES)]
+Download = Annotated[
+    bool,
+    typer.Option("--download", help="Permit to fetch --network from the Hugging Face hub.", rich_help_panel=SOURCES),
+]
+Cache = Annotated[
+    Path | None,
+    typer.Option(help="Folder that keeps features; else the user's cache.", rich_help_panel=SOURCES),
+]
+Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read images ahead.", rich_help_panel=SOURCES)]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs of training.", rich_help_panel=TRAINING)]
+BatchSize = Annotated[int | None, typer.Option(min=1, help="Examples in a batch.", rich_help_panel=TRAINING)]
+LearningRate = Annotated[float | None, typer.Option(help="Adam's learning rate.", rich_help_panel=TRAINING)]
+Device = Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda, …", rich_help_panel=TRAINING)]
+CheckpointFolder = Annotated[
+    Path | None,
+    typer.Option(help="Folder for checkpoints of every epoch; gone when the model is there.", rich_help_panel=TRAINING),
+]
+CheckpointMinutes = Annotated[
+    float, typer.Option(help="Minutes between checkpoints within an epoch.", rich_help_panel=TRAINING)
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on from the checkpoints of an interrupted fit.", rich_help_panel=TRAINING)
+]
+PrecisionOption = Annotated[
+    Precision, typer.Option("--precision", help="Mixed precision, with accelerate.", rich_help_panel=TRAINING)
+]
+Accumulate = Annotated[
+    int, typer.Option(min=1, help="Pieces in which a batch goes through the network.", rich_help_panel=TRAINING)
+]
+Trackers = Annotated[
+    list[str] | None,
+    typer.Option("--tracker", help="csv, tensorboard, mlflow or wandb; may be repeated.", rich_help_panel=TRAINING),
+]
+Tracking = Annotated[Path, typer.Option(help="Folder for what trackers write.", rich_help_panel=TRAINING)]
+
+
+class SourceOptions(NamedTuple):
+    """What was said about images and texts."""
+
+    image_column: str | None
+    text_column: str | None
+    model: str | None
+    weights: Path | None
+    learn: Learn
+    image_size: int | None
+    crop: float
+    max_unreadable: float
+    features: TextFeatures
+    max_tokens: int | None
+    download: bool
+    cache: Path | None
+    workers: int | None
+
+    @property
+    def column(self) -> str | None:
+        """The column with images or texts."""
+        return self.image_column or self.text_column
+
+    def for_table(self, data: Table) -> SourceOptions:
+        """Check the columns; a folder of images has its own."""
+        options = self
+        if data.path.is_dir():
+            if self.text_column is not None:
+                raise InputError(f"{data.path} is a folder of images; --text-column needs a table.")
+            options = self._replace(image_column="path")
+        if options.image_column is not None and options.text_column is not None:
+            raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
+        if options.column is None:
+            given = {"--network": self.model, "--weights": self.weights, "--image-size": self.image_size}
+            for option, value in given.items():
+                if value is not None:
+                    raise InputError(f"{option} is for images and texts; give --image-column or --text-column as well.")
+        else:
+            data.check_column(options.column, "--image-column" if options.image_column else "--text-column")
+        return options
+
+    def network(self) -> SourceNetwork | None:
+        """Return the network that was asked for; None for tables of numbers and categories."""
+        if self.column is None:
+            return None
+        from domaincover.estimators.source_network import ImageNetwork, TextNetwork
+
+        shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
+        shared["cache"] = "auto" if self.cache is None else str(self.cache)
+        network: SourceNetwork
+        if self.image_column is not None:
+            network = ImageNetwork(
+                model=self.model or "resnet-18",
+                weights=None if self.weights is None else str(self.weights),
+                image_size=self.image_size,
+                crop=self.crop,
+                max_unreadable=self.max_unreadable,
+                **shared,
+            )
+        else:
+            if self.model is None:
+                raise InputError(
+                    "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or "
+                    "its name on the Hugging Face hub with --download."
+                )
+            network = TextNetwork(
+                model=self.model, features=self.features, max_tokens=self.max_tokens, hidden=(64,), **shared
+            )
+        network.check()
+        return network
+
+
+class RunOptions(NamedTuple):
+    """What was said about training."""
+
+    epochs: int | None
+    batch_size: int | None
+    learning_rate: float | None
+    device: str
+    checkpoints: Path | None
+    checkpoint_minutes: float
+    resume: bool
+    precision: Precision
+    accumulate: int
+    trackers: tuple[str, ...]
+    tracking: Path
+
+    def training(self) -> dict[str, Any]:
+        """Return parameters of a network classifier, only those that were given."""
+        import torch
+
+        from domaincover.training.engine import check_precision
+        from domaincover.training.run import TrainingRun
+        from domaincover.training.trackers import check_tracker
+
+        for tracker in self.trackers:
+            check_tracker(tracker)
+        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
+        check_precision("cpu" if on_cpu else "cuda", self.precision)
+        if self.resume and self.checkpoints is None:
+            raise InputError("--resume goes on from checkpoints; name their folder with --checkpoints.")
+        given: dict[str, Any] = {
+            "epochs": self.epochs,
+            "batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+        }
+        given |= {"device": None if self.device == "auto" else self.device}
+        run = TrainingRun(
+            self.checkpoints,
+            self.checkpoint_minutes,
+            self.resume,
+            self.precision,
+            self.accumulate,
+            self.trackers,
+            self.tracking,
+        )
+        given |= {"run": None if run == TrainingRun(tracking=self.tracking) else run}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def open_checkpoints(self, table: Path, options: dict[str, Any]) -> None:
+        """Take the folder for checkpoints, where there is to be one, or refuse another fit's."""
+        if self.checkpoints is None or not is_main_process():
+            return
+        from domaincover.training.run import open_command
+
+        told = {key: value for key, value in self._asdict().items() if key in ("epochs", "batch_size", "learning_rate")}
+        content = hashlib.blake2b(table.read_bytes()).hexdigest() if table.is_file() else ""
+        open_command(self.checkpoints, {**options, **told, "table": content}, self.resume)
+
+
+def is_main_process() -> bool:
+    """Tell whether this process writes and talks: of those that torchrun starts, the first."""
+    return os.environ.get("RANK", "0") == "0"

@@ -1,0 +1,187 @@
+"""The commands on images and texts; kills and several processes are real."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover import load
+from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
+
+PIL = pytest.importorskip("PIL.Image")
+pytest.importorskip("transformers")
+
+N, N_DOMAINS = 240, 6
+WORDS = ["good", "fine", "bad", "poor", "the", "a", "book", "film", "toy"]
+DOMAINCOVER = [sys.executable, "-m", "domaincover"]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Images in folders and in a table, texts in a table, a tiny ResNet and a tiny BERT."""
+    world, rng = tmp_path_factory.mktemp("world"), np.random.default_rng(0)
+    label, domain = np.arange(N) % 2, np.arange(N) // 2 % N_DOMAINS
+    images, texts = [], []
+    for k in range(N):
+        pixels = rng.integers(0, 80, (12, 12, 3)).astype(np.uint8) + np.uint8(10 * domain[k])
+        pixels[:, 6 * label[k] : 6 * label[k] + 6] += 100
+        path = world / "images" / f"site-{domain[k]}" / ("right" if label[k] else "left") / f"{k}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        PIL.fromarray(pixels).save(path)
+        images.append(str(path.relative_to(world)))
+        texts.append(" ".join([*rng.choice(WORDS[:2] if label[k] else WORDS[2:4], 3), *rng.choice(WORDS[4:], 3)]))
+    texts[7] = "NA"
+    table = pd.DataFrame({"image": images, "review": texts, "side": label, "site": domain, "other": rng.random(N)})
+    table.to_csv(world / "table.csv", index=False)
+    tiny_resnet_folder(world / "resnet")
+    tiny_bert_folder(world / "bert", WORDS)
+    return world
+
+
+@pytest.fixture(autouse=True)
+def _cache(world, monkeypatch):
+    monkeypatch.setenv("DOMAINCOVER_CACHE", str(world / "cache"))
+
+
+ROLES = ["--label", "side", "--domain", "site"]
+
+
+def test_texts_are_fitted_predicted_and_evaluated(here, world, tmp_path):
+    source = ["--text-column", "review", "--network", world / "bert"]
+    code, printed, told = here("fit", world / "table.csv", *ROLES, *source, "--epochs", 20, "--out", tmp_path / "model")
+    assert code == 0
+    assert "a head is trained on its features" in told
+    assert "SET-COVER" in printed
+    code, _, told = here("predict", tmp_path / "model", world / "table.csv", "--out", tmp_path / "sets.csv")
+    assert (code, told) == (0, f"240 sets are in {tmp_path / 'sets.csv'}.\n")
+    assert len(pd.read_csv(tmp_path / "sets.csv")) == N
+    code, printed, _ = here("evaluate", tmp_path / "model", world / "table.csv", "--format", "json")
+    assert (code, json.loads(printed)["summary"]["n_domains"]) == (0, N_DOMAINS)
+
+
+def test_a_folder_of_images_is_a_table(here, world, tmp_path):
+    source = ["--network", world / "resnet", "--image-size", 12, "--workers", 0, "--epochs", 3]
+    code, printed, told = here("fit", world / "images", *source, "--out", tmp_path / "model", "--min-cell-size", 1)
+    assert code == 0
+    assert "site-" in printed
+    model = load(tmp_path / "model")
+    assert model.classes_.tolist() == ["left", "right"]
+    code, _, told = here("predict", tmp_path / "model", world / "images", "--out", tmp_path / "sets.csv")
+    assert (code, told) == (0, f"240 sets are in {tmp_path / 'sets.csv'}.\n")
+
+
+def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = ["--image-column", "image", "--network", world / "resnet", "--image-size", 12, "--workers", 0]
+    code, _, _ = here("fit", world / "table.csv", *ROLES, *source, "--hold-out-domains", 0, "--out", "model")
+    assert code == 0
+    assert here("predict", "model", world / "table.csv", "--id", "image", "--out", "sets.csv")[0] == 0
+
+
+class TestRefusals:
+    @pytest.fixture
+    def fit_refused(self, refused, world, tmp_path):
+        def check(message, *arguments, table=world / "table.csv"):
+            refused(message, "fit", table, *arguments, "--out", tmp_path / "model")
+
+        return check
+
+    def test_sources(self, fit_refused, world):
+        wrong = [*ROLES, "--image-column", "imagee"]
+        fit_refused("no column 'imagee' (--image-column); did you mean 'image'?", *wrong)
+        fit_refused("two kinds of network; give one", *ROLES, "--image-column", "image", "--text-column", "review")
+        fit_refused("--text-column needs --network", *ROLES, "--text-column", "review")
+        fit_refused("--network is for images and texts", *ROLES, "--network", "bert")
+        hub = ["--text-column", "review", "--network", "bert-base-uncased"]
+        fit_refused("'bert-base-uncased' is not a folder here", *ROLES, *hub)
+        boosting = ["--image-column", "image", "--base", "boosting", "--method", "erm"]
+        fit_refused("boosting is for tables", *ROLES, *boosting)
+        fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
+        fit_refused("--label is missing: the column of", "--domain", "site")
+
+    def test_training(self, fit_refused):
+        fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
+        fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")
+        fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
+
+    def test_an_empty_label_folder(self, fit_refused, tmp_path):
+        (tmp_path / "images" / "site" / "left").mkdir(parents=True)
+        fit_refused("site/left holds no images", table=tmp_path / "images")
+
+    def test_null_text(self, fit_refused, world, tmp_path):
+        table = pd.read_csv(world / "table.csv", keep_default_na=False)
+        table.loc[3, "review"] = None
+        table.to_parquet(tmp_path / "null.parquet")
+        source = [*ROLES, "--text-column", "review", "--network", world / "bert"]
+        message = "column 'review' (--text-column) is empty in 1 of 240 rows, first in row 4"
+        fit_refused(message, *source, table=tmp_path / "null.parquet")
+
+
+FIT = ["--hold-out-domains", "0", "--image-size", "12", "--workers", "0", "--batch-size", "8", "--method", "set-cover"]
+
+
+def command(world, *more):
+    source = ["--image-column", "image", "--network", str(world / "resnet"), "--learn", "all"]
+    return ["fit", str(world / "table.csv"), *ROLES, *source, *FIT, *map(str, more)]
+
+
+def tensors(model):
+    return {name: value.numpy() for name, value in load(model).network_.state_dict().items()}
+
+
+@pytest.mark.slow
+def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refused, world, tmp_path):
+    arguments = command(world, "--epochs", 6, "--checkpoint-minutes", 1e-4, "--checkpoints", tmp_path / "kept")
+    process = subprocess.Popen([*DOMAINCOVER, *arguments, "--out", str(tmp_path / "model")], stderr=subprocess.DEVNULL)
+    limit = time.monotonic() + 120
+    while (
+        not list((tmp_path / "kept").glob("*/state-00001*")) and time.monotonic() < limit
+    ):  # in the middle of an epoch
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "model").exists()
+    states = list((tmp_path / "kept").glob("*/state-*"))
+    assert 1 <= len(states) <= 3, "the last two are kept; a third may just have been written"
+    refused("holds checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
+    other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
+    refused("checkpoints of another fit, with another learning_rate, seed; name another", *arguments, *other)
+    assert here(*arguments, "--resume", "--out", tmp_path / "model")[0] == 0
+    assert not (tmp_path / "kept").exists(), "the model is there, so checkpoints are of no more use"
+    assert here(*command(world, "--epochs", 6), "--out", tmp_path / "whole")[0] == 0
+    resumed, whole = tensors(tmp_path / "model"), tensors(tmp_path / "whole")
+    assert all(np.array_equal(resumed[name], whole[name]) for name in whole)
+    assert load(tmp_path / "model").history_.equals(load(tmp_path / "whole").history_)
+
+
+@pytest.mark.slow
+def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
+    pytest.importorskip("accelerate")
+    start = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc_per_node",
+        "2",
+        "-m",
+        "domaincover",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*start, *command(world, "--epochs", 2, "--out", tmp_path / "model")],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("The model is in") == 1
+    assert load(tmp_path / "model").history_["set_size"].between(0, 2).all()
