@@ -117,7 +117,7 @@ def small_network(n_labels: int) -> nn.Module:
 def table(results: pd.DataFrame) -> str:
     """Return mean ± standard deviation over seeds."""
     grouped = results.drop(columns="seed").groupby(["angles", "method"], sort=False)
-    mean, deviation = grouped.mean().map("{:.3f}".format), grouped.std(ddof=0).map("{:.3f}".format)
+    mean, deviation = grouped.mean().map("{:.3f}".format), grouped.std().map("{:.3f}".format)
     return (mean + " ± " + deviation).to_string()
 
 
