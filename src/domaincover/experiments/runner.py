@@ -47,14 +47,17 @@ class Plan:
         return sum(job.epochs for job in self.jobs)
 
 
-def plan_study(study: Study, out: Path) -> Plan:
-    """Open the study's directory and see what is left to do."""
+def plan_study(study: Study, out: Path, say: Callable[[str], object] = lambda _: None) -> Plan:
+    """Open the study's directory, see what is left to do, and make the data of that ready."""
     from domaincover.experiments.job import plan_jobs
+    from domaincover.experiments.preparation import prepare
 
+    if study.source is not None:
+        study.source.check(study.min_cell_size)
     open_study(out)
     runs = list(study.runs())
     to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
-    return Plan(tuple(plan_jobs(to_do)), len(runs) - len(to_do))
+    return Plan(tuple(prepare(plan_jobs(to_do), say)), len(runs) - len(to_do))
 
 
 def run_study(plan: Plan, out: Path, n_processes: int = 1, on_epoch: OnEpoch = lambda _: None) -> Outcome:
