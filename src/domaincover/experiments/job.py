@@ -99,7 +99,8 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
             seed: draw_material(job.setting, job.scorer, seed, some.min_cell_size, job.unreadable) for seed in seeds
         }
         replicas = [Replica(key, materials[key[0]].train_rows) for key in by_network]
-        each, seconds_of_each = {}, 0.0
+        each: dict[Key, tuple[NDArray[Any], NDArray[np.int64]]] = {}
+        seconds_of_each = 0.0
         if study_method(some.method).promises:
             each, seconds_of_each = _scores_of_each(job, replicas, materials, out, on_epoch)
         groups = groups_of(replicas, materials)
@@ -135,7 +136,7 @@ def _scores_of_each(
         without += [Replica(key, rows[domains != domain], domain) for domain in left_out[key]]
     groups = groups_of(without, materials)
     epochs = Epochs(on_epoch, job.runs[0].epochs, len(groups))
-    scores: dict[Key, dict[int, NDArray[Any]]] = defaultdict(dict)
+    scores: dict[Key, dict[int | None, NDArray[Any]]] = defaultdict(dict)
     for group in groups:
         trained = train_group(job.runs[0], job.scorer, group, materials, out, epochs.one_more)
         for (key, _, domain), (network, _) in zip(group, trained, strict=True):

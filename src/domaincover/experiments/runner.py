@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -120,6 +121,7 @@ _epochs: Any = None  # the worker process's end of the queue
 def _start_worker(stop: Any, epochs: Any) -> None:
     global _epochs
     _epochs = epochs
+    warnings.formatwarning = lambda message, *_: f"Note: {message}\n"  # for users, not programmers
     threading.Thread(target=_leave_when_told, args=(stop,), daemon=True).start()
 
 

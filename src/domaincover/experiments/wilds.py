@@ -128,8 +128,8 @@ class WildsSource:
         """Refuse a network or a folder that cannot be used, before anything is written."""
         from domaincover.estimators.backbones import image_backbone_of, text_backbone_of
 
-        network = self.network
-        network.check()
+        self.network.check()
+        self._check_device()
         data = read_once(self.name, self.data)
         n_domains = len(np.unique(data.domains[drop_small_cells(data.dataset(), np.arange(len(data)), min_cell_size)]))
         if n_domains < self.n_train_domains + self.n_unseen_domains:
@@ -142,6 +142,14 @@ class WildsSource:
             text_backbone_of(self.model, self.features, self.means.download)
         else:
             image_backbone_of(self.model, self.weights, self.means.download)
+
+    def _check_device(self) -> None:
+        import torch
+
+        try:
+            torch.zeros(1, device=self.device)
+        except (AssertionError, RuntimeError) as fault:
+            raise InputError(f"device {self.device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
 
 
 def wilds_source(
