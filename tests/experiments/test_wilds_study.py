@@ -1,25 +1,31 @@
 """The paper's five methods on small folders in the layout of the four WILDS releases, by the command line."""
 
 import json
+import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from domaincover import InputError
 from domaincover.cli import main
 from domaincover.data.wilds import RELEASES
 from domaincover.experiments.collect import collect
 from domaincover.experiments.job import plan_jobs
-from domaincover.experiments.networks import Epochs
+from domaincover.experiments.networks import Epochs, Replica, groups_of, threads_for
 from domaincover.experiments.paper_table import PAPER
 from domaincover.experiments.study import Study
-from domaincover.experiments.wilds import WildsSource, wilds_source
+from domaincover.experiments.wilds import Means, WildsSource, wilds_source
+from domaincover.training import loop
 from tests.tiny_models import draw_weights, tiny_bert_folder
 from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 
@@ -77,10 +83,11 @@ def options(place, resnet):
 
 def paper(name, folder, out, *options):
     """Call the command line in this process."""
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as left:
-        arguments = ["paper", name, "--data", folder, "--out", out, *options]
+    arguments = ["paper", name, "--data", folder, "--out", out, *options]
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
-        main()
+        with pytest.raises(SystemExit) as left:
+            main()
     return left.value.code
 
 
@@ -176,20 +183,42 @@ def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, t
 
 def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_path, capsys):
     few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1, "--max-train-rows", 6, "--max-test-rows", 6]
+    few += ["--batch-size", 3 * 6 - 1]  # a last batch of one image of one pixel would be too little for BatchNorm
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
     assert "The whole network is trained, on cpu." in told
     assert "starts from random weights; the paper starts from ImageNet's: give --weights" in told
 
 
-def test_seeds_and_targets_of_features_give_the_same_in_several_processes(finished, folders, options, tmp_path):
-    more = ["--seeds", 2, "--jobs", 2, "--methods", "erm,set-cover", "--target-recall", "0.8,0.9"]
+def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targets(
+    finished, folders, options, tmp_path
+):
+    more = ["--seeds", 2, "--methods", "erm,set-cover", "--target-recall", "0.8,0.9"]
     assert paper("iwildcam", folders["iwildcam"].folder, tmp_path / "runs", *options["iwildcam"], *more) == 0
     assert len(collect(tmp_path / "runs").results) == 2 * 2 * 3
     for method in ("erm", "set-cover"):
         alone, together = (predictions(out, "iwildcam", method) for out in (finished, tmp_path / "runs"))
         scores = [table.filter(like="score").to_numpy() for table in (alone, together)]
         assert np.abs(scores[0] - scores[1]).max() < 1e-4
+
+
+def test_seeds_train_as_one_stack_only_where_they_have_equally_many_rows():
+    def material(n_rows):
+        return SimpleNamespace(data=SimpleNamespace(examples=np.zeros((n_rows, 2))))
+
+    materials = {seed: material(n) for seed, n in enumerate((5, 6, 5))}
+    replicas = [Replica((seed, None), np.arange(len(m.data.examples))) for seed, m in materials.items()]
+    assert [[replica.key[0] for replica in group] for group in groups_of(replicas, materials)] == [[0, 2], [1]]
+
+
+def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
+    source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
+    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), source=source).runs())
+    here, there = multiprocessing.Pipe()
+    here.send(replace(job, unreadable=frozenset({"a.png"})))
+    arrived = there.recv()
+    assert (arrived.runs, arrived.unreadable) == (job.runs, {"a.png"})
+    assert arrived.runs[0].source.means == source.means
 
 
 def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
@@ -233,9 +262,18 @@ def test_too_many_images_that_cannot_be_read_stop_before_training(spoiled, tmp_p
     assert not list((tmp_path / "runs").glob("**/DONE"))
 
 
+def count_epochs(monkeypatch):
+    """Return a list that grows with every epoch trained in this process."""
+    epochs, epoch = [], loop._Training._epoch
+    monkeypatch.setattr(loop._Training, "_epoch", lambda self, number: (epochs.append(number), epoch(self, number))[1])
+    return epochs
+
+
 @pytest.mark.slow
-def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_have(folders, options, tmp_path):
-    settings = [*options["camelyon17"], "--methods", "set-cover", "--epochs", 30]
+def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_have(
+    folders, options, tmp_path, monkeypatch
+):
+    settings = [*options["camelyon17"], "--methods", "set-cover", "--epochs", 20]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
     program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
@@ -246,9 +284,10 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list(killed.glob("**/DONE"))
-    kept = max(killed.glob(".checkpoints/*/*.safetensors"))
+    epochs = count_epochs(monkeypatch)
     assert paper("camelyon17", folders["camelyon17"].folder, killed, *settings) == 0
-    assert kept.name >= "state-000003"
+    assert epochs == list(range(epochs[0], 20))
+    assert epochs[0] >= 3
     assert not (killed / ".checkpoints").exists()
     assert paper("camelyon17", folders["camelyon17"].folder, whole, *settings) == 0
     pd.testing.assert_frame_equal(
@@ -321,7 +360,7 @@ def test_a_study_is_of_its_source():
 
 def test_means_do_not_make_another_run():
     source = wilds_source("fmow", "data", learn="all")
-    other = WildsSource(**{**vars(source), "means": type(source.means)(device="cpu", workers=7)})
+    other = WildsSource(**{**vars(source), "means": Means(device="cpu", workers=7)})
     assert source == other
     assert source.to_dict() == other.to_dict()
 
@@ -335,6 +374,27 @@ def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows()
     assert n_jobs(learn="all", **small) == 4
     assert n_jobs(learn="head", **small) == 1
     assert n_jobs(learn="head") == 4
+
+
+def test_a_job_of_whole_networks_has_its_share_of_the_threads():
+    before = torch.get_num_threads()
+    with threads_for(wilds_source("fmow", "data", learn="all", means=Means(threads=before + 1))):
+        assert torch.get_num_threads() == before + 1
+    with threads_for(wilds_source("fmow", "data", learn="all")):
+        assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before
+
+
+def test_another_network_in_the_same_place_makes_another_run(resnet, tmp_path):
+    model = shutil.copytree(resnet, tmp_path / "resnet")
+    before, again = (wilds_source("fmow", "data", model=model) for _ in range(2))
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    assert before == again != wilds_source("fmow", "data", model=model)
+
+
+def test_a_release_is_the_same_by_its_folder_and_by_the_one_that_holds_it(folders):
+    inner = folders["fmow"].folder
+    assert wilds_source("fmow", inner) == wilds_source("fmow", inner.parent)
 
 
 def test_epochs_of_several_trainings_are_told_as_those_of_one():

@@ -6,7 +6,7 @@ import hashlib
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,8 +126,8 @@ def forget_checkpoints(out: Path, run: Run, scorer: str, replica: Replica, mater
     """Remove what a training has left to go on from: its runs are written."""
     if isinstance(material.data.examples, LazyExamples):
         shutil.rmtree(_checkpoints(out, run, scorer, replica, material).folder, ignore_errors=True)
-        if not any((out / CHECKPOINTS).iterdir()):
-            shutil.rmtree(out / CHECKPOINTS, ignore_errors=True)
+        with suppress(OSError):  # another process may have its own in there
+            (out / CHECKPOINTS).rmdir()
 
 
 def threads_for(setting: Any) -> AbstractContextManager[None]:

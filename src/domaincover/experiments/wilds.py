@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -48,6 +49,7 @@ class WildsSource:
     data: str
     model: str
     weights: str | None
+    model_digest: str | None  # of the files of model or weights; None where they are not on the disk
     learn: Literal["head", "all"]
     image_size: int | None
     features: Literal["word-embeddings", "encoder"] | None
@@ -183,16 +185,17 @@ def wilds_source(
             f"{name} needs --model: the folder of a BERT-like model with its tokenizer, or with --download a name on "
             "the Hugging Face hub; the paper's is bert-base-uncased."
         )
-    model = _place(model or "resnet-18")
+    model, weights = _place(model or "resnet-18"), None if weights is None else _place(weights)
     if learn not in ("auto", "head", "all"):
         raise InputError(f"--learn takes auto, head or all, got {learn!r}.")
     if learn == "auto":
         learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)
     return WildsSource(
         name=name,
-        data=os.path.abspath(data),
+        data=_release_in(data, RELEASES[name].folder),
         model=model,
-        weights=None if weights is None else _place(weights),
+        weights=weights,
+        model_digest=_digest_of(Path(weights or model)),
         learn=learn,
         image_size=None if is_text else _given(image_size, paper.image_size),
         features=features if is_text else None,
@@ -218,6 +221,25 @@ def read_once(name: str, folder: str) -> WildsData:
 @lru_cache(maxsize=1)
 def _read(name: str, folder: str, _stamps: Any) -> WildsData:
     return read_wilds(name, folder)
+
+
+def _release_in(folder: str | Path, name: str) -> str:
+    """Return the released folder, given itself or the one that holds it."""
+    place = os.path.abspath(folder)
+    inner = os.path.join(place, name)
+    return inner if os.path.isdir(inner) else place
+
+
+def _digest_of(path: Path) -> str | None:
+    """Return a digest of a file, or of the files in a folder and their names."""
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files:
+        if not file.is_file():
+            return None
+        with file.open("rb") as content:
+            digest.update(file.name.encode() + hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _given(value: Any, otherwise: Any) -> Any:
