@@ -37,8 +37,9 @@ benchmarks: .venv/.installed-dev
 	$(INSTALL) -e .
 	touch $@
 
-.venv/.installed-dev: .venv/.made pyproject.toml constraints.txt
+.venv/.installed-dev: .venv/.made pyproject.toml constraints.txt examples/packages.txt
 	$(INSTALL) -e '.[dev]'
+	$(INSTALL) --no-deps -r examples/packages.txt
 	touch $@ .venv/.installed
 
 clean:

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import fill
+from textwrap import fill, shorten
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -16,18 +16,29 @@ from domaincover.report.domain_table import domain_table, summary_table
 class Table(NamedTuple):
     """Features, label and domain of every row."""
 
-    X: pd.DataFrame
+    X: Any  # a table, or images
     y: pd.Series
     domains: pd.Series
 
 
-def main(title: str, load: Callable[[], Table], judge: Callable[[Table, int], Any], columns: list[str]) -> None:
-    """Judge SET-COVER on a table, print what was found, and draw it if asked; `columns` go beside the example sets."""
+def main(
+    title: str,
+    load: Callable[..., Table],
+    judge: Callable[[Table, int], Any],
+    columns: list[str],
+    data: str | None = None,
+) -> None:
+    """Judge SET-COVER on a table, print what was found, and draw it if asked; `columns` go beside the example sets.
+
+    Where the data is a file that the user has, `data` says which.
+    """
     parser = argparse.ArgumentParser(description=title)
+    if data is not None:
+        parser.add_argument("data", type=Path, help=data)
     parser.add_argument("--seed", type=int, default=0, help="which domains are held out, and how training starts")
     parser.add_argument("--figure", type=Path, help="draw the unseen domains here (.png, .svg or .pdf)")
     options = parser.parse_args()
-    table = load()
+    table = load() if data is None else load(options.data)
     result = judge(table, options.seed)
     reports = {"SET-COVER": result.unseen["model"], "ERM": result.unseen["ERM"]}
     print(f"{title}\n\n{summary_table(reports, result.target_recall)}")
@@ -41,8 +52,12 @@ def main(title: str, load: Callable[[], Table], judge: Callable[[Table, int], An
 def some_sets(result: Any, table: Table, columns: list[str]) -> str:
     """Return eight rows of unseen domains, drawn at random, with their label and the set that the model gives."""
     is_unseen = table.domains.isin(result.unseen["model"].domain_names)
-    rows = table.X[is_unseen].sample(8, random_state=0)
+    drawn = table.y[is_unseen].sample(8, random_state=0).index
+    at = table.y.index.get_indexer(drawn)
+    rows = table.X.iloc[at] if isinstance(table.X, pd.DataFrame) else table.X[at]
     sets = to_label_lists(result.model.predict_set(rows), result.model.classes_)
-    texts = [", ".join(labels) or "(none)" for labels in sets]
-    shown = rows[columns].assign(truth=table.y, set=[text.ljust(max(map(len, texts))) for text in texts])
+    texts = [", ".join(map(str, labels)) or "(none)" for labels in sets]
+    beside = rows[columns] if columns else table.domains[drawn].to_frame()
+    beside = beside.map(lambda value: shorten(value, 50) if isinstance(value, str) else value)
+    shown = beside.assign(truth=table.y, set=[text.ljust(max(map(len, texts))) for text in texts])
     return "\n".join(line.rstrip() for line in shown.to_string(index=False, na_rep="–").splitlines())

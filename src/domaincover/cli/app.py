@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from domaincover.cli import data, model, promises, study
+from domaincover.cli import data, model, promises, study, wilds_study  # noqa: F401
 from domaincover.cli.networks import is_main_process
 from domaincover.errors import InputError
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.terminal import text_width, writing
 from domaincover.errors import InputError
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from domaincover.experiments.runner import OnEpoch, Plan
+    from domaincover.experiments.study import Study
 
 paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 
@@ -49,34 +51,46 @@ def paper_synthetic(
     Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
     """
     from domaincover.experiments.datasets import synthetic_name
-    from domaincover.experiments.runner import plan_study, run_study
     from domaincover.experiments.study import Study
 
-    if seeds < 1:
-        raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
-    if jobs is not None and jobs < 1:
-        raise InputError(f"--jobs must be at least 1, got {jobs}.")
+    check_counts(seeds, jobs)
     study = Study(
         datasets=tuple(
             synthetic_name(n_features, kind)
             for n_features in _dims(dims)
             for kind in _choices(covariance, "--covariance", ("shared", "random"))
         ),
-        methods=tuple(_items(methods, "--methods")) if methods else _usual_methods(domain_confidence),
+        methods=tuple(items(methods, "--methods")) if methods else usual_methods(domain_confidence),
         domain_confidence=0.9 if domain_confidence is None else domain_confidence,
-        target_recalls=tuple(_numbers(target_recall, "--target-recall", float)),
+        target_recalls=tuple(numbers(target_recall, "--target-recall", float)),
         seeds=tuple(range(seeds)),
         epochs=epochs,
     )
-    plan = plan_study(study, out)
-    with writing(out), _progress(plan) as on_epoch:
-        outcome = run_study(plan, out, jobs or _n_cores(), on_epoch)
+    carry_out(study, out, jobs or n_cores())
+
+
+def carry_out(study: Study, out: Path, n_processes: int) -> None:
+    """Do what is left of a study, and say so."""
+    from domaincover.experiments.runner import plan_study, run_study
+
+    with warnings_in_a_line():
+        plan = plan_study(study, out, say)
+    with warnings_in_a_line(), writing(out), _progress(plan) as on_epoch:
+        outcome = run_study(plan, out, n_processes, on_epoch)
     kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
     runs = "run" if outcome.n_new == 1 else "runs"
-    typer.echo(f"{outcome.n_new} {runs} finished in {outcome.seconds:.0f} s{kept}: {out}", err=True)
+    say(f"{outcome.n_new} {runs} finished in {outcome.seconds:.0f} s{kept}: {out}")
 
 
-def _usual_methods(domain_confidence: float | None) -> tuple[str, ...]:
+def check_counts(seeds: int, jobs: int | None) -> None:
+    """Refuse no seeds, and no processes."""
+    if seeds < 1:
+        raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {jobs}.")
+
+
+def usual_methods(domain_confidence: float | None) -> tuple[str, ...]:
     """Return the paper's methods; where a confidence is asked for, also those with a promise, which train longer."""
     from domaincover.experiments.methods import METHODS
 
@@ -100,7 +114,7 @@ def paper_theory(
         raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
     if steps < 1:
         raise InputError(f"--steps must be at least 1, got {steps}.")
-    counts: list[int] = _numbers(domains, "--domains", int)
+    counts: list[int] = numbers(domains, "--domains", int)
     for count in counts:
         if not 1 <= count <= MOST_TRAINING_DOMAINS:
             raise InputError(f"--domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
@@ -202,35 +216,38 @@ def _progress(plan: Plan) -> Iterator[OnEpoch]:
         yield on_epoch
 
 
-def _n_cores() -> int:
+def n_cores() -> int:
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _dims(text: str) -> list[int]:
-    dims: list[int] = _numbers(text, "--dims", int)
+    dims: list[int] = numbers(text, "--dims", int)
     for n_features in dims:
         if not 2 <= n_features <= MOST_FEATURES:
             raise InputError(f"--dims takes even numbers from 2 to {MOST_FEATURES}, got {n_features}.")
     return dims
 
 
-def _items(text: str, option: str) -> list[str]:
+def items(text: str, option: str) -> list[str]:
+    """Return what stands between commas, each once."""
     items = list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
     if not items:
         raise InputError(f"{option} is empty.")
     return items
 
 
-def _numbers(text: str, option: str, kind: type) -> list[Any]:
+def numbers(text: str, option: str, kind: type) -> list[Any]:
+    """Return the numbers between commas, each once."""
     try:
-        return list(dict.fromkeys(kind(item) for item in _items(text, option)))
+        return list(dict.fromkeys(kind(item) for item in items(text, option)))
     except ValueError:
         raise InputError(f"{option} takes numbers with commas between them, got {text!r}.") from None
 
 
 def _choices(text: str, option: str, known: tuple[str, ...]) -> list[Any]:
-    items = _items(text, option)
-    for item in items:
+    chosen = items(text, option)
+    for item in chosen:
         if item not in known:
             raise InputError(f"{option} takes {' or '.join(known)}, got {item!r}.")
-    return items
+    return chosen

@@ -74,5 +74,6 @@ def _domains(reports: list[dict[str, Any]]) -> pd.DataFrame:
 def _settings(reports: list[dict[str, Any]]) -> dict[str, str]:
     """Return settings and versions, all values where runs differ."""
     pairs = [report["config"] | report["versions"] for report in reports]
-    names = [name for name in pairs[0] if name not in ("dataset", "method", "target_recall", "seed")]
-    return {name: ", ".join(sorted({str(pair[name]) for pair in pairs})) for name in names}
+    names = dict.fromkeys(name for pair in pairs for name in pair)
+    own = [name for name in names if name not in ("dataset", "method", "target_recall", "seed")]
+    return {name: ", ".join(sorted({str(pair[name]) for pair in pairs if name in pair})) for name in own}

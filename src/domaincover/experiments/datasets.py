@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.synthetic import Covariance, GaussianDomains
 from domaincover.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 
@@ -25,6 +31,7 @@ class StudyDataset:
     n_unseen_domains: int = 25
     max_train_rows: int = 2_000
     max_test_rows: int = 1_000
+    trains_whole_networks = False
 
     @property
     def seeds_per_stack(self) -> int:
@@ -35,6 +42,17 @@ class StudyDataset:
         """Draw the examples: as many domains, and rows of each, as the split can use."""
         n_domains = self.n_train_domains + self.n_unseen_domains
         return self.source.sample(n_domains, self.max_train_rows + self.max_test_rows, rng)
+
+    def encode(
+        self,
+        examples: NDArray[Any],
+        train_rows: NDArray[np.int64],  # noqa: ARG002 - numbers have their scale already
+        n_labels: int,
+    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
+        """Return the examples as they are, and what makes a network on them."""
+        from domaincover.networks.perceptrons import perceptron
+
+        return examples, lambda rng: perceptron(examples.shape[1], self.hidden, n_labels, rng)
 
 
 def synthetic_name(n_features: int, covariance: Covariance) -> str:

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -47,14 +48,17 @@ class Plan:
         return sum(job.epochs for job in self.jobs)
 
 
-def plan_study(study: Study, out: Path) -> Plan:
-    """Open the study's directory and see what is left to do."""
+def plan_study(study: Study, out: Path, say: Callable[[str], object] = lambda _: None) -> Plan:
+    """Open the study's directory, see what is left to do, and make the data of that ready."""
     from domaincover.experiments.job import plan_jobs
+    from domaincover.experiments.preparation import prepare
 
+    if study.source is not None:
+        study.source.check(study.min_cell_size)
     open_study(out)
     runs = list(study.runs())
     to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
-    return Plan(tuple(plan_jobs(to_do)), len(runs) - len(to_do))
+    return Plan(tuple(prepare(plan_jobs(to_do), say)), len(runs) - len(to_do))
 
 
 def run_study(plan: Plan, out: Path, n_processes: int = 1, on_epoch: OnEpoch = lambda _: None) -> Outcome:
@@ -117,6 +121,7 @@ _epochs: Any = None  # the worker process's end of the queue
 def _start_worker(stop: Any, epochs: Any) -> None:
     global _epochs
     _epochs = epochs
+    warnings.formatwarning = lambda message, *_: f"Note: {message}\n"  # for users, not programmers
     threading.Thread(target=_leave_when_told, args=(stop,), daemon=True).start()
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
-from domaincover.experiments.datasets import study_dataset
+from domaincover.experiments.datasets import StudyDataset, study_dataset
 from domaincover.experiments.methods import METHODS, study_method
+from domaincover.experiments.wilds import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
 
@@ -33,20 +34,27 @@ class Run:
     keep: str = "best"
     min_cell_size: int = 100
     domain_confidence: float | None = None  # of the methods that promise something
+    source: WildsSource | None = None  # of data that are read and not drawn
 
     @property
     def folder(self) -> str:
         """The run's place in the study's directory."""
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
+    @property
+    def setting(self) -> StudyDataset | WildsSource:
+        """Where its examples come from, and how many are used."""
+        return study_dataset(self.dataset) if self.source is None else self.source
+
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings by name."""
-        return asdict(self)
+        """Return the settings by name, those of the source among them."""
+        own = {key: value for key, value in asdict(self).items() if key != "source"}
+        return own | ({} if self.source is None else self.source.to_dict())
 
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of runs, checked on entry."""
+    """A grid of runs, checked on entry. With a source, its data set is the one of the study."""
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...] = tuple(name for name, method in METHODS.items() if not method.promises)
@@ -54,10 +62,19 @@ class Study:
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int = 30
     domain_confidence: float = 0.9
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    update_every: int = 500
+    recall_from: str = "full-pass"
+    min_cell_size: int = 100
+    source: WildsSource | None = None
 
     def __post_init__(self) -> None:
-        for name in self.datasets:
-            study_dataset(name)
+        if self.source is None:
+            for name in self.datasets:
+                study_dataset(name)
+        elif self.datasets != (self.source.name,):
+            raise InputError(f"the source is of {self.source.name}, and the study of {', '.join(self.datasets)}.")
         for name in self.methods:
             study_method(name)
         for target in self.target_recalls:
@@ -65,15 +82,32 @@ class Study:
         for seed in self.seeds:
             if seed < 0:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
+        self._check_promises()
+        for name, least in (("epochs", 1), ("batch_size", 1), ("update_every", 1), ("min_cell_size", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
+        if self.recall_from not in ("full-pass", "batches"):
+            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+
+    def _check_promises(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
-        if any(study_method(name).promises for name in self.methods):
-            for name in self.datasets:
-                check_feasible(np.ones((study_dataset(name).n_train_domains, 1)), self.domain_confidence)
-        if self.epochs < 1:
-            raise InputError(f"epochs must be at least 1, got {self.epochs}.")
+        promising = [name for name in self.methods if study_method(name).promises]
+        if not promising:
+            return
+        if self.source is not None and self.source.trains_whole_networks:
+            raise InputError(
+                f"{promising[0]} trains a network more for each training domain, which whole networks are too costly "
+                "for; give --learn head, or leave the method out."
+            )
+        for setting in [self.source] if self.source is not None else map(study_dataset, self.datasets):
+            check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
 
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
+        shared = ("epochs", "batch_size", "learning_rate", "update_every", "recall_from", "min_cell_size", "source")
+        settings = {name: getattr(self, name) for name in shared}
         for dataset, method, target, seed in product(self.datasets, self.methods, self.target_recalls, self.seeds):
             confidence = self.domain_confidence if study_method(method).promises else None
-            yield Run(dataset, method, target, seed, self.epochs, domain_confidence=confidence)
+            yield Run(dataset, method, target, seed, domain_confidence=confidence, **settings)

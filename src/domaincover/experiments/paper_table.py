@@ -1,0 +1,27 @@
+"""The paper's table of hyper-parameters for its four data sets of WILDS; what all of them share is a run's default."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+EPOCHS = 5
+HIDDEN_UNITS = 10  # of the perceptron on mean word embeddings
+
+
+class PaperSetting(NamedTuple):
+    """One column of the table, and the size to which we resize images; texts have none."""
+
+    batch_size: int
+    n_train_domains: int
+    n_unseen_domains: int
+    max_train_rows: int
+    max_test_rows: int
+    image_size: int | None
+
+
+PAPER = {
+    "camelyon17": PaperSetting(128, 20, 20, 6_000, 2_000, 96),  # the images' own size
+    "fmow": PaperSetting(64, 20, 18, 4_500, 3_000, 224),
+    "iwildcam": PaperSetting(64, 80, 40, 3_000, 1_000, 224),
+    "amazon": PaperSetting(128, 500, 100, 1_000, 1_000, None),
+}
