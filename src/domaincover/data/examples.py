@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol
 
@@ -80,17 +81,26 @@ class LazyExamples:
 
 
 class _Rows:
-    """What a loader's workers are given."""
+    """What a loader's workers are given.
+
+    Texts go as one array of bytes: of Python's own, each has a count of its uses inside, so that every worker that
+    reads one comes to own a copy of the page it is on.
+    """
 
     def __init__(self, sources: NDArray[Any], read: Reader) -> None:
-        self._sources, self._read = sources, read
+        self._are_texts = sources.dtype == object and all(type(source) is str for source in sources)
+        self._sources = np.array([*map(os.fsencode, sources)]) if self._are_texts else sources
+        self._read = read
 
     def __len__(self) -> int:
         return len(self._sources)
 
     def __getitems__(self, rows: NDArray[np.int64]) -> Block | InputError:
+        some = self._sources[rows]
+        if self._are_texts:
+            some = np.array([*map(os.fsdecode, some), None], dtype=object)[:-1]  # None: or one text would be letters
         try:
-            return self._read(self._sources[rows])
+            return self._read(some)
         except InputError as error:  # as a value: the loader would wrap it in a traceback
             return error
 
