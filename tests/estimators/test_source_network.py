@@ -168,6 +168,50 @@ def test_networks_on_images_are_judged_calibrated_and_assessed_like_any_other(ne
     assert assess(SetCoverClassifier(network=network, **QUICK), X, LABELS, DOMAINS, random_state=0).unseen
 
 
+def with_tanh(n_labels):
+    return nn.Sequential(nn.Flatten(), nn.Linear(432, 8), nn.Tanh(), nn.Linear(8, n_labels))
+
+
+def with_relu(n_labels):
+    return nn.Sequential(nn.Flatten(), nn.Linear(432, 8), nn.ReLU(), nn.Linear(8, n_labels))
+
+
+class TestCheckpoints:
+    """A checkpoint belongs to one training: its network, its start, its images, and the domains that judge it."""
+
+    def resumed(self, folder, X, module=with_relu):
+        run = TrainingRun(checkpoints=folder, resume=True)
+        return fit(SetCoverClassifier(network=ImageNetwork(module=module, workers=0), run=run, **QUICK), X)
+
+    def fresh(self, X, module=with_relu):
+        return fit(SetCoverClassifier(network=ImageNetwork(module=module, workers=0), **QUICK), X)
+
+    def test_another_network_of_the_same_shapes_is_trained_itself(self, tmp_path):
+        self.resumed(tmp_path, PIXELS)
+        other = self.resumed(tmp_path, PIXELS, with_tanh)
+        assert np.array_equal(other.label_scores(PIXELS), self.fresh(PIXELS, with_tanh).label_scores(PIXELS))
+
+    def test_changed_images_are_learned_anew(self, tmp_path):
+        paths = [tmp_path / f"{k}.png" for k in range(N)]
+        for path, image in zip(paths, PIXELS, strict=True):
+            PIL.fromarray(image).save(path)
+        self.resumed(tmp_path / "kept", paths)
+        for path, image in zip(paths, 255 - PIXELS, strict=True):
+            PIL.fromarray(image).save(path)
+        again = self.resumed(tmp_path / "kept", paths)
+        assert np.array_equal(again.label_scores(paths), self.fresh(paths).label_scores(paths))
+
+    @pytest.mark.parametrize("seed", [1, 3])
+    def test_folds_that_differ_in_their_judges_alone_do_not_share_one(self, tmp_path, seed):
+        promise = {"domain_confidence": 0.5, "calibration": "jackknife-minmax", "min_cell_size": 5}
+        model = SetCoverClassifier(network=ImageNetwork(module=with_relu, workers=0), **QUICK, **promise)
+        model.set_params(random_state=seed)
+        whole = fit(model, PIXELS).label_scores(PIXELS)
+        model.set_params(run=TrainingRun(checkpoints=tmp_path))
+        assert np.array_equal(fit(model, PIXELS).label_scores(PIXELS), whole)
+        assert len(list(tmp_path.iterdir())) == len(model.calibrated_.estimators_)
+
+
 class TestUnreadable:
     @pytest.fixture
     def paths(self, folder, tmp_path):
@@ -190,6 +234,47 @@ class TestUnreadable:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model.predict_set(paths[:5])
+
+    @pytest.mark.parametrize("kind", ["frozen images", "tuned images"])
+    @pytest.mark.parametrize(
+        ("rule", "settings"),
+        [("robust", {}), ("pooled", {}), ("joint", {"domain_confidence": 0.5, "calibration": "cross-fit", "folds": 3})],
+    )
+    @pytest.mark.filterwarnings("ignore:.* images .*cannot be read")
+    def test_conformal_sets_of_them_hold_every_label(self, networks, kind, paths, rule, settings):
+        from dataclasses import replace
+
+        scorer = ERMClassifier(network=replace(networks[kind][0], max_unreadable=0.05, workers=0), **QUICK)
+        model = fit(ConformalSetClassifier(scorer, rule, min_cell_size=5, random_state=0, **settings), paths)
+        sets = model.predict_set(paths)
+        assert sets[[10, 21]].all()
+
+    @pytest.mark.filterwarnings("ignore:.* images .*cannot be read")
+    def test_one_label_gives_no_odds_on_them(self, networks, paths):
+        from dataclasses import replace
+
+        model = ERMClassifier(network=replace(networks["frozen images"][0], max_unreadable=0.05), **QUICK)
+        probabilities = fit(model, paths).predict_proba(paths)
+        assert (probabilities[[10, 21]] == 0.5).all()
+        assert np.allclose(probabilities.sum(axis=1), 1)
+        assert model.decision_function(paths)[10] == 0
+        assert model.predict_set(paths)[[10, 21]].all()
+
+    def test_one_alone_is_told_also_where_images_keep_their_own_size(self, networks):
+        model = fit(SetCoverClassifier(network=networks["own module"][0], **QUICK), PIXELS)
+        with pytest.warns(UserWarning, match="1 of 1 images cannot be read"):
+            assert model.predict_set(["nowhere.png"]).all()
+
+    def test_one_that_vanishes_while_it_judges_is_named(self, paths):
+        from domaincover.data.dataset import DomainDataset
+        from domaincover.data.examples import LazyExamples
+        from domaincover.data.images import ImageReader
+        from domaincover.estimators.judges import HeldOutDomains
+
+        examples = LazyExamples(np.array(paths, dtype=object), ImageReader((12, 12)))
+        held_out = HeldOutDomains(DomainDataset(examples, LABELS, DOMAINS, (0, 1), tuple(range(N_DOMAINS))))
+        with pytest.raises(InputError, match=r"empty.png could be read when training began, and now it cannot"):
+            held_out.scores(lambda images: images.float().mean((2, 3))[:, :2])
 
     def test_too_many_stop_before_training(self, networks, paths):
         with pytest.raises(InputError, match=r"2 of 120 images \(1.67%\) cannot be read, more than the 1.00%"):
@@ -218,7 +303,10 @@ class TestUnreadable:
         (ImageNetwork(module=conv, backbone=halves), PIXELS, "module and backbone are two networks"),
         (ImageNetwork(workers=-1), PIXELS, "workers must be 0 or more, got -1"),
         (ImageNetwork(max_unreadable=2), PIXELS, "max_unreadable is a share from 0 to 1, got 2"),
-        (ImageNetwork(hidden=(0,)), PIXELS, "hidden must be widths, whole numbers from 1"),
+        (ImageNetwork(hidden=0), PIXELS, "hidden must be one width or several, whole numbers from 1, got 0"),
+        (ImageNetwork(module=lambda n: conv(n + 1)), PIXELS, r"score per label, 2; for two images it gives \(2, 3\)"),
+        (ImageNetwork(module=conv(2)), PIXELS, "network is a network already; pass a function"),
+        (ImageNetwork(module=conv), list(range(N)), "'image' holds 0 at row 0, which is no path of an image"),
         (ImageNetwork(module=conv), PIXELS.astype(float), "images in an array must be uint8"),
         (ImageNetwork(module=conv), [None] * N, "120 of 120 paths in 'image' are missing, first at row 0"),
         (ImageNetwork(module=conv), [], "there are no images"),
@@ -238,6 +326,36 @@ def test_null_texts_are_refused_with_their_row(networks):
         fit(SetCoverClassifier(network=networks["frozen words"][0], **QUICK), texts)
 
 
+def test_a_model_of_a_gpu_predicts_without_one(networks, tmp_path):
+    network, X, _ = networks["frozen words"]
+    model = fit(SetCoverClassifier(network=network, **QUICK), X)
+    expected = model.label_scores(X)
+    model.set_params(device="cuda").save(tmp_path / "model")
+    if not torch.cuda.is_available():
+        assert np.array_equal(load(tmp_path / "model").label_scores(X), expected)
+
+
+def test_a_saved_model_does_not_say_where_to_write(networks, tmp_path):
+    network, X, _ = networks["frozen words"]
+    model = fit(SetCoverClassifier(network=TextNetwork(model=network.model, cache=tmp_path / "kept"), **QUICK), X)
+    model.save(tmp_path / "model")
+    assert "kept" not in (tmp_path / "model" / "model.json").read_text()
+    assert load(tmp_path / "model").network.cache == "auto"
+
+
+def test_two_backbones_with_the_same_weights_have_features_of_their_own(tmp_path):
+    def features(activation):
+        def backbone():
+            return nn.Sequential(nn.AdaptiveAvgPool2d((1, 2)), nn.Flatten(), activation)
+
+        network = ImageNetwork(backbone=backbone, image_size=12, workers=0, cache=str(tmp_path))
+        return network.fitted_encoder(PIXELS[:4], "cpu")._features(PIXELS[:4])
+
+    halved, squashed = features(nn.ReLU()), features(nn.Tanh())
+    assert not np.array_equal(halved, squashed)
+    assert np.array_equal(features(nn.ReLU()), halved)
+
+
 def test_a_forged_network_in_a_model_is_refused():
     from domaincover.estimators.saved_parts import PartsReader
 
@@ -252,6 +370,9 @@ def test_checkpoints_of_a_fit_are_refused_unless_it_is_to_go_on(networks, tmp_pa
     network, X, _ = networks["own module"]
     run = TrainingRun(checkpoints=tmp_path / "kept")
     first = fit(ERMClassifier(network=network, run=run, **QUICK), X)
+    again = fit(ERMClassifier(network=network, run=run, **QUICK), X)  # what is finished is taken as it is
+    assert np.array_equal(first.label_scores(X), again.label_scores(X))
+    max((tmp_path / "kept").glob("*/state-*")).unlink()  # as if it had been stopped before its end
     with pytest.raises(InputError, match=r"holds checkpoints of this very training; give resume=True"):
         fit(ERMClassifier(network=network, run=run, **QUICK), X)
     resumed = fit(ERMClassifier(network=network, run=TrainingRun(tmp_path / "kept", resume=True), **QUICK), X)

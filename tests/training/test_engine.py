@@ -59,6 +59,15 @@ def test_the_parts_of_all_processes_are_the_whole():
         assert np.concatenate(parts).tolist() == list(range(n))
 
 
+def test_no_process_and_no_piece_has_a_single_example_of_a_batch():
+    for n, n_processes in [(3, 2), (4, 2), (5, 2), (5, 3), (7, 3), (2, 2)]:
+        parts = [Shard(rank, n_processes).part_of_batch(n) for rank in range(n_processes)]
+        assert sum(part.stop - part.start for part in parts) == n
+        assert all(part.stop - part.start != 1 for part in parts)
+    three = Batch(torch.zeros(1, 3, 1), torch.zeros(1, 3, dtype=torch.long), torch.zeros(1, 3, dtype=torch.long))
+    assert [piece.labels.shape[1] for piece, _ in Engine(accumulate=2).pieces(three)] == [3]
+
+
 def test_pieces_of_a_batch_are_all_of_it_and_their_shares_add_up():
     batch = Batch(torch.arange(7.0)[None, :, None], torch.arange(7)[None], torch.zeros(1, 7, dtype=torch.long), 0.5)
     pieces = [piece for piece, _ in Engine(accumulate=3).pieces(batch)]

@@ -116,7 +116,7 @@ def row_blocks(n_rows: int, rows_at_once: int) -> Iterator[NDArray[np.int64]]:
 
 
 def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
-    """Return a digest of examples in memory, or of the sources of lazy ones and what reads them."""
+    """Return a digest of examples in memory, or of lazy ones' sources (size and time of files) and what reads them."""
     digest = hashlib.blake2b(digest_size=16)
     values: Any = examples
     if isinstance(examples, LazyExamples):
@@ -124,8 +124,22 @@ def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
         values = examples.sources
     if values.dtype == object:
         for source in values:
-            digest.update(str(source).encode())
-            digest.update(b"\0")
+            digest.update(f"{source}\0{_stamp(source)}\0".encode("utf-8", "surrogateescape"))
     else:
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.digest()
+
+
+def _stamp(source: Any) -> str:
+    """Return what changes when a file is written; nothing for a text."""
+    try:
+        found = os.stat(source)
+    except (OSError, ValueError, TypeError):
+        return ""
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def usual_workers() -> int:
+    """Return how many processes read ahead where nobody has said: as many as cores, up to four."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, 4)

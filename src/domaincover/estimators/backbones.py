@@ -59,8 +59,9 @@ class Backbone(BaseEstimator):
         return config, tensors
 
     def key(self, settings: Mapping[str, Any]) -> str:
-        """Return a name for its features under some settings."""
-        return model_key(*self.state(), settings)
+        """Return a name for its features under some settings, and for a user's own network what tells it apart."""
+        about = self.module.fingerprint() if isinstance(self.module, OwnBackbone) else {}
+        return model_key(*self.state(), {**settings, **about})
 
 
 class OwnBackbone(Normalised):
@@ -79,6 +80,15 @@ class OwnBackbone(Normalised):
         name = getattr(function, "__name__", type(function).__name__)
         self.config = {"function": name, "image_size": list(image_size)}
 
+    @torch.no_grad()
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what tells networks with the same weights apart: how they print, and their answer to one image."""
+        height, width = self.image_size
+        pixels = torch.arange(3 * height * width).view(1, 3, height, width) % 256
+        device = next((tensor.device for tensor in self.state_dict().values()), "cpu")
+        answer = self.eval()(pixels.to(torch.uint8).to(device))[0].double().cpu()
+        return {"network": repr(self.network), "answer": [f"{value:.3g}" for value in answer.tolist()]}
+
 
 def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
     """Return a pretrained image network, loaded once while its files stay as they are."""
@@ -93,12 +103,6 @@ def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbo
 @lru_cache(maxsize=2)
 def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
     return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
-
-
-@lru_cache(maxsize=2)
-def own_backbone_of(function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
-    """Return the network that a user's function makes, made once."""
-    return Backbone.of_function(function, image_size)
 
 
 @lru_cache(maxsize=2)

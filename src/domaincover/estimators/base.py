@@ -57,6 +57,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         """Return what ranks the labels as scikit-learn likes it: for two labels, the second's lead over the first."""
         check_is_fitted(self)
         scores = self._likelihoods(X)
+        scores = np.where(np.isposinf(scores), 0, scores)  # what could not be read ranks no label above another
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:

@@ -18,6 +18,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
+from domaincover.training.batches import lost
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
 from domaincover.training.scoring import score_blocks
@@ -37,11 +38,15 @@ class HeldOutDomains:
         """Return the scores, examples × labels; several processes compute a part each."""
         n_rows = len(self.labels)
         part = self._engine.shard.part(n_rows)
-        scores = score_blocks(network, self._examples[part], self._engine.device)
+        if part.start == part.stop:  # fewer rows than processes: this one computes what another has
+            part = slice(0, 0)
+        scores = score_blocks(network, self._examples[part if part.stop else slice(1)], self._engine.device)
         if not self._engine.is_alone:
             whole = torch.zeros(n_rows, scores.shape[1])
-            whole[part] = torch.from_numpy(scores)
+            whole[part] = torch.from_numpy(scores[: part.stop - part.start])
             scores = self._engine.sum(whole).numpy()
+        if isinstance(self._examples, LazyExamples) and (unread := np.isposinf(scores).all(axis=1)).any():
+            raise lost(self._examples.sources[unread][0])
         if not np.isfinite(scores).all():
             raise InputError(DIVERGED)
         return scores

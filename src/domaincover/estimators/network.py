@@ -21,6 +21,7 @@ from torch import nn
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint
+from domaincover.data.feature_cache import model_key
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
@@ -95,6 +96,7 @@ class Prepared(NamedTuple):
     targets: Targets
     trains: NDArray[np.bool_]
     examples: DomainDataset
+    held_out: DomainDataset | None
     judge: Any
     rngs: list[np.random.Generator]
     engine: Engine
@@ -161,7 +163,8 @@ class NetworkClassifier(SetClassifier):
 
     def _score(self, part: Any) -> NDArray[np.float32]:
         encoded = self.encoder_.encode(part)
-        self.network_.to(self._inputs.device(self.device) if isinstance(self._inputs, SourceNetwork) else "cpu")
+        if isinstance(self._inputs, SourceNetwork):
+            self.network_.to(self.encoder_.use(self._inputs.device(self.device)))
         scores = score(self.network_, encoded, ROWS_AT_ONCE)
         if isinstance(encoded, np.ndarray) and isinstance(self._inputs, SourceNetwork):
             scores[np.isnan(encoded).any(axis=1)] = np.inf  # nothing is known of it: its set is to hold every label
@@ -190,9 +193,9 @@ class NetworkClassifier(SetClassifier):
         name = str(getattr(self, "feature_names_in_", [""])[0])
         self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name)
         engine = (self.run or TrainingRun()).engine(device)
-        held_out = HeldOutDomains(self._examples(X, targets, judges), engine) if judges.any() else None
-        judge = None if held_out is None else self._judge(held_out)
-        return Prepared(self, targets, trains, self._examples(X, targets, trains), judge, rngs[1:], engine)
+        held_out = self._examples(X, targets, judges) if judges.any() else None
+        judge = None if held_out is None else self._judge(HeldOutDomains(held_out, engine))
+        return Prepared(self, targets, trains, self._examples(X, targets, trains), held_out, judge, rngs[1:], engine)
 
     def _check_all_labels(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Refuse data of which a label cannot be read at all."""
@@ -319,14 +322,15 @@ def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
         for name, value in lead.get_params(deep=False).items()
         if name not in ("run", "verbose", "device", "network")
     }
+    data = [part for prepared in group for part in (prepared.examples, prepared.held_out) if part is not None]
     digest = hashlib.blake2b(digest_size=16)
-    for prepared in group:
-        for part in (prepared.examples.labels, prepared.examples.domains, prepared.trains):
-            digest.update(np.ascontiguousarray(part).tobytes())
-        digest.update(fingerprint(prepared.examples.examples))
-    network = {name: list(value.shape) for name, value in lead.network_.state_dict().items()}
+    for part in data:
+        digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
+        digest.update(fingerprint(part.examples))
+    networks = [prepared.model.network_ for prepared in group]
     about = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
-    return about | settings | {"network": network, "plan": list(plan)}
+    about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
+    return about | settings | {"plan": list(plan)}
 
 
 def _listeners(lead: NetworkClassifier, group: Sequence[Prepared]) -> list[Listener]:

@@ -49,8 +49,9 @@ OWN: dict[str, Any] = {
 SOURCE_NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (ImageNetwork, TextNetwork)}
 READERS: dict[str, Any] = {kind.__name__: kind for kind in (ImageReader, TextReader)}
 SKOPS = "skops"
-# A pipeline's memory is a folder of this machine, which joblib would read as pickles; a run is over.
-LEFT_OUT = {"memory", "run"}
+# A pipeline's memory is a folder of this machine, which joblib would read as pickles; a run is over; a cache and
+# workers are this machine's, and a file from elsewhere is not to say where to write.
+LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
 OUTPUT_FORMAT = "_sklearn_output_config"  # of set_output: whether a transformer returns arrays or tables
 
 
@@ -107,7 +108,7 @@ class PartsWriter:
         return refuse(value)
 
     def _fields(self, value: Any) -> Json:
-        given = {field.name: getattr(value, field.name) for field in fields(value)}
+        given = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LEFT_OUT}
         plain = {name: str(part) if isinstance(part, Path) else part for name, part in given.items()}
         return {
             name: _name_of(part) if name in ("module", "backbone") and part is not None else to_json(part)
@@ -169,7 +170,7 @@ class PartsReader:
 
     def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
         name, given = content
-        if name not in kinds or not {field.name for field in fields(kinds[name])} >= set(given):
+        if name not in kinds or not {field.name for field in fields(kinds[name])} - LEFT_OUT >= set(given):
             raise InputError(f"{name!r} with {', '.join(map(str, given))} is nothing that it can hold.")
         return kinds[name](**{key: self._value(value) for key, value in given.items()})
 

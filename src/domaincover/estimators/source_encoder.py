@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from domaincover.data.encoding import TableEncoder
-from domaincover.data.examples import LazyExamples, Reader
+from domaincover.data.examples import LazyExamples, Reader, usual_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
 from domaincover.networks.frozen_features import features_by_block
@@ -23,7 +24,7 @@ class SourceEncoder(BaseEstimator):
         self,
         kind: Literal["image", "text"] = "image",
         reader: Reader | None = None,
-        workers: int = 0,
+        workers: int | None = None,
         cache: str | Path | None = "auto",
     ) -> None:
         self.kind = kind
@@ -41,6 +42,11 @@ class SourceEncoder(BaseEstimator):
             self.backbone_ = backbone
             self.scaler_ = TableEncoder().fit(self._features(X))
         return self
+
+    def use(self, device: str) -> str:
+        """Compute on a device from now on, or on the CPU where there is no such one here; return which."""
+        self._device = "cpu" if device.startswith("cuda") and not torch.cuda.is_available() else device
+        return self._device
 
     @property
     def is_lazy(self) -> bool:
@@ -63,7 +69,8 @@ class SourceEncoder(BaseEstimator):
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
         assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
-        return LazyExamples(X, self.reader, self.workers if self.kind == "image" else 0)
+        workers = usual_workers() if self.workers is None else self.workers
+        return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
     def _features(self, X: NDArray[Any]) -> NDArray[np.float32]:
         cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache

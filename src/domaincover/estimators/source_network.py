@@ -7,7 +7,7 @@ import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader
+from domaincover.data.examples import Reader, usual_workers
 from domaincover.data.image_checks import check_images, refuse_unreadable
 from domaincover.data.images import Fit, ImageReader, are_pixels
 from domaincover.data.texts import check_texts
@@ -26,7 +26,6 @@ from domaincover.estimators.backbones import (
     Backbone,
     MakeBackbone,
     image_backbone_of,
-    own_backbone_of,
     text_backbone_of,
 )
 from domaincover.estimators.source_encoder import SourceEncoder
@@ -51,7 +50,7 @@ class SourceNetwork:
     """
 
     learn: Learn = "auto"
-    hidden: tuple[int, ...] = ()
+    hidden: int | Sequence[int] = ()
     download: bool = False
     cache: str | Path | None = "auto"
     workers: int | None = None
@@ -61,12 +60,17 @@ class SourceNetwork:
         """Refuse settings that cannot be."""
         if self.learn not in get_args(Learn):
             raise InputError(f"learn must be one of {', '.join(map(repr, get_args(Learn)))}, got {self.learn!r}.")
-        if not all(isinstance(width, int) and width >= 1 for width in self.hidden):
-            raise InputError(f"hidden must be widths, whole numbers from 1, got {self.hidden!r}.")
+        if not all(isinstance(width, int | np.integer) and width >= 1 for width in self._widths):
+            raise InputError(f"hidden must be one width or several, whole numbers from 1, got {self.hidden!r}.")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"workers must be 0 or more, got {self.workers}.")
         if self._named_model is not None:
             model_folder(self._named_model, download=self.download)
+
+    @property
+    def _widths(self) -> tuple[int, ...]:
+        hidden: Any = self.hidden
+        return tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
 
     def device(self, device: str) -> str:
         """Return where to train: a GPU if there is one."""
@@ -99,10 +103,7 @@ class SourceNetwork:
     @property
     def n_workers(self) -> int:
         """How many processes read examples ahead."""
-        if self.workers is not None:
-            return self.workers
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return min(cores, 4)
+        return usual_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""
@@ -127,17 +128,28 @@ class SourceNetwork:
         """Return what makes numbers of such sources."""
         is_head = self.learns(device) == "head"
         backbone = self._backbone() if is_head or self._takes_backbone else None
-        encoder = SourceEncoder(self.kind, self._reader(backbone), self.n_workers, self.cache)
+        encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.fit(X, backbone, is_head, self.device(device), name)
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return a network with its first weights: a head, or all of it."""
         if not encoder.is_lazy:
-            return _head(encoder.n_features_out, self.hidden, n_labels, rng)
+            return _head(encoder.n_features_out, self._widths, n_labels, rng)
         if (module := self._module(n_labels)) is not None:
+            self._check_module(module, encoder, n_labels)
             return module
         backbone = self._fresh_backbone(rng)
-        return Scorer(backbone, _head(backbone.n_features, self.hidden, n_labels, rng))  # type: ignore[arg-type]
+        return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))  # type: ignore[arg-type]
+
+    def _check_module(self, module: nn.Module, encoder: SourceEncoder, n_labels: int) -> None:
+        """Refuse a user's network that does not give one score per label."""
+        module.eval()
+        with torch.no_grad():
+            shape = tuple(module(self._trial(encoder)).shape)
+        if shape != (2, n_labels):
+            raise InputError(
+                f"module must give one score per label, {n_labels}; for two {self.kind}s it gives {shape}."
+            )
 
     def tensors(self, network: nn.Module) -> dict[str, Tensor]:
         """Return a network's numbers by name."""
@@ -150,7 +162,7 @@ class SourceNetwork:
     def rebuilt(self, encoder: SourceEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
         """Return a network with the numbers that a file has for it."""
         if not encoder.is_lazy:
-            network: nn.Module = empty_perceptron(encoder.n_features_out, self.hidden, n_labels)
+            network: nn.Module = empty_perceptron(encoder.n_features_out, self._widths, n_labels)
             return check_fit(network, tensors, name, assign=True)
         if self._module_function is not None:
             with torch.random.fork_rng(devices=[]):
@@ -162,7 +174,7 @@ class SourceNetwork:
             for part in ("backbone.", "head.")
         )
         backbone = self._rebuilt_backbone(json.loads(encoder.config_ or "null"), of_backbone).module
-        head = empty_perceptron(backbone.n_features, self.hidden, n_labels)  # type: ignore[arg-type]
+        head = empty_perceptron(backbone.n_features, self._widths, n_labels)  # type: ignore[arg-type]
         return Scorer(backbone, check_fit(head, of_head, name, assign=True))
 
     def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
@@ -191,7 +203,10 @@ class SourceNetwork:
     def _sources(self, X: Any, name: str) -> NDArray[Any]: ...
 
     @abstractmethod
-    def _reader(self, backbone: Backbone | None) -> Reader: ...
+    def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader: ...
+
+    @abstractmethod
+    def _trial(self, encoder: SourceEncoder) -> Tensor: ...
 
     @abstractmethod
     def _backbone(self) -> Backbone: ...
@@ -228,7 +243,8 @@ class ImageNetwork(SourceNetwork):
     backbone : function or None
         In place of a model: returns a pretrained `torch.nn.Module` from such images to features, (image, feature).
     image_size : int, (height, width) or None
-        To which images are resized; None is the size that a folder's model was made for, and otherwise their own.
+        To which images are resized; None is the size that a folder's model was made for, and otherwise that of the
+        images that `fit` is given, which must be one.
     crop : float
         Share cut off each side of an image's own size, before it is resized.
     fit : "stretch" or "crop"
@@ -279,7 +295,9 @@ class ImageNetwork(SourceNetwork):
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return which images can be read; refuses more unreadable ones than may be."""
-        found = check_images(X, ImageReader(self._size or (1, 1), self.crop, self.fit), self.n_workers)
+        own_size = self._size is None and self._named_model is None and self.backbone is None
+        reader = ImageReader(None if own_size else (1, 1), self.crop, self.fit)  # which refuses images of two sizes
+        found = check_images(X, reader, self.n_workers)
         told = refuse_unreadable(found, len(X), self.max_unreadable)
         if told is None:
             return None
@@ -289,29 +307,42 @@ class ImageNetwork(SourceNetwork):
     @property
     def _size(self) -> tuple[int, int] | None:
         size = self.image_size
-        return (size, size) if isinstance(size, int) else size
+        return (int(size), int(size)) if isinstance(size, int | np.integer) else size
 
     def _sources(self, X: Any, name: str) -> NDArray[Any]:
         if isinstance(X, np.ndarray) and X.dtype != object and X.dtype.kind not in "US":
             are_pixels(X)
             return X
+        if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
+            X = X[:, 0]
         paths = pd.Series(list(X), dtype=object)
         if paths.isna().any():
             row = int(paths.isna().argmax())
             raise InputError(
                 f"{int(paths.isna().sum())} of {len(paths)} paths in {name!r} are missing, first at row {row}."
             )
+        no_paths = ~paths.map(lambda path: isinstance(path, str | os.PathLike)).to_numpy(dtype=bool)
+        if no_paths.any():
+            row = int(no_paths.argmax())
+            raise InputError(f"{name!r} holds {paths[row]!r} at row {row}, which is no path of an image.")
         return paths.map(os.fspath).to_numpy(dtype=object)
 
-    def _reader(self, backbone: Backbone | None) -> ImageReader:
+    def _trial(self, encoder: SourceEncoder) -> Tensor:
+        height, width = encoder.reader.image_size  # type: ignore[union-attr]
+        return torch.zeros(2, 3, height, width, dtype=torch.uint8)
+
+    def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> ImageReader:
         size = self._size
         if size is None and backbone is not None and str(self.model) != "resnet-18":
             size = backbone.module.image_size  # type: ignore[assignment]
-        return ImageReader(size, self.crop, self.fit)
+        reader = ImageReader(size, self.crop, self.fit)
+        if size is None:  # new images are resized to what training has met
+            reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
+        return reader
 
     def _backbone(self) -> Backbone:
         if self.backbone is not None:
-            return own_backbone_of(self.backbone, self._size or USUAL_SIZE)
+            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
         return image_backbone_of(self.model, self.weights, self.download)
 
     def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
@@ -390,7 +421,10 @@ class TextNetwork(SourceNetwork):
     def _sources(self, X: Any, name: str) -> NDArray[Any]:
         return check_texts(X, name)
 
-    def _reader(self, backbone: Backbone | None) -> Reader:
+    def _trial(self, encoder: SourceEncoder) -> Tensor:
+        return torch.full((2, 4), encoder.reader.pad_id)  # type: ignore[union-attr]
+
+    def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader:  # noqa: ARG002
         assert backbone is not None  # noqa: S101 - for the type checker: texts always have one, for its tokenizer
         return backbone.module.reader(self.max_tokens)  # type: ignore[operator]
 

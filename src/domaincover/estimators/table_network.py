@@ -88,10 +88,6 @@ class TableNetwork:
         return f"{int(unread.sum())} rows have infinite scores; their sets hold every label."
 
     def _called(self, n_features: int, n_labels: int) -> nn.Module:
-        if isinstance(self.network, nn.Module):
-            raise InputError(
-                "network is a network already; pass a function that makes one, so that fit can start afresh."
-            )
         network = made_by(self.network, n_features, n_labels)
         n_scores = network.eval()(torch.zeros(2, n_features)).shape[-1]
         if n_scores != n_labels:
@@ -101,6 +97,8 @@ class TableNetwork:
 
 def made_by(function: Any, *sizes: int) -> nn.Module:
     """Return the network that a user's function makes."""
+    if isinstance(function, nn.Module):
+        raise InputError("network is a network already; pass a function that makes one, so that fit can start afresh.")
     network = function(*sizes)
     if not isinstance(network, nn.Module):
         raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")

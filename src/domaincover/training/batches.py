@@ -39,6 +39,15 @@ class Shard(NamedTuple):
         """Return this process's part of n things, as even as can be."""
         return slice(self.rank * n // self.n_processes, (self.rank + 1) * n // self.n_processes)
 
+    def part_of_batch(self, n: int) -> slice:
+        """Return this process's part of a batch: two examples or more, which BatchNorm needs, or else none.
+
+        Of a batch that is too small to share so, the first process has all.
+        """
+        if n >= 2 * self.n_processes:
+            return self.part(n)
+        return slice(0, n if self.rank == 0 else 0)
+
 
 ALONE = Shard()
 
@@ -144,8 +153,12 @@ class LazyPool:
 def check_readable(examples: LazyExamples, rows: NDArray[np.int64], block: Block) -> None:
     """Refuse to train on what cannot be read; fit has left out what could not be read when it began."""
     if block.readable is not None:
-        lost = examples.sources[rows[~block.readable]][0]
-        raise InputError(f"{lost} could be read when training began, and now it cannot; bring it back and go on.")
+        raise lost(examples.sources[rows[~block.readable]][0])
+
+
+def lost(source: Any) -> InputError:
+    """Return what to say of a source that can be read no more."""
+    return InputError(f"{source} could be read when training began, and now it cannot; bring it back and go on.")
 
 
 def make_pool(datasets: Sequence[DomainDataset], device: str = "cpu") -> Pool:
@@ -230,11 +243,11 @@ class ShuffledBatches:
         return np.concatenate(rounds)[: self.n_rows]
 
     def _own_part(self, order: NDArray[Any], batch_size: int) -> Iterator[Batch]:
-        """Yield this process's part of whole batches."""
-        part = self.shard.part(batch_size)
+        """Yield this process's part of whole batches; where that is none, a stand-in of two examples."""
+        part = self.shard.part_of_batch(batch_size)
         n_own = part.stop - part.start
-        own = order.reshape(len(order), -1, batch_size)[:, :, part if n_own else slice(1)]
-        for batch in self.pool.batches(own.reshape(len(order), -1), max(n_own, 1)):
+        own = order.reshape(len(order), -1, batch_size)[:, :, part if n_own else slice(2)]
+        for batch in self.pool.batches(own.reshape(len(order), -1), own.shape[2]):
             yield batch._replace(share=n_own / batch_size)
 
 

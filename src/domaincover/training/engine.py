@@ -6,7 +6,7 @@ Only this module knows about processes and precision; only `batches` knows about
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, cast
 
@@ -46,8 +46,8 @@ class Engine:
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, AbstractContextManager[Any]]]:
         """Yield a batch in as many pieces as `accumulate` says, each with the context of its backward pass."""
         n_examples = batch.labels.shape[1]
-        n_pieces = min(self.accumulate, n_examples)
-        if n_pieces == 1:
+        n_pieces = min(self.accumulate, n_examples // 2)  # of two examples or more, which BatchNorm needs
+        if n_pieces <= 1:
             yield batch, nullcontext()
             return
         for k in range(n_pieces):
@@ -70,6 +70,13 @@ class Engine:
 
     def share_buffers(self, network: nn.Module) -> None:
         """Give all processes the main one's buffers, such as running means."""
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return what later steps depend on, by name."""
+        return {}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from such a state."""
 
     def _without_exchange(self) -> AbstractContextManager[Any]:
         return nullcontext()
@@ -110,6 +117,16 @@ class Accelerated(Engine):
 
             for buffer in network.buffers():
                 buffer.copy_(broadcast(buffer.contiguous()))
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return the scale of half-precision gradients, where there is one."""
+        scaler = self._accelerator.scaler
+        return {} if scaler is None else {name: torch.tensor(value) for name, value in scaler.state_dict().items()}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with that scale."""
+        if self._accelerator.scaler is not None and state:
+            self._accelerator.scaler.load_state_dict({name: value.item() for name, value in state.items()})
 
     def _without_exchange(self) -> AbstractContextManager[Any]:
         return cast("AbstractContextManager[Any]", self._accelerator.no_sync(self._wrapped))

@@ -49,11 +49,15 @@ class Record:
 
     def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
         """Take note of a dual step, or an epoch."""
-        loss = self._engine.sum(torch.stack(self._losses).mean(0)) if self._losses else self.mean_loss
+        if self._losses:  # those of a checkpoint lie elsewhere than later ones
+            losses = torch.stack([loss.to(self._losses[-1].device) for loss in self._losses])
+            loss = self._engine.sum(losses.mean(0)).cpu()
+        else:
+            loss = self.mean_loss
         self._losses = []
         self._steps.append((epoch, batch))
         for column, value in zip(self._columns, (loss, *dual), strict=False):
-            column.append(value)
+            column.append(value.cpu())
 
     def histories(self) -> list[History]:
         """Return a history for each network."""

@@ -260,6 +260,7 @@ class _Training:
 
     def _savers(self) -> dict[str, Any]:
         savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
+        savers["engine"] = self.engine
         return savers | ({"counts": self.dual.counts} if self.dual is not None else {})
 
 

@@ -21,7 +21,7 @@ COMMAND = "command.json"
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How to carry out a training; what is learned is the same, up to rounding.
+    """How to carry out a training; what is learned is the same, up to rounding and what BatchNorm sees of a batch.
 
     Parameters
     ----------
@@ -60,12 +60,15 @@ class TrainingRun:
             return None
         plain = json.dumps(identity, default=str, sort_keys=True)
         own = Path(self.checkpoints) / hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
-        if own.is_dir() and any(own.iterdir()) and not self.resume:
+        kept = Checkpoints(own, identity, self.checkpoint_minutes)
+        state = None if self.resume else kept.newest()
+        # A finished one is taken as it is: a fit may hold the same training twice, such as a baseline's.
+        if state is not None and not state.content["is_finished"]:
             raise InputError(
                 f"{self.checkpoints} holds checkpoints of this very training; give resume=True (--resume) to go on "
                 "from them, or delete the folder to start afresh."
             )
-        return Checkpoints(own, identity, self.checkpoint_minutes)
+        return kept
 
 
 def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
