@@ -30,7 +30,7 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.source_network import SourceNetwork
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
 from domaincover.networks.perceptrons import one_thread
-from domaincover.training.batches import ShuffledBatches, make_pool
+from domaincover.training.batches import ShuffledBatches, make_pool, whole_batches
 from domaincover.training.engine import Engine, n_processes
 from domaincover.training.history import History
 from domaincover.training.listeners import Listener
@@ -64,8 +64,7 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
     """Fill in what was not given: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
-    while 1 < batch_size < n_rows and n_rows % batch_size == 1:
-        batch_size += 1  # a last batch of one row has no statistics, which BatchNorm needs
+    batch_size = whole_batches(batch_size, n_rows)
     n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
     if epochs is None:
         epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))

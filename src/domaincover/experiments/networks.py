@@ -20,7 +20,7 @@ from domaincover.experiments.material import Material
 from domaincover.experiments.study import Run
 from domaincover.experiments.wilds import WildsSource
 from domaincover.networks.perceptrons import one_thread
-from domaincover.training.batches import ShuffledBatches, make_pool
+from domaincover.training.batches import ShuffledBatches, make_pool, whole_batches
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.engine import Engine
 from domaincover.training.history import History
@@ -106,7 +106,7 @@ def train_group(
         batches = ShuffledBatches(
             make_pool([m.data for m in own.values()], engine.device),
             [rows + offsets[key[0]] for key, rows, _ in group],
-            _whole_batches(run.batch_size, len(group[0].rows)) if is_lazy else run.batch_size,
+            whole_batches(run.batch_size, len(group[0].rows)) if is_lazy else run.batch_size,
             [np.random.default_rng(m.batch_seed) for m in seeds],
         )
         checkpoints = _checkpoints(out, run, scorer, group[0], own[group[0].key[0]]) if is_lazy else None
@@ -146,13 +146,6 @@ def at_most(n_threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def _whole_batches(batch_size: int, n_rows: int) -> int:
-    """Return a batch size that leaves no last batch of one example, which has no statistics for BatchNorm."""
-    while 1 < batch_size < n_rows and n_rows % batch_size == 1:
-        batch_size += 1
-    return batch_size
 
 
 @contextmanager
