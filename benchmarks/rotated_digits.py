@@ -1,6 +1,6 @@
 """The paper's five methods on rotated digits, a small convolutional network trained from scratch; unseen angles.
 
-    python -m benchmarks.rotated_digits rotated_mnist.npz [--unseen random|inside|outside] [--seeds 0,1,2,3,4] [--promise]
+    python -m benchmarks.rotated_digits rotated_mnist.npz [--unseen random|inside|outside] [--seeds 0,1] [--promise]
 
 The file has `X` (image, 28, 28) uint8, `label` and `domain` (degrees). Of 16 angles five are unseen: drawn anew for
 every seed; or drawn, but not −60 or 60, so that all lie between angles that train; or the five outermost. A tenth of
