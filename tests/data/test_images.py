@@ -171,6 +171,26 @@ class TestSize:
     def test_fit_crop_gives_the_size_exactly(self, save, own, size):
         assert read(ImageReader(size, fit="crop"), save(noise(*own))).values.shape == (1, 3, *size)
 
+    @pytest.mark.parametrize(("height", "width"), [(2, 90), (90, 2), (3, 250), (600, 7)])
+    def test_fit_crop_of_a_long_strip_differs_from_resize_and_crop_by_rounding_only(self, save, height, width):
+        pixels, short = noise(height, width), min(height, width)
+        resized = Image.fromarray(pixels).resize((16 * width // short, 16 * height // short), Image.BILINEAR)
+        top, left = round((resized.height - 16) / 2), round((resized.width - 16) / 2)
+        expected = np.asarray(resized)[top : top + 16, left : left + 16].transpose(2, 0, 1)
+        values = read(ImageReader((16, 16), fit="crop"), save(pixels)).values[0]
+        assert np.abs(values.astype(int) - expected).max() <= 1
+
+    def test_fit_crop_never_holds_what_a_long_strip_would_cover(self, save, monkeypatch):
+        sizes, resize = [], Image.Image.resize
+
+        def noted(image, size, *options):
+            sizes.append(size)
+            return resize(image, size, *options)
+
+        monkeypatch.setattr(Image.Image, "resize", noted)
+        read(ImageReader((224, 224), fit="crop"), save(noise(1, 4000), "wide.png"), save(noise(4000, 1), "high.png"))
+        assert sizes == [(224, 224)] * 2
+
     def test_fit_crop_does_not_distort(self, save):
         """A gradient from left to right in a wide image: the centre's own slope, not all of it squeezed."""
         ramp = np.repeat(np.repeat(np.arange(0, 200, dtype=np.uint8)[None, :, None], 50, 0), 3, 2)
@@ -292,6 +312,14 @@ class TestUnreadable:
         block = read(ImageReader(size), str(broken / "text.png"))
         assert block.readable.tolist() == [False]
         assert block.values.shape == shape
+
+    def test_what_cannot_be_resized_is_unreadable(self, save, monkeypatch):
+        def resize(*_):
+            raise ValueError("bad box")
+
+        path = save(noise(5, 7))
+        monkeypatch.setattr(Image.Image, "resize", resize)
+        assert read(ImageReader((4, 4)), path).readable.tolist() == [False]
 
     def test_running_out_of_memory_is_no_fault_of_the_image(self, save, monkeypatch):
         def load(_):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +29,8 @@ Fit = Literal["stretch", "crop"]
 # Formats of plain pixels. Others that Pillow knows, such as EPS, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
+# How many times the wanted area an image may cover before its centre is cut out: a strip of 1 × 4000 covers 4000 times.
+MOST_COVERED = 16
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,10 @@ class ImageReader:
         readable = np.zeros(len(sources), dtype=bool)
         with bombs_as_errors():
             for row, source in enumerate(sources):
-                image = load_or_reason(source)
+                image = load_or_reason(source, self._prepared)
                 if isinstance(image, str):
                     continue
-                pixels = np.asarray(self._prepared(image))
+                pixels = np.asarray(image)
                 if values is None:
                     values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
                 elif pixels.shape != values.shape[1:]:
@@ -114,7 +116,13 @@ class ImageReader:
         else:
             covering = max(width, height * image.width // image.height), height
         left, top = (round((covered - wanted) / 2) for covered, wanted in zip(covering, (width, height), strict=True))
-        return image.resize(covering, bilinear).crop((left, top, left + width, top + height))
+        centre = left, top, left + width, top + height
+        if covering[0] * covering[1] <= MOST_COVERED * height * width:
+            return image.resize(covering, bilinear).crop(centre)
+        # The same but for rounding, a level of 255 at most, without the memory for what is cut off.
+        across, down = image.width / covering[0], image.height / covering[1]
+        right, bottom = min(centre[2] * across, image.width), min(centre[3] * down, image.height)
+        return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
 
 
 def are_pixels(sources: NDArray[Any]) -> bool:
@@ -137,15 +145,16 @@ def why_unreadable(source: Any) -> str | None:
     return image if isinstance(image, str) else None
 
 
-def load_or_reason(source: Any) -> Image | str:
-    """Return an image file upright, in RGB, or why it cannot be read; within `bombs_as_errors`."""
+def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None) -> Image | str:
+    """Return an image file upright, in RGB, and prepared, or why it cannot be; within `bombs_as_errors`."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
     try:
         with pillow.open(source, formats=_formats()) as image:
             image.load()
-            return _as_rgb(_upright(image))
+            rgb = _as_rgb(_upright(image))
+            return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
