@@ -91,6 +91,37 @@ class TestPixels:
         widened = pixels.astype(np.uint16) * 257
         assert np.array_equal(read(ImageReader(), save(widened, name)).values[0], [pixels] * 3)
 
+    def test_a_dark_image_of_sixteen_bits_stays_dark(self, save):
+        """The format says that it has 16 bits: nothing is guessed from its values."""
+        dark = np.full((2, 3), 200, dtype=np.uint16)
+        for name in ("image.png", "image.tif", "image.pgm"):
+            assert read(ImageReader(), save(dark, name)).values.max() == 0, name
+
+    @pytest.mark.parametrize("unit", [1, 257])
+    def test_whole_numbers_of_32_bits_are_shades_of_8_or_of_16_bits(self, save, unit):
+        pixels = noise(5, 7, channels=1)
+        path = save(pixels.astype(np.int32) * unit, "image.tif")
+        assert np.array_equal(read(ImageReader(), path).values[0], [pixels] * 3)
+
+    def test_fractions_from_0_to_1_are_shares_of_white(self, save):
+        path = save(np.array([[0, 0.2, 1]], dtype=np.float32), "image.tif")
+        assert read(ImageReader(), path).values[0, :, 0].tolist() == [[0, 51, 255]] * 3
+
+    def test_other_fractions_are_shades_and_cut_off(self, save):
+        path = save(np.array([[-3, 0.4, 200, 300]], dtype=np.float32), "image.tif")
+        assert read(ImageReader(), path).values[0, :, 0].tolist() == [[0, 0, 200, 255]] * 3
+
+    @pytest.mark.parametrize(
+        ("pixels", "reason"),
+        [
+            (np.array([[0, 65_536]], dtype=np.int32), "its numbers are from 0 to 65,536, where shades are"),
+            (np.array([[-1, 200]], dtype=np.int32), "its numbers are from -1 to 200, where shades are"),
+            (np.array([[0, np.nan]], dtype=np.float32), "its numbers are not all finite"),
+        ],
+    )
+    def test_numbers_that_are_no_shades_are_unreadable_with_the_reason(self, save, pixels, reason):
+        assert reason in why_unreadable(save(pixels, "image.tif"))
+
     def test_black_and_white_is_0_and_255(self, save):
         path = save(Image.fromarray(np.array([[True, False]])))
         assert read(ImageReader(), path).values[0, :, 0].tolist() == [[255, 0]] * 3

@@ -1,7 +1,8 @@
 """Images as arrays of bytes, red, green and blue: read with Pillow when they are needed.
 
 Every image goes the same way: upright as its camera says (EXIF), RGB, a share cut off each side, then resized. Pixels
-are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter.
+are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter. Only grey
+of 16 or 32 bits, which `convert` would clip, is scaled.
 """
 
 from __future__ import annotations
@@ -153,7 +154,7 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
     try:
         with pillow.open(source, formats=_formats()) as image:
             image.load()
-            rgb = _as_rgb(_upright(image))
+            rgb = _as_rgb(_upright(image), is_deep=image.mode == "I" and image.format == "TIFF")
             return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
@@ -161,6 +162,8 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
         return f"too large to be safe: more pixels than Pillow's limit of {pillow.MAX_IMAGE_PIXELS:,}"
     except FileNotFoundError:
         return "no such file"
+    except _NoShadesError as error:
+        return str(error)
     except Exception as error:  # a damaged file can make Pillow raise almost anything
         return _reason(source, error)
 
@@ -211,16 +214,42 @@ def _turns() -> dict[int, Any]:
     return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
 
 
-def _as_rgb(image: Image) -> Image:
-    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept."""
+class _NoShadesError(Exception):
+    """Numbers in an image that are no shades of grey."""
+
+
+def _as_rgb(image: Image, is_deep: bool) -> Image:
+    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept.
+
+    Numbers of 32 bits, which `is_deep` tells of whole ones, have no range of their own: see `_shades`.
+    """
     if image.mode == "RGB":
         return image
+    if is_deep or image.mode == "F":
+        return _pillow().fromarray(_shades(np.asarray(image))).convert("RGB")
     if image.mode.startswith("I"):  # where convert would make everything above 255 white
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 2**16 - 1) >> 8
         return _pillow().fromarray(grey.astype(np.uint8)).convert("RGB")
     if "transparency" in image.info:
         image = image.convert("RGBA")  # or Pillow warns; the colours are the same
     return image.convert("RGB")
+
+
+def _shades(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return numbers of 32 bits as shades from 0 to 255, by the range that they are in.
+
+    Whole numbers up to 255 are shades, and of those up to 65,535 the upper 8 of 16 bits are kept. Fractions from 0 to
+    1 are multiplied by 255; others are taken for shades, and cut off at 0 and 255.
+    """
+    least, most = numbers.min(), numbers.max()
+    if numbers.dtype.kind == "f":
+        if not np.isfinite([least, most]).all():
+            raise _NoShadesError("its numbers are not all finite")
+        scaled = numbers * 255 if least >= 0 and most <= 1 else numbers
+        return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
+    if least < 0 or most > 65_535:
+        raise _NoShadesError(f"its numbers are from {least:,} to {most:,}, where shades are from 0 to 255 or 65,535")
+    return (numbers if most <= 255 else numbers >> 8).astype(np.uint8)
 
 
 @cache
