@@ -105,6 +105,11 @@ class TestRefusals:
         fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
         fit_refused("--label is missing: the column of", "--domain", "site")
 
+    @pytest.mark.parametrize("option", ["--text-column", "--image-column"])
+    def test_a_source_that_is_the_label_or_the_domain(self, fit_refused, option):
+        fit_refused(f"{option} and --label are both 'side'; they must be two columns.", *ROLES, option, "side")
+        fit_refused(f"{option} and --domain are both 'site'; they must be two columns.", *ROLES, option, "site")
+
     def test_training(self, fit_refused):
         fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
         fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")

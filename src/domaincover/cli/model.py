@@ -129,9 +129,7 @@ def fit(
         cache,
         workers,
     ).for_table(data)
-    features = feature_columns(data, label, domain, drop or [])
-    if sources.column is not None:
-        features = [sources.column]
+    features = sources.learned_columns(feature_columns(data, label, domain, drop or []), label, domain)
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
     from domaincover.estimators.saving import save

@@ -128,6 +128,16 @@ class SourceOptions(NamedTuple):
             data.check_column(options.column, "--image-column" if options.image_column else "--text-column")
         return options
 
+    def learned_columns(self, tabular: list[str], label: str, domain: str) -> list[str]:
+        """Return the columns to learn from: the one with images or texts, or those of a table."""
+        if self.column is None:
+            return tabular
+        option = "--image-column" if self.image_column else "--text-column"
+        for other, name in (("--label", label), ("--domain", domain)):
+            if name == self.column:
+                raise InputError(f"{option} and {other} are both {name!r}; they must be two columns.")
+        return [self.column]
+
     def network(self) -> SourceNetwork | None:
         """Return the network that was asked for; None for tables of numbers and categories."""
         if self.column is None:
