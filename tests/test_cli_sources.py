@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from domaincover import load
+from domaincover.cli.networks import EFFECTS
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
@@ -84,6 +85,21 @@ def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypat
     assert here("predict", "model", world / "table.csv", "--id", "image", "--out", "sets.csv")[0] == 0
 
 
+OTHER_THAN_DEFAULT = {
+    "--network": ["--network", "bert"],
+    "--learn": ["--learn", "all"],
+    "--download": ["--download"],
+    "--cache": ["--cache", "kept"],
+    "--workers": ["--workers", 0],
+    "--weights": ["--weights", "resnet18.pth"],
+    "--image-size": ["--image-size", 12],
+    "--crop": ["--crop", 0.1],
+    "--max-unreadable": ["--max-unreadable", 0.5],
+    "--text-features": ["--text-features", "encoder"],
+    "--max-tokens": ["--max-tokens", 9],
+}
+
+
 class TestRefusals:
     @pytest.fixture
     def fit_refused(self, refused, world, tmp_path):
@@ -104,6 +120,23 @@ class TestRefusals:
         fit_refused("boosting is for tables", *ROLES, *boosting)
         fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
         fit_refused("--label is missing: the column of", "--domain", "site")
+
+    @pytest.mark.parametrize("option", [o for options in EFFECTS.values() for o in options.values()])
+    def test_an_option_on_images_or_texts_for_a_table_of_numbers(self, fit_refused, option):
+        fit_refused(f"{option} is for ", *ROLES, "--drop", "image", "--drop", "review", *OTHER_THAN_DEFAULT[option])
+
+    @pytest.mark.parametrize("option", EFFECTS["texts"].values())
+    def test_an_option_on_texts_for_images(self, fit_refused, option, world):
+        given = OTHER_THAN_DEFAULT[option]
+        says = f"{option} is for texts; it does nothing for images, leave it out."
+        fit_refused(says, *ROLES, "--image-column", "image", *given)
+        fit_refused(says, *given, table=world / "images")
+
+    @pytest.mark.parametrize("option", EFFECTS["images"].values())
+    def test_an_option_on_images_for_texts(self, fit_refused, option, world):
+        source = ["--text-column", "review", "--network", world / "bert"]
+        says = f"{option} is for images; it does nothing for texts, leave it out."
+        fit_refused(says, *ROLES, *source, *OTHER_THAN_DEFAULT[option])
 
     @pytest.mark.parametrize("option", ["--text-column", "--image-column"])
     def test_a_source_that_is_the_label_or_the_domain(self, fit_refused, option):

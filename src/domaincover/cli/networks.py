@@ -88,22 +88,42 @@ Trackers = Annotated[
 Tracking = Annotated[Path, typer.Option(help="Folder for what trackers write.", rich_help_panel=TRAINING)]
 
 
-class SourceOptions(NamedTuple):
-    """What was said about images and texts."""
+COLUMNS = {"images": "--image-column", "texts": "--text-column"}
+# Fields of SourceOptions by what they change something for.
+EFFECTS = {
+    "images and texts": {
+        "model": "--network",
+        "learn": "--learn",
+        "download": "--download",
+        "cache": "--cache",
+        "workers": "--workers",
+    },
+    "images": {
+        "weights": "--weights",
+        "image_size": "--image-size",
+        "crop": "--crop",
+        "max_unreadable": "--max-unreadable",
+    },
+    "texts": {"features": "--text-features", "max_tokens": "--max-tokens"},
+}
 
-    image_column: str | None
-    text_column: str | None
-    model: str | None
-    weights: Path | None
-    learn: Learn
-    image_size: int | None
-    crop: float
-    max_unreadable: float
-    features: TextFeatures
-    max_tokens: int | None
-    download: bool
-    cache: Path | None
-    workers: int | None
+
+class SourceOptions(NamedTuple):
+    """What was said about images and texts; the defaults are those of `fit`."""
+
+    image_column: str | None = None
+    text_column: str | None = None
+    model: str | None = None
+    weights: Path | None = None
+    learn: Learn = "auto"
+    image_size: int | None = None
+    crop: float = 0.0
+    max_unreadable: float = 0.01
+    features: TextFeatures = "word-embeddings"
+    max_tokens: int | None = None
+    download: bool = False
+    cache: Path | None = None
+    workers: int | None = None
 
     @property
     def column(self) -> str | None:
@@ -119,14 +139,20 @@ class SourceOptions(NamedTuple):
             options = self._replace(image_column="path")
         if options.image_column is not None and options.text_column is not None:
             raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
-        if options.column is None:
-            given = {"--network": self.model, "--weights": self.weights, "--image-size": self.image_size}
-            for option, value in given.items():
-                if value is not None:
-                    raise InputError(f"{option} is for images and texts; give --image-column or --text-column as well.")
-        else:
+        if options.column is not None:
             data.check_column(options.column, "--image-column" if options.image_column else "--text-column")
+        options._check_effects()
         return options
+
+    def _check_effects(self) -> None:
+        """Refuse an option that would change nothing, since another thing was meant."""
+        mine = "images" if self.image_column else "texts" if self.text_column else ""
+        for kinds, options in EFFECTS.items():
+            given = [option for name, option in options.items() if getattr(self, name) != self._field_defaults[name]]
+            if given and mine not in kinds.split(" and "):
+                columns = " or ".join(COLUMNS[kind] for kind in kinds.split(" and "))
+                do = f"it does nothing for {mine}, leave it out" if mine else f"give {columns} as well"
+                raise InputError(f"{given[0]} is for {kinds}; {do}.")
 
     def learned_columns(self, tabular: list[str], label: str, domain: str) -> list[str]:
         """Return the columns to learn from: the one with images or texts, or those of a table."""
