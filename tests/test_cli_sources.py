@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -196,6 +197,53 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     resumed, whole = tensors(tmp_path / "model"), tensors(tmp_path / "whole")
     assert all(np.array_equal(resumed[name], whole[name]) for name in whole)
     assert load(tmp_path / "model").history_.equals(load(tmp_path / "whole").history_)
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted(here, world, tmp_path, monkeypatch):
+    """Stop a fit as its training begins; returns the arguments with which it goes on, and what was said."""
+    source = ["--network", world / "resnet", "--learn", "all", *FIT, "--epochs", 1, "--out", tmp_path / "model"]
+
+    def run(*table):
+        arguments = ["fit", *table, *source, "--checkpoints", tmp_path / "kept"]
+        with monkeypatch.context() as patched:
+            patched.setattr("domaincover.estimators.network.train", stop)
+            code, _, told = here(*arguments)
+        assert code == 130
+        return [*arguments, "--resume"], told
+
+    return run
+
+
+def test_a_fit_goes_on_with_other_options_that_change_nothing(here, interrupted, world, tmp_path):
+    arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
+    free = ["--workers", 1, "--cache", tmp_path / "cache", "--download", "--max-unreadable", 0.5]
+    code, _, told = here(*arguments, *free)
+    assert (code, "The model is in" in told) == (0, True), told
+
+
+def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
+    arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
+    refused("checkpoints of another fit, with another network; name another", *arguments, "--crop", 0.1)
+
+
+@pytest.mark.parametrize("change", ["content", "name"])
+@pytest.mark.parametrize("table", ["folder", "table"])
+def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp_path, table, change):
+    shutil.copytree(world / "images", tmp_path / "images")
+    shutil.copy(world / "table.csv", tmp_path)
+    start = [tmp_path / "table.csv", *ROLES, "--image-column", "image"] if table == "table" else [tmp_path / "images"]
+    arguments, _ = interrupted(*start, "--max-unreadable", 0.5)
+    image = tmp_path / "images" / "site-0" / "left" / "0.png"
+    if change == "content":
+        PIL.new("RGB", (12, 12)).save(image)
+    else:
+        image.rename(image.with_name("another.png"))
+    refused("checkpoints of another fit, with another table; name another", *arguments)
 
 
 @pytest.mark.slow

@@ -167,9 +167,11 @@ def fit(
         n_to_train = 1 if calibration == "held-out-domains" else 0
         _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence, n_to_train)
     asked: dict[str, Any] = {"seed": seed, "method": method, "base": base, "target_recall": target_recall}
-    asked |= {"label": label, "domain": domain, "features": features, "network": source_network}
+    asked |= {"label": label, "domain": domain, "features": features}
+    asked["network"] = None if source_network is None else networks.what_is_learned(source_network)
     asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
-    run.open_checkpoints(table, asked)
+    images = [] if sources.image_column is None else training.X[sources.image_column]
+    run.open_checkpoints(table, images, asked)
     say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     if min_cell_size is None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -88,6 +90,7 @@ Trackers = Annotated[
 Tracking = Annotated[Path, typer.Option(help="Folder for what trackers write.", rich_help_panel=TRAINING)]
 
 
+WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # on what is learned, of a network's settings
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Fields of SourceOptions by what they change something for.
 EFFECTS = {
@@ -195,6 +198,11 @@ class SourceOptions(NamedTuple):
         return network
 
 
+def what_is_learned(network: SourceNetwork) -> dict[str, Any]:
+    """Return the settings of a network that its training depends on, by which checkpoints are told apart."""
+    return {name: value for name, value in asdict(network).items() if name not in WITHOUT_INFLUENCE}
+
+
 class RunOptions(NamedTuple):
     """What was said about training."""
 
@@ -242,15 +250,27 @@ class RunOptions(NamedTuple):
         given |= {"run": None if run == TrainingRun(tracking=self.tracking) else run}
         return {name: value for name, value in given.items() if value is not None}
 
-    def open_checkpoints(self, table: Path, options: dict[str, Any]) -> None:
+    def open_checkpoints(self, table: Path, images: Iterable[str], options: dict[str, Any]) -> None:
         """Take the folder for checkpoints, where there is to be one, or refuse another fit's."""
         if self.checkpoints is None or not is_main_process():
             return
         from domaincover.training.run import open_command
 
         told = {key: value for key, value in self._asdict().items() if key in ("epochs", "batch_size", "learning_rate")}
-        content = hashlib.blake2b(table.read_bytes()).hexdigest() if table.is_file() else ""
-        open_command(self.checkpoints, {**options, **told, "table": content}, self.resume)
+        open_command(self.checkpoints, {**options, **told, "table": _digest(table, images)}, self.resume)
+
+
+def _digest(table: Path, images: Iterable[str]) -> str:
+    """Return a digest of a table's bytes, and of where its images are and how large."""
+    digest = hashlib.blake2b()
+    if table.is_file():
+        with table.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    above = table if table.is_dir() else table.parent
+    for path in sorted(set(images)):
+        n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
+        digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def is_main_process() -> bool:
