@@ -231,6 +231,19 @@ def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
     refused("checkpoints of another fit, with another network; name another", *arguments, "--crop", 0.1)
 
 
+def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, world, tmp_path):
+    _, told = interrupted(world / "images")
+    says = "domaincover: stopped; its checkpoints are kept, and the same command with --resume goes on from them.\n"
+    assert told.endswith(says)
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_fit_without_checkpoints_that_is_stopped_says_that_nothing_was_written(here, world, tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
+    arguments = ["fit", world / "table.csv", *ROLES, "--checkpoint-minutes", 5, "--out", tmp_path / "model"]
+    assert here(*arguments) == (130, "", "domaincover: stopped; nothing was written.\n")
+
+
 @pytest.mark.parametrize("change", ["content", "name"])
 @pytest.mark.parametrize("table", ["folder", "table"])
 def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp_path, table, change):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
 
 import typer
@@ -46,10 +46,17 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
-        resumes = "paper" in sys.argv[1:2]
-        left = "what is finished is kept, and the same command goes on from there" if resumes else "nothing was written"
-        _fail(f"stopped; {left}.", INTERRUPTED)
+        _fail(f"stopped; {_left_behind(sys.argv[1:])}.", INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _left_behind(arguments: Sequence[str]) -> str:
+    """Say what a command that was stopped leaves behind."""
+    if "paper" in arguments[:1]:
+        return "what is finished is kept, and the same command goes on from there"
+    if "fit" in arguments[:1] and any(given.split("=")[0] == "--checkpoints" for given in arguments):
+        return "its checkpoints are kept, and the same command with --resume goes on from them"
+    return "nothing was written"
 
 
 def _fail(message: str, status: int) -> NoReturn:
