@@ -259,6 +259,34 @@ def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp
     refused("checkpoints of another fit, with another table; name another", *arguments)
 
 
+class TestOneOfSeveralProcesses:
+    @pytest.fixture(autouse=True)
+    def _second(self, monkeypatch):
+        monkeypatch.setenv("RANK", "1")
+
+    def test_its_errors_are_told_with_its_number(self, here, world, tmp_path):
+        code, _, told = here("fit", world / "table.csv", "--label", "sid", "--domain", "site", "--out", tmp_path / "m")
+        assert (code, told.count("\n")) == (2, 1)
+        assert told.startswith(f"domaincover: [process 1] {world / 'table.csv'} has no column 'sid'")
+
+    def test_faults_of_the_program_are_seen(self, here, world, tmp_path, monkeypatch):
+        def fault(*_):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr("domaincover.cli.inputs.read_training", fault)
+        told_by = sys.stderr
+        with pytest.raises(ZeroDivisionError):
+            here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model")
+        assert sys.stderr is told_by
+
+    def test_it_says_nothing_else(self, here):
+        assert here("plan", "--labels", 3, "--features", 5) == (0, "", "")
+
+    def test_that_it_was_stopped_is_for_the_first_to_say(self, here, world, tmp_path, monkeypatch):
+        monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
+        assert here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model") == (130, "", "")
+
+
 @pytest.mark.slow
 def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
     pytest.importorskip("accelerate")
