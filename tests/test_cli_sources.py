@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import load
+from domaincover import ImageNetwork, SetCoverClassifier, load
 from domaincover.cli.networks import EFFECTS
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
@@ -99,6 +99,31 @@ OTHER_THAN_DEFAULT = {
     "--text-features": ["--text-features", "encoder"],
     "--max-tokens": ["--max-tokens", 9],
 }
+
+
+@pytest.fixture(scope="module")
+def image_model(world, tmp_path_factory):
+    """A model of images, fitted on the first four domains."""
+    table = pd.read_csv(world / "table.csv")
+    seen = table[table["site"] < 4].assign(image=[str(world / path) for path in table["image"][table["site"] < 4]])
+    network = ImageNetwork(model=str(world / "resnet"), image_size=12, workers=0, cache=None)
+    model = SetCoverClassifier(network=network, epochs=2, random_state=0)
+    model.fit(seen[["image"]], seen["side"], domains=seen["site"])
+    folder = tmp_path_factory.mktemp("images") / "model"
+    model.save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "certify"])
+def test_an_image_that_cannot_be_read_is_told_in_a_line(here, world, image_model, tmp_path, command):
+    table = pd.read_csv(world / "table.csv")
+    new = table[table["site"] >= 4].assign(image=[str(world / path) for path in table["image"][table["site"] >= 4]])
+    new.iloc[3, 0] = str(tmp_path / "gone.png")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    roles = ["--out", tmp_path / "sets.csv"] if command == "predict" else ROLES
+    code, _, told = here(command, image_model, tmp_path / "new.csv", *roles)
+    (line,) = [line for line in told.splitlines() if "gone.png" in line]
+    assert (code, line[:6], told.count("Warning")) == (0, "Note: ", 0)
 
 
 class TestRefusals:

@@ -222,7 +222,8 @@ def predict(
     for name in ids:
         if name in _columns_of_sets(labels):
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
-    n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
+    with warnings_in_a_line():
+        n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
     say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
 
 
