@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import load
+from domaincover import ImageNetwork, SetCoverClassifier, load
+from domaincover.cli.networks import EFFECTS
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
@@ -84,6 +86,46 @@ def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypat
     assert here("predict", "model", world / "table.csv", "--id", "image", "--out", "sets.csv")[0] == 0
 
 
+OTHER_THAN_DEFAULT = {
+    "--network": ["--network", "bert"],
+    "--learn": ["--learn", "all"],
+    "--download": ["--download"],
+    "--cache": ["--cache", "kept"],
+    "--workers": ["--workers", 0],
+    "--weights": ["--weights", "resnet18.pth"],
+    "--image-size": ["--image-size", 12],
+    "--crop": ["--crop", 0.1],
+    "--max-unreadable": ["--max-unreadable", 0.5],
+    "--text-features": ["--text-features", "encoder"],
+    "--max-tokens": ["--max-tokens", 9],
+}
+
+
+@pytest.fixture(scope="module")
+def image_model(world, tmp_path_factory):
+    """A model of images, fitted on the first four domains."""
+    table = pd.read_csv(world / "table.csv")
+    seen = table[table["site"] < 4].assign(image=[str(world / path) for path in table["image"][table["site"] < 4]])
+    network = ImageNetwork(model=str(world / "resnet"), image_size=12, workers=0, cache=None)
+    model = SetCoverClassifier(network=network, epochs=2, random_state=0)
+    model.fit(seen[["image"]], seen["side"], domains=seen["site"])
+    folder = tmp_path_factory.mktemp("images") / "model"
+    model.save(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "certify"])
+def test_an_image_that_cannot_be_read_is_told_in_a_line(here, world, image_model, tmp_path, command):
+    table = pd.read_csv(world / "table.csv")
+    new = table[table["site"] >= 4].assign(image=[str(world / path) for path in table["image"][table["site"] >= 4]])
+    new.iloc[3, 0] = str(tmp_path / "gone.png")
+    new.to_csv(tmp_path / "new.csv", index=False)
+    roles = ["--out", tmp_path / "sets.csv"] if command == "predict" else ROLES
+    code, _, told = here(command, image_model, tmp_path / "new.csv", *roles)
+    (line,) = [line for line in told.splitlines() if "gone.png" in line]
+    assert (code, line[:6], told.count("Warning")) == (0, "Note: ", 0)
+
+
 class TestRefusals:
     @pytest.fixture
     def fit_refused(self, refused, world, tmp_path):
@@ -104,6 +146,28 @@ class TestRefusals:
         fit_refused("boosting is for tables", *ROLES, *boosting)
         fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
         fit_refused("--label is missing: the column of", "--domain", "site")
+
+    @pytest.mark.parametrize("option", [o for options in EFFECTS.values() for o in options.values()])
+    def test_an_option_on_images_or_texts_for_a_table_of_numbers(self, fit_refused, option):
+        fit_refused(f"{option} is for ", *ROLES, "--drop", "image", "--drop", "review", *OTHER_THAN_DEFAULT[option])
+
+    @pytest.mark.parametrize("option", EFFECTS["texts"].values())
+    def test_an_option_on_texts_for_images(self, fit_refused, option, world):
+        given = OTHER_THAN_DEFAULT[option]
+        says = f"{option} is for texts; it does nothing for images, leave it out."
+        fit_refused(says, *ROLES, "--image-column", "image", *given)
+        fit_refused(says, *given, table=world / "images")
+
+    @pytest.mark.parametrize("option", EFFECTS["images"].values())
+    def test_an_option_on_images_for_texts(self, fit_refused, option, world):
+        source = ["--text-column", "review", "--network", world / "bert"]
+        says = f"{option} is for images; it does nothing for texts, leave it out."
+        fit_refused(says, *ROLES, *source, *OTHER_THAN_DEFAULT[option])
+
+    @pytest.mark.parametrize("option", ["--text-column", "--image-column"])
+    def test_a_source_that_is_the_label_or_the_domain(self, fit_refused, option):
+        fit_refused(f"{option} and --label are both 'side'; they must be two columns.", *ROLES, option, "side")
+        fit_refused(f"{option} and --domain are both 'site'; they must be two columns.", *ROLES, option, "site")
 
     def test_training(self, fit_refused):
         fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
@@ -158,6 +222,94 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     resumed, whole = tensors(tmp_path / "model"), tensors(tmp_path / "whole")
     assert all(np.array_equal(resumed[name], whole[name]) for name in whole)
     assert load(tmp_path / "model").history_.equals(load(tmp_path / "whole").history_)
+
+
+def stop(*_, **__):
+    raise KeyboardInterrupt
+
+
+@pytest.fixture
+def interrupted(here, world, tmp_path, monkeypatch):
+    """Stop a fit as its training begins; returns the arguments with which it goes on, and what was said."""
+    source = ["--network", world / "resnet", "--learn", "all", *FIT, "--epochs", 1, "--out", tmp_path / "model"]
+
+    def run(*table):
+        arguments = ["fit", *table, *source, "--checkpoints", tmp_path / "kept"]
+        with monkeypatch.context() as patched:
+            patched.setattr("domaincover.estimators.network.train", stop)
+            code, _, told = here(*arguments)
+        assert code == 130
+        return [*arguments, "--resume"], told
+
+    return run
+
+
+def test_a_fit_goes_on_with_other_options_that_change_nothing(here, interrupted, world, tmp_path):
+    arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
+    free = ["--workers", 1, "--cache", tmp_path / "cache", "--download", "--max-unreadable", 0.5]
+    code, _, told = here(*arguments, *free)
+    assert (code, "The model is in" in told) == (0, True), told
+
+
+def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
+    arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
+    refused("checkpoints of another fit, with another network; name another", *arguments, "--crop", 0.1)
+
+
+def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, world, tmp_path):
+    _, told = interrupted(world / "images")
+    says = "domaincover: stopped; its checkpoints are kept, and the same command with --resume goes on from them.\n"
+    assert told.endswith(says)
+    assert (tmp_path / "kept").exists()
+
+
+def test_a_fit_without_checkpoints_that_is_stopped_says_that_nothing_was_written(here, world, tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
+    arguments = ["fit", world / "table.csv", *ROLES, "--checkpoint-minutes", 5, "--out", tmp_path / "model"]
+    assert here(*arguments) == (130, "", "domaincover: stopped; nothing was written.\n")
+
+
+@pytest.mark.parametrize("change", ["content", "name"])
+@pytest.mark.parametrize("table", ["folder", "table"])
+def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp_path, table, change):
+    shutil.copytree(world / "images", tmp_path / "images")
+    shutil.copy(world / "table.csv", tmp_path)
+    start = [tmp_path / "table.csv", *ROLES, "--image-column", "image"] if table == "table" else [tmp_path / "images"]
+    arguments, _ = interrupted(*start, "--max-unreadable", 0.5)
+    image = tmp_path / "images" / "site-0" / "left" / "0.png"
+    if change == "content":
+        PIL.new("RGB", (12, 12)).save(image)
+    else:
+        image.rename(image.with_name("another.png"))
+    refused("checkpoints of another fit, with another table; name another", *arguments)
+
+
+class TestOneOfSeveralProcesses:
+    @pytest.fixture(autouse=True)
+    def _second(self, monkeypatch):
+        monkeypatch.setenv("RANK", "1")
+
+    def test_its_errors_are_told_with_its_number(self, here, world, tmp_path):
+        code, _, told = here("fit", world / "table.csv", "--label", "sid", "--domain", "site", "--out", tmp_path / "m")
+        assert (code, told.count("\n")) == (2, 1)
+        assert told.startswith(f"domaincover: [process 1] {world / 'table.csv'} has no column 'sid'")
+
+    def test_faults_of_the_program_are_seen(self, here, world, tmp_path, monkeypatch):
+        def fault(*_):
+            raise ZeroDivisionError
+
+        monkeypatch.setattr("domaincover.cli.inputs.read_training", fault)
+        told_by = sys.stderr
+        with pytest.raises(ZeroDivisionError):
+            here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model")
+        assert sys.stderr is told_by
+
+    def test_it_says_nothing_else(self, here):
+        assert here("plan", "--labels", 3, "--features", 5) == (0, "", "")
+
+    def test_that_it_was_stopped_is_for_the_first_to_say(self, here, world, tmp_path, monkeypatch):
+        monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
+        assert here("fit", world / "table.csv", *ROLES, "--out", tmp_path / "model") == (130, "", "")
 
 
 @pytest.mark.slow

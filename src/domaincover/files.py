@@ -2,10 +2,13 @@
 
 import contextlib
 import os
+import re
 import secrets
 from pathlib import Path
 
 from domaincover.errors import InputError
+
+UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.part")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -22,3 +25,10 @@ def write_whole(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what `write_whole` had begun in a folder when it was killed; nothing may be writing there."""
+    for path in folder.iterdir():
+        if UNFINISHED.fullmatch(path.name):
+            path.unlink(missing_ok=True)

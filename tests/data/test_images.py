@@ -91,6 +91,37 @@ class TestPixels:
         widened = pixels.astype(np.uint16) * 257
         assert np.array_equal(read(ImageReader(), save(widened, name)).values[0], [pixels] * 3)
 
+    def test_a_dark_image_of_sixteen_bits_stays_dark(self, save):
+        """The format says that it has 16 bits: nothing is guessed from its values."""
+        dark = np.full((2, 3), 200, dtype=np.uint16)
+        for name in ("image.png", "image.tif", "image.pgm"):
+            assert read(ImageReader(), save(dark, name)).values.max() == 0, name
+
+    @pytest.mark.parametrize("unit", [1, 257])
+    def test_whole_numbers_of_32_bits_are_shades_of_8_or_of_16_bits(self, save, unit):
+        pixels = noise(5, 7, channels=1)
+        path = save(pixels.astype(np.int32) * unit, "image.tif")
+        assert np.array_equal(read(ImageReader(), path).values[0], [pixels] * 3)
+
+    def test_fractions_from_0_to_1_are_shares_of_white(self, save):
+        path = save(np.array([[0, 0.2, 1]], dtype=np.float32), "image.tif")
+        assert read(ImageReader(), path).values[0, :, 0].tolist() == [[0, 51, 255]] * 3
+
+    def test_other_fractions_are_shades_and_cut_off(self, save):
+        path = save(np.array([[-3, 0.4, 200, 300]], dtype=np.float32), "image.tif")
+        assert read(ImageReader(), path).values[0, :, 0].tolist() == [[0, 0, 200, 255]] * 3
+
+    @pytest.mark.parametrize(
+        ("pixels", "reason"),
+        [
+            (np.array([[0, 65_536]], dtype=np.int32), "its numbers are from 0 to 65,536, where shades are"),
+            (np.array([[-1, 200]], dtype=np.int32), "its numbers are from -1 to 200, where shades are"),
+            (np.array([[0, np.nan]], dtype=np.float32), "its numbers are not all finite"),
+        ],
+    )
+    def test_numbers_that_are_no_shades_are_unreadable_with_the_reason(self, save, pixels, reason):
+        assert reason in why_unreadable(save(pixels, "image.tif"))
+
     def test_black_and_white_is_0_and_255(self, save):
         path = save(Image.fromarray(np.array([[True, False]])))
         assert read(ImageReader(), path).values[0, :, 0].tolist() == [[255, 0]] * 3
@@ -170,6 +201,26 @@ class TestSize:
     @pytest.mark.parametrize("own", [(11, 23), (23, 11), (1, 50), (3, 3)])
     def test_fit_crop_gives_the_size_exactly(self, save, own, size):
         assert read(ImageReader(size, fit="crop"), save(noise(*own))).values.shape == (1, 3, *size)
+
+    @pytest.mark.parametrize(("height", "width"), [(2, 90), (90, 2), (3, 250), (600, 7)])
+    def test_fit_crop_of_a_long_strip_differs_from_resize_and_crop_by_rounding_only(self, save, height, width):
+        pixels, short = noise(height, width), min(height, width)
+        resized = Image.fromarray(pixels).resize((16 * width // short, 16 * height // short), Image.BILINEAR)
+        top, left = round((resized.height - 16) / 2), round((resized.width - 16) / 2)
+        expected = np.asarray(resized)[top : top + 16, left : left + 16].transpose(2, 0, 1)
+        values = read(ImageReader((16, 16), fit="crop"), save(pixels)).values[0]
+        assert np.abs(values.astype(int) - expected).max() <= 1
+
+    def test_fit_crop_never_holds_what_a_long_strip_would_cover(self, save, monkeypatch):
+        sizes, resize = [], Image.Image.resize
+
+        def noted(image, size, *options):
+            sizes.append(size)
+            return resize(image, size, *options)
+
+        monkeypatch.setattr(Image.Image, "resize", noted)
+        read(ImageReader((224, 224), fit="crop"), save(noise(1, 4000), "wide.png"), save(noise(4000, 1), "high.png"))
+        assert sizes == [(224, 224)] * 2
 
     def test_fit_crop_does_not_distort(self, save):
         """A gradient from left to right in a wide image: the centre's own slope, not all of it squeezed."""
@@ -292,6 +343,14 @@ class TestUnreadable:
         block = read(ImageReader(size), str(broken / "text.png"))
         assert block.readable.tolist() == [False]
         assert block.values.shape == shape
+
+    def test_what_cannot_be_resized_is_unreadable(self, save, monkeypatch):
+        def resize(*_):
+            raise ValueError("bad box")
+
+        path = save(noise(5, 7))
+        monkeypatch.setattr(Image.Image, "resize", resize)
+        assert read(ImageReader((4, 4)), path).readable.tolist() == [False]
 
     def test_running_out_of_memory_is_no_fault_of_the_image(self, save, monkeypatch):
         def load(_):

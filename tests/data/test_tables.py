@@ -298,7 +298,7 @@ def cut(path: Path, n_bytes: int) -> Path:
         (lambda _: "http://localhost/t.csv", "t.csv does not exist"),
         (lambda _: "https://localhost/t.csv.gz", "t.csv.gz does not exist"),
         (lambda _: "s3://bucket/t.parquet", "t.parquet does not exist"),
-        (lambda d: d, "is a directory"),
+        (lambda d: d, "holds no images; images belong in folders domain/label"),
         (lambda d: csv_file(d, "a\n1\n") / "t.csv", "cannot read .*t.csv: Not a directory"),
         (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), r"t.xlsx: .* end in .csv, .csv.gz, .parquet or .pq"),
         (lambda d: csv_file(d, ""), "t.csv is empty"),
@@ -388,6 +388,11 @@ def locked(tmp_path):
 def test_a_file_that_one_may_not_read_is_told(locked):
     with pytest.raises(InputError, match=r"cannot read .*t.csv: Permission denied\.$"):
         open_table(locked / "t.csv")
+
+
+def test_a_folder_that_one_may_not_read_is_told(locked):
+    with pytest.raises(InputError, match=rf"cannot read {locked}: Permission denied\.$"):
+        open_table(locked)
 
 
 # Names of columns

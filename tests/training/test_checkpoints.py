@@ -10,6 +10,7 @@ from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.listeners import Listener
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.run import close_checkpoints, open_command
 
 DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
 AT_EVERY_BATCH = 1e-9  # minutes
@@ -101,6 +102,39 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
         content[len(content) // 2] ^= 1
     last.write_bytes(b"" if damage == "emptied" else bytes(content[: -1 if damage == "torn" else None]))
     assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+
+
+def test_a_damaged_checkpoint_is_none_of_the_two_that_are_kept(tmp_path):
+    checkpoints = Checkpoints(tmp_path, {})
+    for epoch in range(3):
+        checkpoints.write(State({"a": torch.ones(2)}, {"epoch": epoch}))
+    max(tmp_path.iterdir()).write_bytes(b"torn")
+    checkpoints.write(State({"a": torch.ones(2)}, {"epoch": 3}))
+    assert sorted(path.name[:12] for path in tmp_path.iterdir()) == ["state-000002", "state-000004"]
+
+
+def test_what_a_killed_process_left_unfinished_is_removed_by_the_next_checkpoint(tmp_path):
+    for name in (".0a1b2c3d4e5f.part", "mine.part"):
+        (tmp_path / name).touch()
+    Checkpoints(tmp_path, {}).write(State({"a": torch.ones(2)}, {}))
+    assert sorted(path.name[:12] for path in tmp_path.iterdir()) == ["mine.part", "state-000001"]
+
+
+def test_closing_leaves_nothing_of_what_a_killed_process_left_unfinished(tmp_path):
+    own = tmp_path / "kept" / "0123456789abcdef"
+    own.mkdir(parents=True)
+    Checkpoints(own, {}).write(State({"a": torch.ones(2)}, {}))
+    for folder in (own, own.parent):
+        (folder / ".0a1b2c3d4e5f.part").touch()
+    close_checkpoints(own.parent)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_closing_leaves_what_is_not_its_own(tmp_path):
+    (tmp_path / "mine.part").touch()
+    open_command(tmp_path, {}, resume=False)
+    close_checkpoints(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.part"]
 
 
 def test_where_none_is_whole_training_starts_afresh(tmp_path):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Annotated, NoReturn
 
 import typer
@@ -34,10 +35,9 @@ INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
-    if not is_main_process():  # of several, one talks
-        sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - until the process ends
     try:
-        status = app(standalone_mode=False)
+        with _one_talks():
+            status = app(standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
@@ -45,16 +45,34 @@ def main() -> None:
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
-    if status == INTERRUPTED:  # typer's own way of saying Ctrl-C
-        resumes = "paper" in sys.argv[1:2]
-        left = "what is finished is kept, and the same command goes on from there" if resumes else "nothing was written"
-        _fail(f"stopped; {left}.", INTERRUPTED)
+    if status == INTERRUPTED and is_main_process():  # typer's own way of saying Ctrl-C
+        _fail(f"stopped; {_left_behind(sys.argv[1:])}.", INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+@contextmanager
+def _one_talks() -> Iterator[None]:
+    """Let only the first of several processes say how it goes; what goes wrong is told by each, afterwards."""
+    if is_main_process():
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def _left_behind(arguments: Sequence[str]) -> str:
+    """Say what a command that was stopped leaves behind."""
+    if "paper" in arguments[:1]:
+        return "what is finished is kept, and the same command goes on from there"
+    if "fit" in arguments[:1] and any(given.split("=")[0] == "--checkpoints" for given in arguments):
+        return "its checkpoints are kept, and the same command with --resume goes on from them"
+    return "nothing was written"
 
 
 def _fail(message: str, status: int) -> NoReturn:
     if message:  # typer's is empty where a command was left out and the help is shown
-        typer.echo(f"domaincover: {' '.join(message.split())}", err=True)
+        process = "" if is_main_process() else f"[process {os.environ['RANK']}] "
+        typer.echo(f"domaincover: {process}{' '.join(message.split())}", err=True)
     sys.exit(status)
 
 

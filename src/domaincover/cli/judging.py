@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from domaincover.cli.outputs import check_not_table, check_page
+from domaincover.cli.outputs import check_not_table, check_page, warnings_in_a_line
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ def judge(
     inner, X = unwrapped(fitted, given.X)
     if min_cell_size is None:
         min_cell_size = inner.min_cell_size if inner.promise is not None else 1
-    report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
+    with warnings_in_a_line():
+        report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
     return Judged(report, inner, {**settings, "table": table.name}, extra, target)
 

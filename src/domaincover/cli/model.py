@@ -129,9 +129,7 @@ def fit(
         cache,
         workers,
     ).for_table(data)
-    features = feature_columns(data, label, domain, drop or [])
-    if sources.column is not None:
-        features = [sources.column]
+    features = sources.learned_columns(feature_columns(data, label, domain, drop or []), label, domain)
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
     from domaincover.estimators.saving import save
@@ -169,9 +167,11 @@ def fit(
         n_to_train = 1 if calibration == "held-out-domains" else 0
         _check_enough_domains(training.n_domains, hold_out_domains, domain_confidence, n_to_train)
     asked: dict[str, Any] = {"seed": seed, "method": method, "base": base, "target_recall": target_recall}
-    asked |= {"label": label, "domain": domain, "features": features, "network": source_network}
+    asked |= {"label": label, "domain": domain, "features": features}
+    asked["network"] = None if source_network is None else networks.what_is_learned(source_network)
     asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
-    run.open_checkpoints(table, asked)
+    images = [] if sources.image_column is None else training.X[sources.image_column]
+    run.open_checkpoints(table, images, asked)
     say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     if min_cell_size is None:
@@ -222,7 +222,8 @@ def predict(
     for name in ids:
         if name in _columns_of_sets(labels):
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
-    n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
+    with warnings_in_a_line():
+        n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
     say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
 
 

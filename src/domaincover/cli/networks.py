@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -88,22 +90,43 @@ Trackers = Annotated[
 Tracking = Annotated[Path, typer.Option(help="Folder for what trackers write.", rich_help_panel=TRAINING)]
 
 
-class SourceOptions(NamedTuple):
-    """What was said about images and texts."""
+WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # on what is learned, of a network's settings
+COLUMNS = {"images": "--image-column", "texts": "--text-column"}
+# Fields of SourceOptions by what they change something for.
+EFFECTS = {
+    "images and texts": {
+        "model": "--network",
+        "learn": "--learn",
+        "download": "--download",
+        "cache": "--cache",
+        "workers": "--workers",
+    },
+    "images": {
+        "weights": "--weights",
+        "image_size": "--image-size",
+        "crop": "--crop",
+        "max_unreadable": "--max-unreadable",
+    },
+    "texts": {"features": "--text-features", "max_tokens": "--max-tokens"},
+}
 
-    image_column: str | None
-    text_column: str | None
-    model: str | None
-    weights: Path | None
-    learn: Learn
-    image_size: int | None
-    crop: float
-    max_unreadable: float
-    features: TextFeatures
-    max_tokens: int | None
-    download: bool
-    cache: Path | None
-    workers: int | None
+
+class SourceOptions(NamedTuple):
+    """What was said about images and texts; the defaults are those of `fit`."""
+
+    image_column: str | None = None
+    text_column: str | None = None
+    model: str | None = None
+    weights: Path | None = None
+    learn: Learn = "auto"
+    image_size: int | None = None
+    crop: float = 0.0
+    max_unreadable: float = 0.01
+    features: TextFeatures = "word-embeddings"
+    max_tokens: int | None = None
+    download: bool = False
+    cache: Path | None = None
+    workers: int | None = None
 
     @property
     def column(self) -> str | None:
@@ -119,14 +142,30 @@ class SourceOptions(NamedTuple):
             options = self._replace(image_column="path")
         if options.image_column is not None and options.text_column is not None:
             raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
-        if options.column is None:
-            given = {"--network": self.model, "--weights": self.weights, "--image-size": self.image_size}
-            for option, value in given.items():
-                if value is not None:
-                    raise InputError(f"{option} is for images and texts; give --image-column or --text-column as well.")
-        else:
+        if options.column is not None:
             data.check_column(options.column, "--image-column" if options.image_column else "--text-column")
+        options._check_effects()
         return options
+
+    def _check_effects(self) -> None:
+        """Refuse an option that would change nothing, since another thing was meant."""
+        mine = "images" if self.image_column else "texts" if self.text_column else ""
+        for kinds, options in EFFECTS.items():
+            given = [option for name, option in options.items() if getattr(self, name) != self._field_defaults[name]]
+            if given and mine not in kinds.split(" and "):
+                columns = " or ".join(COLUMNS[kind] for kind in kinds.split(" and "))
+                do = f"it does nothing for {mine}, leave it out" if mine else f"give {columns} as well"
+                raise InputError(f"{given[0]} is for {kinds}; {do}.")
+
+    def learned_columns(self, tabular: list[str], label: str, domain: str) -> list[str]:
+        """Return the columns to learn from: the one with images or texts, or those of a table."""
+        if self.column is None:
+            return tabular
+        option = "--image-column" if self.image_column else "--text-column"
+        for other, name in (("--label", label), ("--domain", domain)):
+            if name == self.column:
+                raise InputError(f"{option} and {other} are both {name!r}; they must be two columns.")
+        return [self.column]
 
     def network(self) -> SourceNetwork | None:
         """Return the network that was asked for; None for tables of numbers and categories."""
@@ -157,6 +196,11 @@ class SourceOptions(NamedTuple):
             )
         network.check()
         return network
+
+
+def what_is_learned(network: SourceNetwork) -> dict[str, Any]:
+    """Return the settings of a network that its training depends on, by which checkpoints are told apart."""
+    return {name: value for name, value in asdict(network).items() if name not in WITHOUT_INFLUENCE}
 
 
 class RunOptions(NamedTuple):
@@ -206,15 +250,27 @@ class RunOptions(NamedTuple):
         given |= {"run": None if run == TrainingRun(tracking=self.tracking) else run}
         return {name: value for name, value in given.items() if value is not None}
 
-    def open_checkpoints(self, table: Path, options: dict[str, Any]) -> None:
+    def open_checkpoints(self, table: Path, images: Iterable[str], options: dict[str, Any]) -> None:
         """Take the folder for checkpoints, where there is to be one, or refuse another fit's."""
         if self.checkpoints is None or not is_main_process():
             return
         from domaincover.training.run import open_command
 
         told = {key: value for key, value in self._asdict().items() if key in ("epochs", "batch_size", "learning_rate")}
-        content = hashlib.blake2b(table.read_bytes()).hexdigest() if table.is_file() else ""
-        open_command(self.checkpoints, {**options, **told, "table": content}, self.resume)
+        open_command(self.checkpoints, {**options, **told, "table": _digest(table, images)}, self.resume)
+
+
+def _digest(table: Path, images: Iterable[str]) -> str:
+    """Return a digest of a table's bytes, and of where its images are and how large."""
+    digest = hashlib.blake2b()
+    if table.is_file():
+        with table.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    above = table if table.is_dir() else table.parent
+    for path in sorted(set(images)):
+        n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
+        digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
 
 
 def is_main_process() -> bool:

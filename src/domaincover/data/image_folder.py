@@ -60,8 +60,11 @@ def _images_of(label: str) -> list[str]:
 
 
 def _visible(folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    try:
+        with os.scandir(folder) as entries:
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    except OSError as error:
+        raise InputError(f"cannot read {folder}: {error.strerror}.") from error
 
 
 def _is_image(name: str) -> bool:

@@ -1,14 +1,15 @@
 """Images as arrays of bytes, red, green and blue: read with Pillow when they are needed.
 
 Every image goes the same way: upright as its camera says (EXIF), RGB, a share cut off each side, then resized. Pixels
-are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter.
+are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter. Only grey
+of 16 or 32 bits, which `convert` would clip, is scaled.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,8 @@ Fit = Literal["stretch", "crop"]
 # Formats of plain pixels. Others that Pillow knows, such as EPS, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
+# How many times the wanted area an image may cover before its centre is cut out: a strip of 1 × 4000 covers 4000 times.
+MOST_COVERED = 16
 
 
 @dataclass(frozen=True)
@@ -84,10 +87,10 @@ class ImageReader:
         readable = np.zeros(len(sources), dtype=bool)
         with bombs_as_errors():
             for row, source in enumerate(sources):
-                image = load_or_reason(source)
+                image = load_or_reason(source, self._prepared)
                 if isinstance(image, str):
                     continue
-                pixels = np.asarray(self._prepared(image))
+                pixels = np.asarray(image)
                 if values is None:
                     values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
                 elif pixels.shape != values.shape[1:]:
@@ -114,7 +117,13 @@ class ImageReader:
         else:
             covering = max(width, height * image.width // image.height), height
         left, top = (round((covered - wanted) / 2) for covered, wanted in zip(covering, (width, height), strict=True))
-        return image.resize(covering, bilinear).crop((left, top, left + width, top + height))
+        centre = left, top, left + width, top + height
+        if covering[0] * covering[1] <= MOST_COVERED * height * width:
+            return image.resize(covering, bilinear).crop(centre)
+        # The same but for rounding, a level of 255 at most, without the memory for what is cut off.
+        across, down = image.width / covering[0], image.height / covering[1]
+        right, bottom = min(centre[2] * across, image.width), min(centre[3] * down, image.height)
+        return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
 
 
 def are_pixels(sources: NDArray[Any]) -> bool:
@@ -137,21 +146,24 @@ def why_unreadable(source: Any) -> str | None:
     return image if isinstance(image, str) else None
 
 
-def load_or_reason(source: Any) -> Image | str:
-    """Return an image file upright, in RGB, or why it cannot be read; within `bombs_as_errors`."""
+def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None) -> Image | str:
+    """Return an image file upright, in RGB, and prepared, or why it cannot be; within `bombs_as_errors`."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
     try:
         with pillow.open(source, formats=_formats()) as image:
             image.load()
-            return _as_rgb(_upright(image))
+            rgb = _as_rgb(_upright(image), is_deep=image.mode == "I" and image.format == "TIFF")
+            return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
         return f"too large to be safe: more pixels than Pillow's limit of {pillow.MAX_IMAGE_PIXELS:,}"
     except FileNotFoundError:
         return "no such file"
+    except _NoShadesError as error:
+        return str(error)
     except Exception as error:  # a damaged file can make Pillow raise almost anything
         return _reason(source, error)
 
@@ -202,16 +214,42 @@ def _turns() -> dict[int, Any]:
     return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
 
 
-def _as_rgb(image: Image) -> Image:
-    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept."""
+class _NoShadesError(Exception):
+    """Numbers in an image that are no shades of grey."""
+
+
+def _as_rgb(image: Image, is_deep: bool) -> Image:
+    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept.
+
+    Numbers of 32 bits, which `is_deep` tells of whole ones, have no range of their own: see `_shades`.
+    """
     if image.mode == "RGB":
         return image
+    if is_deep or image.mode == "F":
+        return _pillow().fromarray(_shades(np.asarray(image))).convert("RGB")
     if image.mode.startswith("I"):  # where convert would make everything above 255 white
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 2**16 - 1) >> 8
         return _pillow().fromarray(grey.astype(np.uint8)).convert("RGB")
     if "transparency" in image.info:
         image = image.convert("RGBA")  # or Pillow warns; the colours are the same
     return image.convert("RGB")
+
+
+def _shades(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return numbers of 32 bits as shades from 0 to 255, by the range that they are in.
+
+    Whole numbers up to 255 are shades, and of those up to 65,535 the upper 8 of 16 bits are kept. Fractions from 0 to
+    1 are multiplied by 255; others are taken for shades, and cut off at 0 and 255.
+    """
+    least, most = numbers.min(), numbers.max()
+    if numbers.dtype.kind == "f":
+        if not np.isfinite([least, most]).all():
+            raise _NoShadesError("its numbers are not all finite")
+        scaled = numbers * 255 if least >= 0 and most <= 1 else numbers
+        return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
+    if least < 0 or most > 65_535:
+        raise _NoShadesError(f"its numbers are from {least:,} to {most:,}, where shades are from 0 to 255 or 65,535")
+    return (numbers if most <= 255 else numbers >> 8).astype(np.uint8)
 
 
 @cache

@@ -18,6 +18,7 @@ import csv
 import difflib
 import gzip
 import io
+import os
 import re
 import warnings
 from abc import ABC, abstractmethod
@@ -125,7 +126,7 @@ def open_table(path: Path) -> Table:
     Nothing is fetched from a network, whatever the path looks like.
     """
     path = Path(path)
-    if path.is_dir():
+    if os.path.isdir(path):  # which does not raise where one may not look
         return _FolderTable(path)
     with reading(path), open(path, "rb") as file:
         start = file.read(4)

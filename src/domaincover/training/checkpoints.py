@@ -19,7 +19,7 @@ import safetensors.torch
 from torch import Tensor
 
 from domaincover.errors import InputError
-from domaincover.files import write_whole
+from domaincover.files import remove_unfinished, write_whole
 
 NAME = re.compile(r"state-(\d{6,12})-([0-9a-f]{32})\.safetensors")
 KEPT = 2
@@ -51,14 +51,20 @@ class Checkpoints:
         return time.monotonic() - self._written >= self._seconds
 
     def write(self, state: State) -> None:
-        """Keep a state; of the older ones, the newest is kept as well."""
+        """Keep a state; of the older ones, the newest that is whole is kept as well."""
         content = json.dumps({"identity": self.identity, **state.content})
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
         written = safetensors.torch.save(tensors, {"content": content})
-        number = max((number for number, _ in self._files()), default=0) + 1
-        write_whole(self.folder / f"state-{number:06d}-{_digest(written)}.safetensors", written)
-        for _, path in self._files()[:-KEPT]:
-            path.unlink(missing_ok=True)
+        older = self._files()
+        number = max((number for number, _ in older), default=0) + 1
+        remove_unfinished(self.folder)
+        write_whole(self.folder / f"state-{number:06d}-{_hash(written).hexdigest()}.safetensors", written)
+        n_kept = 1
+        for _, path in reversed(older):
+            if n_kept < KEPT and _is_whole(path):  # read again, for a disk may have spoiled it since
+                n_kept += 1
+            else:
+                path.unlink(missing_ok=True)
         self._written = time.monotonic()
 
     def newest(self) -> State | None:
@@ -86,17 +92,23 @@ class Checkpoints:
 
 
 def _read(path: Path) -> State | None:
-    try:
-        written = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from None
-    match = NAME.fullmatch(path.name)
-    if match is None or _digest(written) != match[2]:
+    if not _is_whole(path):
         return None
+    written = path.read_bytes()
     length = int.from_bytes(written[:8], "little")
     header = json.loads(written[8 : 8 + length])
     return State(safetensors.torch.load(written), json.loads(header["__metadata__"]["content"]))
 
 
-def _digest(written: bytes) -> str:
-    return hashlib.blake2b(written, digest_size=16).hexdigest()
+def _is_whole(path: Path) -> bool:
+    """Tell whether a state's file holds what its name says, without holding it in memory."""
+    match = NAME.fullmatch(path.name)
+    try:
+        with path.open("rb") as file:
+            return match is not None and hashlib.file_digest(file, _hash).hexdigest() == match[2]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None
+
+
+def _hash(written: bytes = b"") -> hashlib.blake2b:
+    return hashlib.blake2b(written, digest_size=16)

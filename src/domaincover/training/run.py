@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.files import write_whole
+from domaincover.files import remove_unfinished, write_whole
 from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
 
@@ -98,11 +98,13 @@ def close_checkpoints(folder: str | Path) -> None:
     """Delete the checkpoints in a folder, and the folder where nothing else is in it."""
     folder = Path(folder)
     for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
+        remove_unfinished(own)
         for state in own.iterdir():
             if NAME.fullmatch(state.name):
                 state.unlink()
         with contextlib.suppress(OSError):
             own.rmdir()
+    remove_unfinished(folder)
     (folder / COMMAND).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
