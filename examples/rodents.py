@@ -38,4 +38,6 @@ def judge(table: Table, seed: int = 0):
 
 
 if __name__ == "__main__":
-    main("Which rodent is it? Domains: plots", load, judge, ["hindfoot_length", "weight", "sex"])
+    main(
+        "Which rodent is it? Domains: plots", load, judge, ["hindfoot_length", "weight", "sex"], label="P. maniculatus"
+    )

@@ -27,10 +27,12 @@ def main(
     judge: Callable[[Table, int], Any],
     columns: list[str],
     data: str | None = None,
+    label: str | None = None,
 ) -> None:
     """Judge SET-COVER on a table, print what was found, and draw it if asked; `columns` go beside the example sets.
 
-    Where the data is a file that the user has, `data` says which.
+    Where the data is a file that the user has, `data` says which. The recalls of `label`, if there is one, are printed
+    for all unseen domains.
     """
     parser = argparse.ArgumentParser(description=title)
     if data is not None:
@@ -44,9 +46,20 @@ def main(
     print(f"{title}\n\n{summary_table(reports, result.target_recall)}")
     print(fill(str(result.diagnosis), width=110))
     print(f"\nUnseen domains, worst first\n{domain_table(reports, result.target_recall, most_rows=5)}")
+    if label is not None:
+        print(f"Recall of {label} by unseen domain\n{recalls_of(label, reports)}\n")
     print(f"Some rows of unseen domains\n{some_sets(result, table, columns)}")
     if options.figure:
         domain_figure(reports, result.target_recall, options.figure, title=title)
+
+
+def recalls_of(label: str, reports: dict[str, Any]) -> str:
+    """Return the recalls of a label by method, a line each, of the domains that have enough of it to count."""
+    recalls = {name: report.recall[:, report.label_names.index(label)] for name, report in reports.items()}
+    return "\n".join(
+        f"{name:9}" + "".join(f"  {recall:.3f}" for recall in of_label if recall == recall)
+        for name, of_label in recalls.items()
+    )
 
 
 def some_sets(result: Any, table: Table, columns: list[str]) -> str:

@@ -702,7 +702,7 @@ def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_
 
 @pytest.mark.parametrize("calibration", ["held-out-domains", "jackknife-minmax"])
 def test_the_exact_ways_say_nothing_of_not_being_proved(here, tmp_path, calibration):
-    table = written(patients(900, 12), tmp_path / "train.csv")
+    table = written(patients(400, 6), tmp_path / "train.csv")
     options = [*QUICK, "--domain-confidence", "0.7", "--calibration", calibration, "--method", "erm"]
     code, _, told = here("fit", table, *options, "--out", tmp_path / "model")
     assert code == 0, told

