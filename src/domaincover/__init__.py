@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import predict_set, to_label_lists
     from domaincover.estimators.conformal import ConformalSetClassifier
     from domaincover.estimators.erm import ERMClassifier
+    from domaincover.estimators.image_network import ImageNetwork
     from domaincover.estimators.saving import load, save
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
-    from domaincover.estimators.source_network import ImageNetwork, TextNetwork
+    from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.guarantees.certificates import Certificate, certify
     from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
@@ -45,13 +46,13 @@ _HOMES = {
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
-    "ImageNetwork": "estimators.source_network",
+    "ImageNetwork": "estimators.image_network",
     "InputError": "errors",
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
-    "TextNetwork": "estimators.source_network",
+    "TextNetwork": "estimators.text_network",
     "TrainingRun": "training.run",
     "WildsData": "data.wilds",
     "assess": "estimators.assessment",

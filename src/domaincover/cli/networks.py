@@ -171,7 +171,8 @@ class SourceOptions(NamedTuple):
         """Return the network that was asked for; None for tables of numbers and categories."""
         if self.column is None:
             return None
-        from domaincover.estimators.source_network import ImageNetwork, TextNetwork
+        from domaincover.estimators.image_network import ImageNetwork
+        from domaincover.estimators.text_network import TextNetwork
 
         shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
         shared["cache"] = "auto" if self.cache is None else str(self.cache)

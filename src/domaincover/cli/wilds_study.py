@@ -92,7 +92,7 @@ def _add_image_command(name: str) -> None:
         download: Download = False,
         device: Device = "auto",
     ) -> None:
-        from domaincover.estimators.source_network import ImageNetwork
+        from domaincover.estimators.image_network import ImageNetwork
         from domaincover.experiments.wilds import wilds_source
 
         check_counts(seeds, jobs)

@@ -25,14 +25,15 @@ from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.image_network import ImageNetwork
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.saved_sklearn import from_skops, to_skops
 from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.source_network import ImageNetwork, TextNetwork
 from domaincover.estimators.table_network import MakeNetwork, check_fit
+from domaincover.estimators.text_network import TextNetwork
 
 OWN: dict[str, Any] = {
     kind.__name__: kind

@@ -94,7 +94,8 @@ class WildsSource:
     @property
     def network(self) -> SourceNetwork:
         """The network and how it reads examples."""
-        from domaincover.estimators.source_network import ImageNetwork, TextNetwork
+        from domaincover.estimators.image_network import ImageNetwork
+        from domaincover.estimators.text_network import TextNetwork
 
         means, hidden = self.means, (self.hidden,) if self.hidden else ()
         shared: dict[str, Any] = {"model": self.model, "learn": self.learn, "hidden": hidden}
@@ -175,7 +176,7 @@ def wilds_source(
     `learn="auto"` trains a head on the features of a pretrained image network where no GPU is found, else the whole
     network; on texts, the perceptron on mean word embeddings, as in the paper.
     """
-    from domaincover.estimators.source_network import ImageNetwork
+    from domaincover.estimators.image_network import ImageNetwork
 
     if name not in PAPER:
         raise InputError(f"no WILDS data set {name!r}; there are {', '.join(PAPER)}.")

@@ -1,0 +1,171 @@
+"""Networks on images."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from domaincover.data.image_checks import check_images, refuse_unreadable
+from domaincover.data.images import Fit, ImageReader, are_pixels
+from domaincover.errors import InputError
+from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
+from domaincover.estimators.source_encoder import SourceEncoder
+from domaincover.estimators.source_network import MakeModule, SourceNetwork
+from domaincover.estimators.table_network import check_fit, made_by
+from domaincover.networks.image_models import image_backbone
+from domaincover.networks.scorers import Normalised
+
+USUAL_SIZE = (224, 224)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageNetwork(SourceNetwork):
+    """A network on images: `fit` takes their paths, or an array of uint8, (image, height, width[, channel]).
+
+    Parameters
+    ----------
+    model : "resnet-18", path or name
+        ResNet-18, the default, has random weights unless `weights` gives some. A folder is one that `save_pretrained`
+        of transformers wrote; a name is one on the Hugging Face hub, for which `download=True` must permit it.
+    weights : path or None
+        A file of torchvision's weights for ResNet-18, .pth or .safetensors.
+    module : function or None
+        In place of a model: takes the number of labels and returns a `torch.nn.Module` from normalised images,
+        (image, 3, height, width), to scores.
+    backbone : function or None
+        In place of a model: returns a pretrained `torch.nn.Module` from such images to features, (image, feature).
+    image_size : int, (height, width) or None
+        To which images are resized; None is the size that a folder's model was made for, and otherwise that of the
+        images that `fit` is given, which must be one.
+    crop : float
+        Share cut off each side of an image's own size, before it is resized.
+    fit : "stretch" or "crop"
+        Resize to the size exactly, or cover it and take the centre.
+    learn, hidden, download, cache, workers
+        Which part learns; hidden layers of the head; permission to fetch from the hub; folder for features ("auto" is
+        the user's cache, None keeps none); processes that read ahead.
+    max_unreadable : float
+        The share of images that may be unreadable. They are named and left out; more than that stops `fit`.
+    """
+
+    model: str | Path = "resnet-18"
+    weights: str | Path | None = None
+    module: MakeModule | None = None
+    backbone: MakeBackbone | None = None
+    image_size: int | tuple[int, int] | None = None
+    crop: float = 0.0
+    fit: Fit = "stretch"
+    max_unreadable: float = 0.01
+
+    def check(self) -> None:
+        """Refuse settings that cannot be."""
+        super().check()
+        if not 0 <= self.max_unreadable <= 1:
+            raise InputError(f"max_unreadable is a share from 0 to 1, got {self.max_unreadable:g}.")
+        if self.learn == "head" and not self.is_pretrained:
+            raise InputError(
+                "learn='head' keeps the network as it is, but nothing has trained it yet; give weights, or a "
+                "pretrained model's folder."
+            )
+        if self.module is not None and self.backbone is not None:
+            raise InputError("module and backbone are two networks in place of a model; give one of them.")
+        if self.weights is not None and not Path(self.weights).is_file():
+            raise InputError(f"there is no file {self.weights}; weights are a file of torchvision's for ResNet-18.")
+        ImageReader(self._size, self.crop, self.fit)
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether the network has learned something before."""
+        if self.module is not None:
+            return False
+        return self.backbone is not None or self.weights is not None or str(self.model) != "resnet-18"
+
+    @property
+    def _named_model(self) -> str | Path | None:
+        own = self.module is not None or self.backbone is not None
+        return None if own or str(self.model) == "resnet-18" else self.model
+
+    def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
+        """Return which images can be read; refuses more unreadable ones than may be."""
+        own_size = self._size is None and self._named_model is None and self.backbone is None
+        reader = ImageReader(None if own_size else (1, 1), self.crop, self.fit)  # which refuses images of two sizes
+        found = check_images(X, reader, self.n_workers)
+        told = refuse_unreadable(found, len(X), self.max_unreadable)
+        if told is None:
+            return None
+        warnings.warn(told, stacklevel=2)
+        return ~found.rows
+
+    @property
+    def _size(self) -> tuple[int, int] | None:
+        size = self.image_size
+        return (int(size), int(size)) if isinstance(size, int | np.integer) else size
+
+    def _sources(self, X: Any, name: str) -> NDArray[Any]:
+        if isinstance(X, np.ndarray) and X.dtype != object and X.dtype.kind not in "US":
+            are_pixels(X)
+            return X
+        if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
+            X = X[:, 0]
+        paths = pd.Series(list(X), dtype=object)
+        if paths.isna().any():
+            row = int(paths.isna().argmax())
+            raise InputError(
+                f"{int(paths.isna().sum())} of {len(paths)} paths in {name!r} are missing, first at row {row}."
+            )
+        no_paths = ~paths.map(lambda path: isinstance(path, str | os.PathLike)).to_numpy(dtype=bool)
+        if no_paths.any():
+            row = int(no_paths.argmax())
+            raise InputError(f"{name!r} holds {paths[row]!r} at row {row}, which is no path of an image.")
+        return paths.map(os.fspath).to_numpy(dtype=object)
+
+    def _trial(self, encoder: SourceEncoder) -> Tensor:
+        height, width = encoder.reader.image_size  # type: ignore[union-attr]
+        return torch.zeros(2, 3, height, width, dtype=torch.uint8)
+
+    def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> ImageReader:
+        size = self._size
+        if size is None and backbone is not None and str(self.model) != "resnet-18":
+            size = backbone.module.image_size  # type: ignore[assignment]
+        reader = ImageReader(size, self.crop, self.fit)
+        if size is None:  # new images are resized to what training has met
+            reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
+        return reader
+
+    def _backbone(self) -> Backbone:
+        if self.backbone is not None:
+            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
+        return image_backbone_of(self.model, self.weights, self.download)
+
+    def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
+        if self.backbone is None:
+            return super()._rebuilt_backbone(config, tensors)
+        own = Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
+        check_fit(own.module, tensors, "the network's file", assign=False)
+        return own
+
+    def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:
+        if self.backbone is not None:
+            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE).module
+        return image_backbone(self.model, self.weights, download=self.download, generator=rng)
+
+    @property
+    def _takes_backbone(self) -> bool:
+        return self.module is None
+
+    @property
+    def _module_function(self) -> MakeModule | None:
+        return self.module
+
+    def _module(self, n_labels: int) -> nn.Module | None:
+        return None if self.module is None else Normalised(made_by(self.module, n_labels))

@@ -1,0 +1,96 @@
+"""Networks on texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from domaincover.data.examples import Reader
+from domaincover.data.texts import check_texts
+from domaincover.errors import InputError
+from domaincover.estimators.backbones import Backbone, text_backbone_of
+from domaincover.estimators.source_encoder import SourceEncoder
+from domaincover.estimators.source_network import MakeModule, SourceNetwork
+from domaincover.estimators.table_network import made_by
+from domaincover.networks.text_models import text_backbone
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextNetwork(SourceNetwork):
+    """A network on texts: `fit` takes a list or a column of them.
+
+    Parameters
+    ----------
+    model : path or name
+        A folder that `save_pretrained` of transformers wrote, with its tokenizer; or a name on the Hugging Face hub,
+        for which `download=True` must permit it.
+    features : "word-embeddings" or "encoder"
+        The mean word embedding over real tokens, as in the paper, or the mean of a full encoder's last states.
+    module : function or None
+        In place of the model's network, on the tokens of its tokenizer: takes the number of labels and returns a
+        `torch.nn.Module` from token numbers, (text, token), to scores.
+    max_tokens : int or None
+        Where texts are cut; None is the model's own limit.
+    learn, hidden, download, cache, workers
+        As for `ImageNetwork`. The paper has 10 hidden units after the mean embedding.
+    """
+
+    model: str | Path = ""
+    features: Literal["word-embeddings", "encoder"] = "word-embeddings"
+    module: MakeModule | None = None
+    max_tokens: int | None = None
+    kind: Literal["image", "text"] = "text"
+
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether the network has learned something before."""
+        return self.module is None
+
+    @property
+    def _named_model(self) -> str | Path | None:
+        return self.model
+
+    def check(self) -> None:
+        """Refuse settings that cannot be."""
+        if not str(self.model):
+            raise InputError("a TextNetwork needs a model: a folder with its weights and tokenizer.")
+        super().check()
+        if self.module is not None and self.learn == "head":
+            raise InputError("learn='head' keeps a network as it is, but nothing has trained the module yet.")
+
+    def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
+        """Return None: every text can be read."""
+        return None
+
+    def _sources(self, X: Any, name: str) -> NDArray[Any]:
+        return check_texts(X, name)
+
+    def _trial(self, encoder: SourceEncoder) -> Tensor:
+        return torch.full((2, 4), encoder.reader.pad_id)  # type: ignore[union-attr]
+
+    def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader:  # noqa: ARG002
+        assert backbone is not None  # noqa: S101 - for the type checker: texts always have one, for its tokenizer
+        return backbone.module.reader(self.max_tokens)  # type: ignore[operator]
+
+    def _backbone(self) -> Backbone:
+        return text_backbone_of(self.model, self.features, self.download)
+
+    def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:  # noqa: ARG002
+        return text_backbone(self.model, self.features, download=self.download)
+
+    @property
+    def _takes_backbone(self) -> bool:
+        return True
+
+    @property
+    def _module_function(self) -> MakeModule | None:
+        return self.module
+
+    def _module(self, n_labels: int) -> nn.Module | None:
+        return None if self.module is None else made_by(self.module, n_labels)
