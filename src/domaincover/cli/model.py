@@ -170,7 +170,7 @@ def fit(
     asked |= {"label": label, "domain": domain, "features": features}
     asked["network"] = None if source_network is None else networks.what_is_learned(source_network)
     asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
-    images: Any = [] if sources.image_column is None else training.X[sources.image_column]
+    images: list[str] = [] if sources.image_column is None else training.X[sources.image_column].tolist()
     run.open_checkpoints(table, images, asked)
     say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
