@@ -135,11 +135,8 @@ def test_an_unfinished_run_is_not_read(copy):
 
 
 def test_several_processes_give_the_results_of_one(finished, tmp_path):
-    methods = ("erm", "set-cover")  # a job for each process
-    do(replace(SMALL, methods=methods), tmp_path / "runs", n_processes=2)
-    ours, all_methods = without_seconds(collect(tmp_path / "runs")), without_seconds(collect(finished))
-    expected = all_methods[all_methods["method"].isin(methods)].reset_index(drop=True)
-    pd.testing.assert_frame_equal(ours, expected)
+    do(SMALL, tmp_path / "runs", n_processes=2)
+    pd.testing.assert_frame_equal(without_seconds(collect(tmp_path / "runs")), without_seconds(collect(finished)))
 
 
 def test_a_seed_gives_the_same_result_alone_and_stacked_with_another(finished, tmp_path):
