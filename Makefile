@@ -2,16 +2,22 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/synthetic
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 
-.PHONY: run test lint types contracts tests benchmarks clean
+# One more than cores: tests that start processes wait for them half of the time.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2>/dev/null || echo auto)
+
+.PHONY: run test checks lint types contracts tests benchmarks clean
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
 	$(BIN)/domaincover results $(OUT)
 	$(BIN)/domaincover report $(OUT) --out $(OUT)/report.html
 
-test: lint types contracts tests
+test: .venv/.installed-dev
+	$(MAKE) -j 2 --output-sync=target tests checks
+
+checks: lint types contracts
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
@@ -24,7 +30,7 @@ contracts: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks

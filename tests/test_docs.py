@@ -15,8 +15,9 @@ def test_the_python_of_a_guide_runs(name, tmp_path, monkeypatch):
     made = {"print": lambda *_: None}
     for block in re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL):
         exec(compile(block, name, "exec"), made)  # noqa: S102
-    assert made["sets"].any(axis=1).mean() > 0.9
-    assert (made["model"].predict(made["images"][~made["seen"]]) == made["labels"][~made["seen"]]).mean() > 0.8
+    hit = made["sets"][range(len(made["sets"])), made["labels"][~made["seen"]]]
+    assert hit.mean() > 0.85
+    assert made["sets"].sum(axis=1).mean() < 5
 
 
 @pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)

@@ -99,13 +99,13 @@ EFFECTS = {
         "learn": "--learn",
         "download": "--download",
         "cache": "--cache",
-        "workers": "--workers",
     },
     "images": {
         "weights": "--weights",
         "image_size": "--image-size",
         "crop": "--crop",
         "max_unreadable": "--max-unreadable",
+        "workers": "--workers",
     },
     "texts": {"features": "--text-features", "max_tokens": "--max-tokens"},
 }
