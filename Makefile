@@ -2,10 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/synthetic
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
-
-# One more than cores: tests that start processes wait for them half of the time.
-WORKERS := $(shell $(PYTHON) -c 'import os; print(len(os.sched_getaffinity(0)) + 1)' 2>/dev/null || echo auto)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: run test checks lint types contracts tests benchmarks clean
 
@@ -30,7 +27,7 @@ contracts: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
