@@ -135,7 +135,6 @@ class _Training:
         return self._finish()
 
     def _epoch(self, epoch: int) -> None:
-        number = self.n_done
         for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
             self._primal_step(batch)
             self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
