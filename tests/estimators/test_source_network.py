@@ -394,3 +394,17 @@ def test_the_words_say_what_learns_and_why(folder):
     assert "trains the whole network" in ImageNetwork(model=folder / "resnet", learn="head").in_words("cpu")
     assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "The whole network is trained, on cpu."
     assert "takes long without a GPU" in ImageNetwork().in_words("cpu")
+
+
+@pytest.mark.parametrize(
+    ("package", "network", "message"),
+    [
+        ("PIL", ImageNetwork(module=conv), r"images need a package .* PIL: pip install 'domaincover\[images\]'"),
+        ("transformers", ImageNetwork(), r"networks on images need .* transformers: .*\[images\]"),
+        ("transformers", TextNetwork(model="bert"), r"networks on texts need .* transformers: .*\[text\]"),
+    ],
+)
+def test_a_package_that_is_missing_is_told_before_anything_is_read(monkeypatch, package, network, message):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else object())
+    with pytest.raises(InputError, match=message):
+        network.check()

@@ -86,3 +86,9 @@ def test_pieces_of_a_batch_are_all_of_it_and_their_shares_add_up():
 def test_settings_that_cannot_be_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         make_engine("cpu", **options)
+
+
+def test_mixed_precision_without_accelerate_names_the_extra(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"need a package .* accelerate: pip install 'domaincover\[accelerate\]'"):
+        make_engine("cpu", "bf16")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,8 +60,13 @@ class Backbone(BaseEstimator):
 
     def key(self, settings: Mapping[str, Any]) -> str:
         """Return a name for its features under some settings, and for a user's own network what tells it apart."""
+        return model_key({"network": self._digest}, {}, settings)
+
+    @cached_property
+    def _digest(self) -> str:
+        # Once: a large network's weights take half a second, which a single prediction would notice.
         about = self.module.fingerprint() if isinstance(self.module, OwnBackbone) else {}
-        return model_key(*self.state(), {**settings, **about})
+        return model_key(*self.state(), about)
 
 
 class OwnBackbone(Normalised):

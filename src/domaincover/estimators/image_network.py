@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from domaincover.data.image_checks import check_images, refuse_unreadable
 from domaincover.data.images import Fit, ImageReader, are_pixels
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
@@ -69,6 +69,9 @@ class ImageNetwork(SourceNetwork):
 
     def check(self) -> None:
         """Refuse settings that cannot be."""
+        check_installed("PIL", "images", "images")
+        if self.module is None and self.backbone is None:
+            check_installed("transformers", "networks on images", "images")
         super().check()
         if not 0 <= self.max_unreadable <= 1:
             raise InputError(f"max_unreadable is a share from 0 to 1, got {self.max_unreadable:g}.")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from domaincover.data.examples import Reader
 from domaincover.data.texts import check_texts
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, text_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
@@ -60,6 +60,7 @@ class TextNetwork(SourceNetwork):
         """Refuse settings that cannot be."""
         if not str(self.model):
             raise InputError("a TextNetwork needs a model: a folder with its weights and tokenizer.")
+        check_installed("transformers", "networks on texts", "text")
         super().check()
         if self.module is not None and self.learn == "head":
             raise InputError("learn='head' keeps a network as it is, but nothing has trained the module yet.")

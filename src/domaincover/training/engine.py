@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import torch
 from torch import Tensor, nn
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.training.batches import ALONE, Batch, Shard
 
 Precision = Literal["full", "bf16", "fp16"]
@@ -161,15 +161,13 @@ def check_precision(device: str, precision: str) -> None:
         raise InputError(f"precision must be 'full', 'bf16' or 'fp16', got {precision!r}.")
     if precision == "fp16" and device == "cpu":
         raise InputError("precision 'fp16' needs a GPU; on a CPU take 'bf16' or 'full'.")
+    if precision != "full" or n_processes() > 1:
+        check_installed("accelerate", "several processes and mixed precision", "accelerate")
 
 
 def _accelerator(precision: Precision, cpu: bool) -> Any:
-    try:
-        from accelerate import Accelerator
-        from accelerate.state import AcceleratorState
-    except ImportError:
-        raise InputError(
-            "several processes and mixed precision need accelerate: pip install 'domaincover[accelerate]'."
-        ) from None
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
     AcceleratorState._reset_state()  # it keeps the precision of the first training in a process; processes stay
     return Accelerator(mixed_precision="no" if precision == "full" else precision, cpu=cpu)
