@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -112,9 +112,8 @@ def _add_image_command(name: str) -> None:
             max_test_rows=max_test_rows,
             means=_means(device, workers, cache, download, n_jobs, max_unreadable),
         )
-        settings = _settings(methods, domain_confidence, seeds, target_recall)
-        settings |= {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-        settings |= {"update_every": update_every, "recall_from": recall_from, "min_cell_size": min_cell_size}
+        trained = Trained(epochs, batch_size, learning_rate, update_every, recall_from, min_cell_size)
+        settings = _settings(methods, domain_confidence, seeds, target_recall, trained)
         notes = [chosen.in_words(device), *([] if chosen.is_pretrained else [RANDOM_START])]
         _carry_out(source, settings, out, n_jobs, notes)
 
@@ -183,9 +182,8 @@ def paper_amazon(
         max_test_rows=max_test_rows,
         means=_means(device, None, cache, download, n_jobs),
     )
-    settings = _settings(methods, domain_confidence, seeds, target_recall)
-    settings |= {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate}
-    settings |= {"update_every": update_every, "recall_from": recall_from, "min_cell_size": min_cell_size}
+    trained = Trained(epochs, batch_size, learning_rate, update_every, recall_from, min_cell_size)
+    settings = _settings(methods, domain_confidence, seeds, target_recall, trained)
     whole = f"The whole network is trained, on {source.device}."
     head = f"{network} stays as it is; a perceptron with {HIDDEN_UNITS} hidden units is trained on its {features}."
     _carry_out(source, settings, out, n_jobs, [whole if learn == "all" else head])
@@ -208,8 +206,21 @@ def _means(
     )
 
 
-def _settings(methods: str, domain_confidence: float | None, seeds: int, target_recall: str) -> dict[str, Any]:
-    return {
+class Trained(NamedTuple):
+    """How networks of a study are trained, and which cells count: by the names that a study has for them."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    update_every: int
+    recall_from: str
+    min_cell_size: int
+
+
+def _settings(
+    methods: str, domain_confidence: float | None, seeds: int, target_recall: str, trained: Trained
+) -> dict[str, Any]:
+    return trained._asdict() | {
         "methods": tuple(items(methods, "--methods")) if methods else usual_methods(domain_confidence),
         "domain_confidence": 0.9 if domain_confidence is None else domain_confidence,
         "target_recalls": tuple(numbers(target_recall, "--target-recall", float)),
