@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from domaincover.errors import InputError
+from domaincover.networks.features import has_batch_statistics, one_at_a_time, with_features
 
 # Modules without parameters that act on every number alone: they work on a stack as they are.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
@@ -25,7 +27,7 @@ def stack(networks: Sequence[nn.Module]) -> Stack:
         return _BatchedLayers(networks)
     if len(networks) == 1:
         return _Alone(networks[0])
-    if any(getattr(part, "running_mean", None) is not None for part in networks[0].modules()):
+    if has_batch_statistics(networks[0]):
         raise InputError("networks with running statistics (BatchNorm) cannot be stacked; train them one at a time.")
     return _Vmapped(networks)
 
@@ -38,6 +40,10 @@ class Stack(nn.Module):
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:
         """Shape one value per replica so that it meets that replica's part of a parameter."""
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
+
+    @abstractmethod
+    def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the scores, and what each network's last linear layer reads: (replica, example, feature)."""
 
     @abstractmethod
     def of_replica(self, replica: int, examples: Tensor) -> Tensor:
@@ -60,6 +66,10 @@ class _Alone(Stack):
         scores: Tensor = self.network(examples[0])
         return scores[None]
 
+    def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        scores, features = with_features(self.network, lambda: self.network(examples[0]))
+        return scores[None], features[None]
+
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - there is no such axis here
         return values[0]
 
@@ -77,10 +87,18 @@ class _BatchedLayers(Stack):
         self.layers = nn.Sequential(
             *(_BatchedLinear(layers) if isinstance(layers[0], nn.Linear) else layers[0] for layers in columns)
         )
+        self._head = max(k for k, layer in enumerate(self.layers) if isinstance(layer, _BatchedLinear))
 
     def forward(self, examples: Tensor) -> Tensor:
         scores: Tensor = self.layers(examples)
         return scores
+
+    def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        features = scores = examples
+        for number, layer in enumerate(self.layers):
+            features = scores if number == self._head else features
+            scores = layer(scores)
+        return scores, features
 
     def of_replica(self, replica: int, examples: Tensor) -> Tensor:
         for layer in self.layers:
@@ -133,25 +151,50 @@ class _Vmapped(Stack):
         return super().train(mode)
 
     def forward(self, examples: Tensor) -> Tensor:
-        def score(parameters: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-            scores: Tensor = functional_call(self._originals[0], (parameters, buffers), (x,))
-            return scores
-
-        stacked = dict(zip(self._names, self._stacked, strict=True))
-        scores: Tensor = vmap(score, randomness="different")(stacked, self._constants, examples)
+        scores: Tensor = self._mapped(self._score, examples)
         return scores
+
+    def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
+        def both(*given: Any) -> tuple[Tensor, Tensor]:
+            return with_features(self._originals[0], lambda: self._score(*given))
+
+        scores, features = self._mapped(both, examples)
+        return scores, features
+
+    def _score(self, parameters: dict[str, Tensor], buffers: dict[str, Tensor], examples: Tensor) -> Tensor:
+        scores: Tensor = functional_call(self._originals[0], (parameters, buffers), (examples,))
+        return scores
+
+    def _mapped(self, function: Callable[..., Any], examples: Tensor) -> Any:
+        """Return what a function of parameters, buffers and examples gives for each replica."""
+        stacked = dict(zip(self._names, self._stacked, strict=True))
+        return vmap(function, randomness="different")(stacked, self._constants, examples)
 
     def of_replica(self, replica: int, examples: Tensor) -> Tensor:
         parameters = dict(zip(self._names, (stacked[replica] for stacked in self._stacked), strict=True))
         buffers = {name: stacked[replica] for name, stacked in self._constants.items()}
-        scores: Tensor = functional_call(self._originals[0], (parameters, buffers), (examples,))
-        return scores
+        return self._score(parameters, buffers, examples)
 
     @torch.no_grad()
     def write_back(self) -> None:
         for name, stacked in zip(self._names, self._stacked, strict=True):
             for original, weights in zip(self._originals, stacked, strict=True):
                 original.get_parameter(name).copy_(weights)
+
+
+class WithFeatures(nn.Module):
+    """A stack that gives scores and features; domains go one by one where a batch's statistics would mix them."""
+
+    def __init__(self, stacked: Stack) -> None:
+        super().__init__()
+        self.stacked = stacked
+        self._one_by_one = has_batch_statistics(stacked)
+
+    def forward(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
+        """Return scores and features."""
+        if self._one_by_one:
+            return one_at_a_time(self.stacked.with_features, examples, domains)
+        return self.stacked.with_features(examples)
 
 
 def _are_plain(networks: Sequence[nn.Module]) -> bool:

@@ -47,6 +47,12 @@ class FlatAdam:
         scale: Tensor = self._square.sqrt().div_(square_scale**0.5).add_(self._eps)
         self._weights.addcdiv_(self._mean, scale, value=-self.rate / mean_scale)
 
+    def restart(self) -> None:
+        """Forget all steps."""
+        self._mean.zero_()
+        self._square.zero_()
+        self._n_steps = 0
+
     def saved_state(self) -> dict[str, Tensor]:
         """Return what a later step depends on beside the parameters, by name."""
         return {"mean": self._mean, "square": self._square, "n_steps": torch.tensor(self._n_steps)}
@@ -69,6 +75,10 @@ class TorchAdam(torch.optim.Adam):
     @rate.setter
     def rate(self, rate: float) -> None:
         self.param_groups[0]["lr"] = rate
+
+    def restart(self) -> None:
+        """Forget all steps."""
+        self.state.clear()
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return what a later step depends on beside the parameters, by name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -113,9 +113,8 @@ class MemoryPool:
 
     def _take(self, rows: Tensor) -> Iterator[Tensor]:
         """Return the examples of the given rows, in the shape of `rows`."""
-        flat = rows.reshape(-1).to(
-            self.device
-        )  # index_select copies whole rows, several times as fast as examples[rows]
+        # index_select copies whole rows, several times as fast as examples[rows]
+        flat = rows.reshape(-1).to(self.device)
         return (part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in self._parts)
 
 
@@ -200,8 +199,7 @@ class ShuffledBatches:
     def epoch(self, n_done: int = 0) -> Iterator[Batch]:
         """Yield the batches of one epoch but the first few; the last one may be shorter."""
         self.remember()
-        order = np.stack([self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
-        order = order[:, n_done * self.batch_size :]
+        order = self._order()[:, n_done * self.batch_size :]
         if self.shard.n_processes == 1:
             yield from self.pool.batches(order, self.batch_size)
             return
@@ -237,6 +235,17 @@ class ShuffledBatches:
         for rng, state in zip(self.rngs, states, strict=True):
             rng.bit_generator.state = state
         self._states = states
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return what later epochs depend on beside the generators, by name."""
+        return {}
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from such a state."""
+
+    def _order(self) -> NDArray[Any]:
+        """Return the rows of an epoch as they come, (replica, row)."""
+        return np.stack([self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
 
     def _drawn(self, rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
         rounds = [rng.permutation(rows) for _ in range(-(-self.n_rows // len(rows)))]

@@ -39,7 +39,7 @@ class Engine:
         """Whether this process is the one that writes files and talks."""
         return self.shard.rank == 0
 
-    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[[Tensor], Tensor], Any]:
+    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
         """Return what computes scores in training, and the optimiser to step."""
         return network, optimizer
 
@@ -63,6 +63,13 @@ class Engine:
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""
         return values
+
+    def whole(self, own: Tensor, n: int) -> Tensor:  # noqa: ARG002 - for several processes
+        """Return what all processes have of a batch of n, (replica, example, …); only one's own part has a gradient.
+
+        Each process then computes the loss of the whole batch; their gradients add up to that of one process.
+        """
+        return own
 
     def agree(self, wish: bool) -> bool:
         """Return whether any process wishes to."""
@@ -91,7 +98,7 @@ class Accelerated(Engine):
         self.shard = Shard(self._accelerator.process_index, self._accelerator.num_processes)
         self.device = str(self._accelerator.device)
 
-    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[[Tensor], Tensor], Any]:
+    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
         """Return the network wrapped for several processes and mixed precision, and the optimiser."""
         # A wrapper, since accelerate changes a module's forward: passes without a gradient stay as they are.
         self._wrapped = self._accelerator.prepare_model(_Forward(network))
@@ -105,6 +112,14 @@ class Accelerated(Engine):
         """Return the sum over processes."""
         on_device = values.to(self._accelerator.device)
         return cast(Tensor, self._accelerator.reduce(on_device, "sum")).to(values.device)
+
+    def whole(self, own: Tensor, n: int) -> Tensor:
+        """Return what all processes have of a batch of n."""
+        part = self.shard.part_of_batch(n)
+        others = own.new_zeros(len(own), n, *own.shape[2:])
+        others[:, part] = own.detach()
+        others = self.sum(others)
+        return torch.cat([others[:, : part.start], own, others[:, part.stop :]], dim=1)
 
     def agree(self, wish: bool) -> bool:
         """Return whether any process wishes to."""
@@ -137,9 +152,8 @@ class _Forward(nn.Module):
         super().__init__()
         self.network = network
 
-    def forward(self, examples: Tensor) -> Tensor:
-        scores: Tensor = self.network(examples)
-        return scores
+    def forward(self, *inputs: Tensor) -> Any:
+        return self.network(*inputs)
 
 
 def n_processes() -> int:

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.stacks import Stack, stack
+from domaincover.networks.stacks import Stack, WithFeatures, stack
 from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step
@@ -56,6 +57,10 @@ class TrainingSettings:
             raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
 
 
+NO_FEATURES = (
+    "MMD and CORAL compare the features that a network learns, and this one has no trained layer before its last "
+    "linear one; give it a hidden layer, or train the whole network."
+)
 DIVERGED = "training diverged: the network's scores are not numbers; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
@@ -105,7 +110,10 @@ class _Training:
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.scores, self.optimizer = engine.prepare(self.stacked, self.adam)
+        self.compared = _Compared(objective, batches, engine) if isinstance(objective, DomainObjective) else None
+        needs_features = self.compared is not None and self.compared.objective.needs_features
+        network = WithFeatures(self.stacked) if needs_features else self.stacked
+        self.outputs, self.optimizer = engine.prepare(network, self.adam)
         self.dual = None
         if isinstance(objective, SetCoverLoss):
             self.dual = _Dual(self.stacked, batches, objective, settings, engine)
@@ -158,20 +166,24 @@ class _Training:
         if self.settings.decay:
             share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
             self.adam.rate = self.settings.learning_rate * min(1.0, 2 * share_left)
+        if self.compared is not None and self.compared.objective.begin_step(self.n_steps):
+            self.adam.restart()
         self.optimizer.zero_grad()
         losses: list[Tensor] = []
         for piece, context in self.engine.pieces(batch):
             with context:
                 loss = self._loss(piece)
                 self.engine.backward(loss.sum())
-            losses.append(loss.detach())
+            losses.append(loss.detach() * piece.share if self.compared is not None else loss.detach())
         self.optimizer.step()
         self.record.add_loss(losses[0] if len(losses) == 1 else torch.stack(losses).sum(0))
         self.n_steps += 1
 
     def _loss(self, batch: Batch) -> Tensor:
-        """Return a batch's part of the loss of the whole batch, by replica."""
-        scores = self.scores(batch.examples)
+        """Return a batch's part of the loss of the whole batch, by replica; all of it, where domains are compared."""
+        if self.compared is not None:
+            return self.compared.loss(self.outputs, batch)
+        scores = self.outputs(batch.examples)
         if batch.share == 0:  # a stand-in is no example, and not to be counted
             self.objective.eval()
         loss: Tensor = self.objective(scores, batch.labels, batch.domains)
@@ -189,7 +201,7 @@ class _Training:
             return
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
-        if self.judge is not None:
+        if self.judge is not None and (self.compared is None or self.compared.objective.is_warm):
             if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
                 return
             self.stacked.eval()
@@ -259,7 +271,7 @@ class _Training:
 
     def _savers(self) -> dict[str, Any]:
         savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
-        savers["engine"] = self.engine
+        savers |= {"engine": self.engine, "batches": self.batches}
         return savers | ({"counts": self.dual.counts} if self.dual is not None else {})
 
 
@@ -273,6 +285,31 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
     torch.set_rng_state(tensors["generator.cpu"])
     if device.type == "cuda":
         torch.cuda.set_rng_state(tensors["generator.cuda"], device)
+
+
+class _Compared:
+    """The loss of objectives that compare the domains of a whole batch, also where several processes share it."""
+
+    def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
+        if engine.accumulate > 1:
+            raise InputError(
+                "accumulate cuts batches into pieces, and this objective compares the domains of whole ones; leave "
+                "accumulate at 1, and lower batch_size if memory is short."
+            )
+        self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
+
+    def loss(self, outputs: Callable[..., Any], batch: Batch) -> Tensor:
+        """Return the loss of the whole batch, by replica."""
+        parts: tuple[Tensor, ...]
+        if self.objective.needs_features:
+            scores, features = outputs(batch.examples, batch.domains)
+            if not features.requires_grad:
+                raise InputError(NO_FEATURES)
+            parts = scores, batch.labels, batch.domains, features
+        else:
+            parts = outputs(batch.examples), batch.labels, batch.domains
+        loss: Tensor = self.objective(*(self._engine.whole(part, self._n_examples) for part in parts))
+        return loss
 
 
 class DualStep(NamedTuple):

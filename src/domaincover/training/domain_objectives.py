@@ -1,0 +1,288 @@
+"""Objectives that compare domains: IRM, VREx, MMD, CORAL, Group DRO and QRM.
+
+Each is computed from a whole batch of several domains, whatever their sizes in it, and for every replica of a stack by
+itself. A domain's risk is the mean cross-entropy of its examples. Values and slopes are written out, not left to
+autograd: on a handful of domains its bookkeeping would cost more than a small network's training. What concerns
+domains is NumPy's, whose calls cost a fraction of torch's on so few numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+from torch import Tensor, nn
+
+from domaincover.errors import InputError
+from domaincover.prediction_sets import check_share
+from domaincover.training.by_domain import ByDomain
+from domaincover.training.feature_differences import discrepancy, moment_differences
+
+STEPS, ROOT = np.linspace(0, 1, 65), math.sqrt(2 * math.pi)
+Numbers = NDArray[np.float64]
+
+
+class Compared(NamedTuple):
+    """A batch as the objectives see it: what each example's scores say, and the risks of domains."""
+
+    by_domain: ByDomain
+    scores: Tensor
+    labels: Tensor  # (replica, example, 1)
+    probabilities: Tensor
+    risks: Numbers  # (replica, domain)
+
+    def slope_of_losses(self, weights: Numbers) -> Tensor:
+        """Return the slope by the scores of Σ weight · cross-entropy, for weights of examples."""
+        own = torch.from_numpy(weights).to(self.scores).unsqueeze(-1)
+        return (self.probabilities * own).scatter_add_(-1, self.labels, -own)
+
+
+class DomainObjective(nn.Module):
+    """The mean risk over domains, plus a weight times a penalty on what domains should not differ in.
+
+    The weight is 1 before `warmup_steps`, where the optimiser starts afresh, and its own from then on. In a loop of
+    one's own, call `begin_step` before each step.
+    """
+
+    needs_features = False  # beside the scores: what the network's last linear layer reads
+
+    def __init__(self, weight: float, warmup_steps: int, domains_per_batch: int | None = None) -> None:
+        """Make the objective; `domains_per_batch` says that so many domains take turns in every batch."""
+        super().__init__()
+        if not (weight >= 0 and math.isfinite(weight)):
+            raise InputError(f"weight must be 0 or more, got {weight:g}.")
+        if warmup_steps < 0:
+            raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}.")
+        self.full_weight, self.warmup_steps, self.domains_per_batch = weight, warmup_steps, domains_per_batch
+        self.begin_step(0)
+
+    def begin_step(self, step: int) -> bool:
+        """Set the weight for a step, the first being 0, and return whether the optimiser starts afresh before it."""
+        self.is_warm = step >= self.warmup_steps
+        return step == self.warmup_steps > 0
+
+    @property
+    def weight(self) -> float:
+        """The penalty's weight at the present step."""
+        return self.full_weight if self.is_warm else 1.0
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
+        """Return the batch's loss; one for each replica of a stack."""
+        if labels.ndim == 1:
+            one = None if features is None else features[None]
+            return self(scores[None], labels[None], domains[None], one)[0]
+        batch = _compared(scores.detach(), labels, ByDomain(domains.cpu().numpy(), self.domains_per_batch))
+        value, slope = self._of_scores(batch)
+        loss = (scores * slope).sum((1, 2))
+        if self.needs_features:
+            if features is None:
+                raise InputError(
+                    f"{type(self).__name__} compares features: objective(scores, labels, domains, features)."
+                )
+            penalty, by_features = self._of_features(batch.by_domain, features.detach())
+            value = torch.add(value, penalty, alpha=self.weight)
+            loss = torch.add(loss, (features * by_features).sum((1, 2)), alpha=self.weight)
+        return loss - loss.detach() + value  # a plane with the value and the slope that were found
+
+    def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
+        """Return the loss but for features, by replica, and its slope by the scores."""
+        value, by_risk = self._of_risks(batch.by_domain, batch.risks)
+        weights = batch.by_domain.spread(by_risk / np.maximum(batch.by_domain.n_examples, 1))
+        return torch.from_numpy(value).to(batch.scores), batch.slope_of_losses(weights)
+
+    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
+        """Return a value by replica, and its slope by the risks: the mean over domains."""
+        slope = by_domain.has_examples / by_domain.n_domains[:, None]
+        return (slope * risks).sum(1), slope
+
+    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the penalty by replica, and its slope by the features."""
+        raise NotImplementedError
+
+
+class IRM(DomainObjective):
+    """Invariant risk minimization (Arjovsky et al. 2019): one scale of the scores is best in every domain.
+
+    The penalty is the mean over domains of g₁ · g₂, the slopes at s = 1 of the risk of s · scores on the even and on
+    the odd examples of a domain. The product of two independent estimates has no bias, and may be negative.
+    """
+
+    def __init__(self, weight: float = 100.0, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
+        super().__init__(weight, warmup_steps, domains_per_batch)
+
+    def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
+        by_domain, scores, p = batch.by_domain, batch.scores, batch.probabilities
+        # d/ds of −log softmax(s · scores)[label] at s = 1: the expected score minus the label's own
+        expected = (p * scores).sum(-1, keepdim=True)
+        slopes = (expected - scores.gather(-1, batch.labels)).squeeze(-1)
+        g, n = by_domain.mean_of_halves(slopes.cpu().numpy())
+        share = self.weight / by_domain.n_domains[:, None]
+        pull = by_domain.spread_halves(share * g[::-1] / np.maximum(n, 1))
+        value, by_risk = self._of_risks(by_domain, batch.risks)
+        weights = by_domain.spread(by_risk / np.maximum(by_domain.n_examples, 1))
+        by_pull = torch.from_numpy(pull).to(scores).unsqueeze(-1) * (scores - expected) * p
+        total = torch.from_numpy(value + (share * g.prod(0)).sum(1)).to(scores)
+        return total, batch.slope_of_losses(weights + pull) + by_pull
+
+
+class VREx(DomainObjective):
+    """Risk extrapolation (Krueger et al. 2021): the penalty is the population variance of the domains' risks."""
+
+    def __init__(self, weight: float = 10.0, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
+        super().__init__(weight, warmup_steps, domains_per_batch)
+
+    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
+        mean, share = super()._of_risks(by_domain, risks)
+        deviations = risks - mean[:, None]
+        return mean + self.weight * (share * deviations**2).sum(1), share * (1 + 2 * self.weight * deviations)
+
+
+class MMD(DomainObjective):
+    """Maximum mean discrepancy of features (Li et al. 2018), the mean over pairs of domains.
+
+    Of a pair: mean K(a, a) + mean K(b, b) − 2 mean K(a, b), where K sums Gaussian kernels of seven rates.
+    """
+
+    needs_features = True
+
+    def __init__(self, weight: float = 1.0, warmup_steps: int = 0, domains_per_batch: int | None = None) -> None:
+        super().__init__(weight, warmup_steps, domains_per_batch)
+
+    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
+        return discrepancy(by_domain, features)
+
+
+class CORAL(DomainObjective):
+    """Correlation alignment (Sun and Saenko 2016): means and covariances of features, the mean over pairs of domains.
+
+    Squared differences are averaged over coordinates, those of covariances over entries.
+    """
+
+    needs_features = True
+
+    def __init__(self, weight: float = 1.0, warmup_steps: int = 0, domains_per_batch: int | None = None) -> None:
+        super().__init__(weight, warmup_steps, domains_per_batch)
+
+    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
+        return moment_differences(by_domain, features)
+
+
+class GroupDRO(DomainObjective):
+    """Group distributionally robust optimisation (Sagawa et al. 2020): risks weighted towards the worst domains.
+
+    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `domains` tells by code which
+    there are, for each replica of a stack. The loss is Σ weight · risk over all of them, as far as a batch with some of
+    them can tell: the sum over these, times domains / domains in the batch.
+    """
+
+    domain_weights: Tensor
+
+    def __init__(self, domains: Tensor, rate: float = 0.01, domains_per_batch: int | None = None) -> None:
+        super().__init__(0.0, 0, domains_per_batch)
+        if not (rate > 0 and math.isfinite(rate)):
+            raise InputError(f"rate must be above 0, got {rate:g}.")
+        self.rate, there = rate, torch.atleast_2d(domains).double()
+        self.n_domains = there.sum(1).numpy()
+        self.register_buffer("domain_weights", there / there.sum(1, keepdim=True))
+
+    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
+        weights, codes = self.domain_weights.cpu().double().numpy(), (np.arange(len(risks))[:, None], by_domain.codes)
+        if self.training:
+            growth = np.zeros_like(weights)
+            np.add.at(growth, codes, self.rate * risks * by_domain.has_examples)
+            weights = weights * np.exp(growth)
+            weights /= weights.sum(1, keepdims=True)
+            self.domain_weights.copy_(torch.from_numpy(weights))
+        slope = weights[codes] * by_domain.has_examples * (self.n_domains / by_domain.n_domains)[:, None]
+        return (slope * risks).sum(1), slope
+
+
+class QRM(DomainObjective):
+    """Quantile risk minimization (Eastwood et al. 2022): the risk that a share of the domains stays below.
+
+    The distribution of risks is estimated from the domains of a batch by Gaussian kernels of the normal reference
+    bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
+    """
+
+    def __init__(self, quantile: float = 0.75, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
+        super().__init__(0.0, warmup_steps, domains_per_batch)
+        check_share(quantile, "quantile")
+        self.quantile = quantile
+
+    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
+        mean, share = super()._of_risks(by_domain, risks)
+        if not self.is_warm:
+            return mean, share
+        n, there = by_domain.n_domains, by_domain.has_examples
+        deviations, n_free = (risks - mean[:, None]) * there, np.maximum(n - 1, 1)
+        # The variance has a little more, for a slope also where all risks are equal.
+        spread, factor = np.sqrt((deviations**2).sum(1) / n_free + 1e-12), 1.06 * n**-0.2
+        value, distances, nearness = _kernel_quantile(risks, factor * spread, self.quantile, there)
+        by_width = (nearness * distances).sum(1) * factor / (n_free * spread)
+        return value, nearness + by_width[:, None] * deviations
+
+
+DomainPenalty = Literal["irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
+WITH_A_WEIGHT: dict[str, Callable[..., DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
+WARMUP_STEPS = {"irm": 500, "vrex": 500, "qrm": 500}
+
+
+def domain_objective(
+    name: DomainPenalty,
+    domains: Tensor,
+    domains_per_batch: int,
+    *,
+    weight: float | None = None,
+    warmup_steps: int | None = None,
+    rate: float = 0.01,
+    quantile: float = 0.75,
+) -> DomainObjective:
+    """Return an objective by its name, with its usual weight and warm-up where none are given.
+
+    `domains` tells by code which domains each replica of a stack trains on, (replica, domain).
+    """
+    warmup = WARMUP_STEPS.get(name, 0) if warmup_steps is None else warmup_steps
+    if name == "group-dro":
+        return GroupDRO(domains, rate, domains_per_batch)
+    if name == "qrm":
+        return QRM(quantile, warmup, domains_per_batch)
+    given = {} if weight is None else {"weight": weight}
+    return WITH_A_WEIGHT[name](**given, warmup_steps=warmup, domains_per_batch=domains_per_batch)
+
+
+def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
+    own = labels.unsqueeze(-1)
+    log_probabilities = scores.log_softmax(-1)
+    risks = by_domain.mean(-log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
+    return Compared(by_domain, scores, own, log_probabilities.exp(), risks)
+
+
+def _kernel_quantile(
+    risks: Numbers, widths: Numbers, share: float, there: NDArray[np.bool_]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return, by replica, where the distribution function that kernels make of the risks reaches a share.
+
+    Also how far from each risk that is, in widths, and each kernel's part of the density there. Found on a grid and by
+    Newton's steps.
+    """
+    width, parts = widths[:, None], there / there.sum(1, keepdims=True)
+    offset = width * ndtri(share)  # every kernel's own quantile is so far off
+    low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
+    high = np.where(there, risks, -np.inf).max(1, keepdims=True) + offset
+    grid = low + (high - low) * STEPS
+    reached = np.einsum("rpd,rd->rp", ndtr((grid[:, 1:-1, None] - risks[:, None]) / width[:, :, None]), parts)
+    cell = (reached < share).sum(1, keepdims=True)
+    low, high = np.take_along_axis(grid, cell, 1), np.take_along_axis(grid, cell + 1, 1)
+    place = (low + high) / 2
+    for _ in range(4):
+        distances = (place - risks) / width
+        heights = parts * np.exp(-(distances**2) / 2)
+        total = heights.sum(1, keepdims=True)
+        missing = share - (parts * ndtr(distances)).sum(1, keepdims=True)
+        place = np.clip(place + missing * width * ROOT / total, low, high)
+    return place[:, 0], distances, heights / total

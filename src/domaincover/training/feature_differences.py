@@ -1,0 +1,96 @@
+"""How far the features of domains lie apart, with the slope by the features."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from domaincover.training.by_domain import ByDomain
+
+KERNEL_RATES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
+
+
+def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean over pairs of domains of mean K(a, a) + mean K(b, b) − 2 mean K(a, b), and its slope.
+
+    K is the sum of Gaussian kernels exp(−rate · squared distance). By replica, and of the features' shape.
+    """
+    rows, is_there = by_domain.split(features)
+    rows = rows.contiguous()
+    n_replicas, n_domains, n_each, _ = rows.shape
+    one, other = _pairs(n_domains, rows.device)
+    a, b = (rows.index_select(1, side).flatten(0, 1) for side in (one, other))
+    squares = rows.square().sum(-1)
+    sums = squares.index_select(1, one).unsqueeze(3) + squares.index_select(1, other).unsqueeze(2)
+    distances = torch.baddbmm(sums.flatten(0, 1), a, b.transpose(1, 2), alpha=-2).clamp_(min=0)
+    rates, both = _rates(rows.dtype, rows.device)
+    # What is clamped is nothing, and computing with numbers so small is slow.
+    kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-80).exp_()
+    total, pull = (both @ kernels).view(2, n_replicas, len(one), n_each, n_each)
+    weights = _pair_weights(by_domain, one, other).to(rows)
+    pull = pull * weights[:, :, None, None]
+    if is_there is not None:
+        pair = is_there[:, one].unsqueeze(3) & is_there[:, other].unsqueeze(2)
+        total, pull = total * pair, pull * pair
+    value, pull = (total.sum((2, 3)) * weights).sum(1), pull.flatten(0, 1)
+    slope = torch.zeros_like(rows)
+    by_a = torch.baddbmm(pull.sum(2, keepdim=True) * a, pull, b, alpha=-1)
+    by_b = torch.baddbmm(pull.sum(1).unsqueeze(2) * b, pull.transpose(1, 2), a, alpha=-1)
+    for side, part in ((one, by_a), (other, by_b)):
+        slope.index_add_(1, side, part.unflatten(0, (n_replicas, -1)), alpha=2)
+    return value, by_domain.joined(slope)
+
+
+def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean over pairs of domains of the squared differences of means and of covariances, and its slope.
+
+    They are averaged over coordinates, and over entries. The mean over all pairs is twice the sample variance over
+    domains, so no pair is formed.
+    """
+    rows, is_there = by_domain.split(features)
+    n_examples = torch.from_numpy(np.maximum(by_domain.n_examples, 2)).to(features)[:, :, None, None]
+    means = rows.sum(2, keepdim=True) / n_examples
+    if is_there is not None:  # a domain with one example has a mean, too, but no covariance
+        means = rows.sum(2, keepdim=True) / is_there.sum(2).clamp(min=1)[:, :, None, None]
+    centred = rows - means if is_there is None else (rows - means) * is_there.unsqueeze(-1)
+    covariances = centred.transpose(2, 3) @ centred / (n_examples - 1)
+    by_mean, of_means = _spread(by_domain, means)
+    by_covariance, of_covariances = _spread(by_domain, covariances)
+    slope = torch.matmul(centred, by_covariance * (2 / (n_examples - 1))) + by_mean / n_examples
+    return of_means + of_covariances, by_domain.joined(slope)
+
+
+def _spread(by_domain: ByDomain, moments: Tensor) -> tuple[Tensor, Tensor]:
+    """Return twice the sample variance over domains, averaged over entries, and its slope: slope, value by replica."""
+    there, n = by_domain.has_examples, by_domain.n_domains
+    shares = torch.from_numpy(there / n[:, None]).to(moments)[:, :, None, None]
+    away = moments - (shares * moments).sum(1, keepdim=True)
+    scale = 4 * there * (n > 1)[:, None] / (np.maximum(n - 1, 1)[:, None] * moments[0, 0].numel())
+    slope = away * torch.from_numpy(scale).to(moments)[:, :, None, None]
+    return slope, (slope * away).sum((1, 2, 3)) / 2
+
+
+@lru_cache(maxsize=16)
+def _pairs(n_domains: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return both sides of all pairs of domains, each with itself among them."""
+    one, other = torch.triu_indices(n_domains, n_domains, device=device)
+    return one, other
+
+
+@lru_cache(maxsize=16)
+def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the exponents' factors, and what makes K and its slope of the seven kernels."""
+    rates = -torch.tensor(KERNEL_RATES, dtype=dtype, device=device)
+    return rates, torch.stack([torch.ones_like(rates), rates])
+
+
+def _pair_weights(by_domain: ByDomain, one: Tensor, other: Tensor) -> Tensor:
+    """Return what the kernel of two examples counts in the discrepancy, by replica and pair of domains."""
+    there, n_examples, n = by_domain.has_examples, by_domain.n_examples, by_domain.n_domains[:, None]
+    a, b = one.cpu().numpy(), other.cpu().numpy()
+    # A domain is in n − 1 of the n (n − 1) / 2 pairs.
+    by_pair = np.where(a == b, 2 / n, -4 / np.maximum(n * (n - 1), 1)) * (n > 1) * there[:, a] * there[:, b]
+    return torch.from_numpy(by_pair / np.maximum(n_examples[:, a] * n_examples[:, b], 1))

@@ -1,0 +1,237 @@
+"""Each objective against a literal computation from its formula, one domain after the other, in double precision."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import brentq
+from scipy.stats import norm
+from torch.nn.functional import cross_entropy
+
+from domaincover import InputError
+from domaincover.training.by_domain import ByDomain
+from domaincover.training.domain_objectives import CORAL, IRM, MMD, QRM, DomainObjective, GroupDRO, VREx
+
+N_LABELS, N_FEATURES, N_CODES = 3, 4, 9
+UNEQUAL = [7, 2, 12, 5]  # examples of each domain in a batch, one with two
+EVEN = [6, 6, 6, 6]
+
+
+def batch(sizes, seed=0, in_turns=False):
+    """Return scores, labels, domains and features that want a gradient, the domains shuffled or taking turns."""
+    rng = np.random.default_rng(seed)
+    codes = rng.permutation(N_CODES)[: len(sizes)]
+    domains = np.tile(codes, sizes[0]) if in_turns else rng.permutation(np.repeat(codes, sizes))
+    scores = torch.tensor(rng.normal(size=(len(domains), N_LABELS)), requires_grad=True)
+    features = torch.tensor(rng.normal(size=(len(domains), N_FEATURES)), requires_grad=True)
+    labels = torch.tensor(rng.integers(0, N_LABELS, len(domains)))
+    return scores, labels, torch.tensor(domains), features
+
+
+def parts(values, domains):
+    return [values[domains == code] for code in domains.unique()]
+
+
+def risks(scores, labels, domains):
+    pairs = zip(parts(scores, domains), parts(labels, domains), strict=True)
+    return torch.stack([cross_entropy(own, true) for own, true in pairs])
+
+
+def irm(scores, labels, domains, _):
+    products = []
+    for own, true in zip(parts(scores, domains), parts(labels, domains), strict=True):
+        scale = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
+        slopes = [
+            torch.autograd.grad(cross_entropy(scale * own[half::2], true[half::2]), scale, create_graph=True)[0]
+            for half in (0, 1)
+        ]
+        products.append(slopes[0] * slopes[1])
+    return risks(scores, labels, domains).mean() + 100 * torch.stack(products).mean()
+
+
+def vrex(scores, labels, domains, _):
+    each = risks(scores, labels, domains)
+    return each.mean() + 10 * ((each - each.mean()) ** 2).mean()
+
+
+def kernel(a, b):
+    total = 0.0
+    for rate in (0.001, 0.01, 0.1, 1, 10, 100, 1000):
+        total = total + torch.exp(-rate * ((a[:, None] - b[None]) ** 2).sum(-1))
+    return total.mean()
+
+
+def mmd(scores, labels, domains, features):
+    pairs = combinations(parts(features, domains), 2)
+    each = [kernel(a, a) + kernel(b, b) - 2 * kernel(a, b) for a, b in pairs]
+    return risks(scores, labels, domains).mean() + torch.stack(each).mean()
+
+
+def coral(scores, labels, domains, features):
+    each = [
+        ((a.mean(0) - b.mean(0)) ** 2).mean() + ((torch.cov(a.T) - torch.cov(b.T)) ** 2).mean()
+        for a, b in combinations(parts(features, domains), 2)
+    ]
+    return risks(scores, labels, domains).mean() + torch.stack(each).mean()
+
+
+def group_dro(scores, labels, domains, _):
+    """One step from even weights on six domains, of which the batch has four."""
+    each, codes = risks(scores, labels, domains), domains.unique()
+    weights = torch.where(torch.isin(torch.arange(N_CODES), there(domains).nonzero()), 1 / 6, 0.0).double()
+    weights[codes] = weights[codes] * torch.exp(0.01 * each.detach())
+    weights = weights / weights.sum()
+    return (weights[codes] * each).sum() * 6 / 4
+
+
+def there(domains):
+    """Mark the batch's four domains and two others."""
+    others = [code for code in range(N_CODES) if code not in domains][:2]
+    return torch.isin(torch.arange(N_CODES), torch.cat([domains, torch.tensor(others)]))
+
+
+OBJECTIVES = {
+    "irm": (lambda _: IRM(warmup_steps=0), irm),
+    "vrex": (lambda _: VREx(warmup_steps=0), vrex),
+    "mmd": (lambda _: MMD(), mmd),
+    "coral": (lambda _: CORAL(), coral),
+    "group-dro": (lambda domains: GroupDRO(there(domains)).double(), group_dro),
+}
+
+
+def value_and_gradients(loss, scores, features):
+    gradients = torch.autograd.grad(loss, [scores, features], allow_unused=True)
+    return loss.detach(), *(torch.zeros(1) if gradient is None else gradient for gradient in gradients)
+
+
+@pytest.mark.parametrize("sizes", [UNEQUAL, EVEN])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_value_and_gradient_are_those_of_the_formula(name, seed, sizes):
+    scores, labels, domains, features = batch(sizes, seed)
+    make, formula = OBJECTIVES[name]
+    ours = value_and_gradients(make(domains)(scores, labels, domains, features), scores, features)
+    literal = value_and_gradients(formula(scores, labels, domains, features), scores, features)
+    for one, other in zip(ours, literal, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", [*OBJECTIVES, "qrm"])
+def test_domains_that_take_turns_need_no_sorting_and_give_the_same(name):
+    scores, labels, domains, features = batch(EVEN, in_turns=True)
+    make = OBJECTIVES[name][0] if name in OBJECTIVES else lambda _: QRM(warmup_steps=0)
+    usual, told = make(domains), make(domains)
+    told.domains_per_batch = 4
+    one, other = (
+        value_and_gradients(each(scores, labels, domains, features), scores, features) for each in (usual, told)
+    )
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*OBJECTIVES, "qrm"])
+def test_each_replica_of_a_stack_has_the_loss_that_it_would_have_alone(name):
+    batches = [batch([6, 3, 3], seed=1), batch([2, 5, 4, 1], seed=2)]  # two replicas, three and four domains
+    make = OBJECTIVES[name][0] if name in OBJECTIVES else lambda _: QRM(warmup_steps=0)
+    alone, together = [make(own[2]) for own in batches], make(batches[0][2])
+    if name == "group-dro":
+        together = GroupDRO(torch.stack([there(own[2]) for own in batches])).double()
+    stacked = together(*(torch.stack([own[k] for own in batches]) for k in range(4)))
+    for objective, own, loss in zip(alone, batches, stacked, strict=True):
+        torch.testing.assert_close(objective(*own), loss, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.75, 0.99])
+@pytest.mark.parametrize("sizes", [UNEQUAL, EVEN])
+def test_qrm_is_the_quantile_of_the_kernel_distribution_of_risks(share, sizes):
+    scores, labels, domains, _ = batch(sizes)
+    loss = QRM(share, warmup_steps=0)(scores, labels, domains)
+
+    def quantile(given):
+        each = risks(torch.tensor(given), labels, domains).numpy()
+        width = 1.06 * np.sqrt(each.var(ddof=1) + 1e-12) * len(each) ** -0.2
+        return brentq(lambda x: norm.cdf((x - each) / width).mean() - share, -20, 20, xtol=1e-13)
+
+    start = scores.detach().numpy()
+    assert loss.item() == pytest.approx(quantile(start), abs=1e-7)
+    (gradient,) = torch.autograd.grad(loss, scores)
+    direction = np.random.default_rng(0).normal(size=start.shape)
+    slope = (quantile(start + 1e-5 * direction) - quantile(start - 1e-5 * direction)) / 2e-5
+    assert (gradient * torch.tensor(direction)).sum().item() == pytest.approx(slope, abs=1e-6)
+
+
+def test_qrm_of_equal_risks_is_that_risk():
+    scores = torch.zeros(8, 2, requires_grad=True)
+    loss = QRM(0.75, warmup_steps=0)(scores, torch.tensor([0, 1] * 4), torch.arange(8) // 2)
+    assert loss.item() == pytest.approx(np.log(2), abs=1e-5)
+    assert torch.autograd.grad(loss, scores)[0].isfinite().all()
+
+
+def test_irms_penalty_may_be_negative_and_is_not_clipped():
+    scores = torch.tensor([[3.0, 0.0], [3.0, 0.0]])  # right on the even half, wrong on the odd one
+    labels, domains = torch.tensor([0, 1]), torch.tensor([0, 0])
+    risk = IRM(weight=0, warmup_steps=0)(scores, labels, domains)
+    assert IRM(weight=1, warmup_steps=0)(scores, labels, domains) < risk - 0.1
+
+
+@pytest.mark.parametrize("objective", [IRM, VREx])
+def test_the_weight_is_one_until_the_switch_where_the_optimiser_starts_afresh(objective):
+    scores, labels, domains, _ = batch(UNEQUAL)
+    switching, before, after = objective(50, 3), objective(1, 0), objective(50, 0)
+    starts = []
+    for step in range(5):
+        starts.append(switching.begin_step(step))
+        expected = before if step < 3 else after
+        assert switching(scores, labels, domains).item() == expected(scores, labels, domains).item()
+    assert starts == [False, False, False, True, False]
+
+
+def test_qrm_is_the_mean_risk_until_the_switch():
+    scores, labels, domains, _ = batch(UNEQUAL)
+    assert QRM(0.9, 3)(scores, labels, domains).item() == pytest.approx(risks(scores, labels, domains).mean().item())
+
+
+def test_group_dro_moves_its_weights_towards_the_worst_domain_while_training_only():
+    scores, labels, domains, _ = batch(EVEN)
+    objective = GroupDRO(there(domains), rate=1.0)
+    for _ in range(30):
+        objective(scores, labels, domains)
+    worst = domains.unique()[risks(scores, labels, domains).argmax()]
+    assert int(objective.domain_weights.argmax()) == int(worst)
+    assert float(objective.domain_weights.sum()) == pytest.approx(1)
+    kept = objective.domain_weights.clone()
+    objective.eval()(scores, labels, domains)
+    assert torch.equal(objective.domain_weights, kept)
+
+
+def test_alignment_of_one_domain_costs_nothing():
+    scores, labels, domains, features = batch([9])
+    for objective in (MMD(), CORAL(), VREx(warmup_steps=0)):
+        expected = cross_entropy(scores, labels)
+        assert objective(scores, labels, domains, features).item() == pytest.approx(expected.item())
+
+
+def test_the_codes_of_a_batchs_domains_are_found():
+    found = ByDomain(np.array([[5, 2, 5, 7], [1, 1, 1, 1]]))
+    assert [codes[: int(n)].tolist() for codes, n in zip(found.codes, found.has_examples.sum(1), strict=True)] == [[2, 5, 7], [1]]
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: IRM(weight=-1), "weight must be 0 or more, got -1"),
+        (lambda: VREx(weight=float("nan")), "weight must be 0 or more, got nan"),
+        (lambda: MMD(warmup_steps=-5), "warmup_steps must be 0 or more, got -5"),
+        (lambda: GroupDRO(torch.ones(3), rate=0), "rate must be above 0, got 0"),
+        (lambda: QRM(quantile=1.5), "quantile"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_in_a_line(make, words):
+    with pytest.raises(InputError, match=words) as refusal:
+        make()
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_objective_says_whether_it_needs_features():
+    assert {kind.__name__ for kind in DomainObjective.__subclasses__() if kind.needs_features} == {"MMD", "CORAL"}
