@@ -23,6 +23,7 @@ __all__ = ["comparison_specs", "min_recall_boxes", "share_bars"]
 ROW_HEIGHT = 30
 LONGEST_LINE = 18  # characters of a method's name; longer names take two lines
 ROOM_FOR_NUMBERS = 74  # pixels beside the longest bar
+HEIGHT_OF_TARGET = 13  # pixels of its name above the boxes
 PAGE_INK = "currentColor"
 THICKNESS = 0.56
 # Pale within a full outline, so that lines in ink show on every colour.
@@ -51,7 +52,7 @@ def share_bars(
 ) -> alt.LayerChart:
     """Return bars of the share of domains at target, a row per method, with the spread over seeds as thin lines."""
     compared = compared_methods(results, dataset, target_recall, split)
-    subject = f"{split_label(split)} at target {compared.target_recall:g}"
+    subject = f"{_domains_of(compared)} at target {compared.target_recall:g}"
     return _figure(compared, _bars(compared), subject, [spread_in_words(compared)])
 
 
@@ -64,12 +65,15 @@ def min_recall_boxes(
 ) -> alt.LayerChart:
     """Return box plots of min recall over the domains of all seeds, a row per method, beside the target."""
     compared = compared_methods(results, dataset, target_recall, split)
-    return _figure(compared, _boxes(compared, domains), f"min recall, {split_label(split)}", boxes_in_words(compared))
+    return _figure(
+        compared, _boxes(compared, domains), f"min recall of {_domains_of(compared)}", boxes_in_words(compared)
+    )
 
 
 def comparison_specs(compared: ComparedMethods, domains: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return both charts for a page, as wide as their places, in the page's ink."""
-    charts = {"share": _bars(compared), "min-recall": _boxes(compared, domains)}
+    """Return both charts for a page, as wide as their places, in the page's ink; side by side, rows line up."""
+    room_of_target = {"left": 5, "right": 5, "bottom": 5, "top": 5 + HEIGHT_OF_TARGET}
+    charts = {"share": _bars(compared).properties(padding=room_of_target), "min-recall": _boxes(compared, domains)}
     return {
         kind: chart.properties(width="container").configure(**_config(PAGE_INK)).to_dict()
         for kind, chart in charts.items()
@@ -78,7 +82,7 @@ def comparison_specs(compared: ComparedMethods, domains: pd.DataFrame) -> dict[s
 
 def captions(compared: ComparedMethods) -> dict[str, str]:
     """Say what each of the two charts shows, for a page."""
-    where = split_label(compared.split)
+    where = _domains_of(compared)
     return {
         "share": f"Share of {where} where every label’s recall is at least {compared.target_recall:g}. "
         + spread_in_words(compared),
@@ -102,6 +106,10 @@ def boxes_in_words(compared: ComparedMethods) -> list[str]:
         f"Box: the middle half of the domains {over}; line: their median.",
         f"Whiskers: the furthest domains within {REACH:g} box lengths; points: single domains beyond.",
     ]
+
+
+def _domains_of(compared: ComparedMethods) -> str:
+    return "unseen domains" if compared.split == "unseen" else f"domains ({split_label(compared.split)})"
 
 
 def _figure(compared: ComparedMethods, chart: alt.LayerChart, subject: str, notes: list[str]) -> alt.LayerChart:
@@ -131,14 +139,14 @@ def _bars(compared: ComparedMethods) -> alt.LayerChart:
         alt.Tooltip("n_seeds:Q", title="Seeds"),
     ]
     scale = alt.Scale(domain=[0, 1], nice=False, range=[0, alt.ExprRef(f"width - {ROOM_FOR_NUMBERS}")])
-    title = f"Share of {split_label(compared.split)} at target {compared.target_recall:g}"
+    title = f"Share of {_domains_of(compared)} at target {compared.target_recall:g}"
     x = {
         field: alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(format="%"))
         for field in ("share", "low", "end")
     }
     bars = base.mark_bar(**BLOCK).encode(x=x["share"], tooltip=tooltip, **_filled(compared))
-    spreads = base.mark_rule(style="spread").encode(x=x["low"], x2="high", tooltip=tooltip)
-    numbers = base.mark_text(style="number", dx=6).encode(x=x["end"], text="text:N", tooltip=tooltip)
+    spreads = base.mark_rule(style="spread", aria=False).encode(x=x["low"], x2="high", tooltip=tooltip)
+    numbers = base.mark_text(style="number", dx=6, aria=False).encode(x=x["end"], text="text:N", tooltip=tooltip)
     chart = alt.LayerChart(layer=[bars, spreads.transform_filter("isValid(datum.low)"), numbers])
     return _described(chart, compared, title, shares["text"])
 
@@ -151,20 +159,20 @@ def _boxes(compared: ComparedMethods, domains: pd.DataFrame) -> alt.LayerChart:
     def x(field: str, axis: alt.Axis | None = None) -> alt.X:
         return alt.X(f"{field}:Q", title=None if axis is None else axis.title, scale=scale, axis=axis)
 
-    title = f"Min recall, {split_label(compared.split)}"
+    title = f"Min recall of {_domains_of(compared)}"
     name = f"'target {compared.target_recall:g}'"
     bare: dict[str, Any] = {"grid": False, "ticks": False, "domain": False, "title": None}
     target = alt.Axis(orient="top", values=[compared.target_recall], labelExpr=name, **bare)
     line = alt.Chart(alt.InlineData(values=[{"target": compared.target_recall}])).mark_rule(style="target-line")
     base = alt.Chart(inline(data.boxes)).encode(y=_row(compared), tooltip=BOX_TOOLTIP)
     measured = base.transform_filter("isValid(datum.median)")
-    whiskers = measured.mark_rule(strokeWidth=1.75).encode(color=_look(compared, alt.Color))
+    whiskers = measured.mark_rule(strokeWidth=1.75, aria=False).encode(color=_look(compared, alt.Color))
     layers = [
         line.encode(x=x("target", target)),
         whiskers.encode(x=x("low", alt.Axis(title=title, grid=True)), x2="q25"),
         whiskers.encode(x=x("q75"), x2="high"),
         measured.mark_bar(**BLOCK).encode(x=x("q25"), x2="q75", **_filled(compared)),
-        measured.mark_tick(style="median", size=THICKNESS * ROW_HEIGHT).encode(x=x("median")),
+        measured.mark_tick(style="median", size=THICKNESS * ROW_HEIGHT, aria=False).encode(x=x("median")),
         alt.Chart(inline(data.outliers))
         .mark_point(size=40, filled=True, opacity=0.8)
         .encode(x=x("min_recall"), y=_row(compared), tooltip=OUTLIER_TOOLTIP)
@@ -213,6 +221,6 @@ def _described(chart: alt.LayerChart, compared: ComparedMethods, title: str, tex
     """Return the chart with its height and, for those who cannot see it, its numbers in words."""
     numbers = "; ".join(f"{label} {text}" for label, text in zip(compared.rows["label"], texts, strict=True))
     described: alt.LayerChart = chart.properties(
-        height=alt.Step(ROW_HEIGHT), description=f"{title}, {dataset_label(compared.dataset)}: {numbers}"
+        height=ROW_HEIGHT * len(compared.methods), description=f"{title}, {dataset_label(compared.dataset)}: {numbers}"
     )
     return described

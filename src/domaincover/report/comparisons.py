@@ -81,9 +81,8 @@ def recall_boxes(compared: ComparedMethods, domains: pd.DataFrame) -> RecallBoxe
     single = single.assign(label=single["method"].map(labels), min_recall=single["min_recall"].astype(float))
     boxes = _quartiles(single).reindex(compared.rows["label"])
     reach = REACH * (boxes["q75"] - boxes["q25"])
-    inside = (single["min_recall"] >= single["label"].map(boxes["q25"] - reach)) & (
-        single["min_recall"] <= single["label"].map(boxes["q75"] + reach)
-    )
+    fences = pd.DataFrame({"low": boxes["q25"] - reach, "high": boxes["q75"] + reach}).reindex(single["label"])
+    inside = single["min_recall"].between(fences["low"].to_numpy(), fences["high"].to_numpy())
     furthest = single[inside].groupby("label")["min_recall"].agg(["min", "max"])
     # A quartile between two values may lie beyond every value that is no outlier.
     boxes["low"], boxes["high"] = boxes["q25"].clip(upper=furthest["min"]), boxes["q75"].clip(lower=furthest["max"])

@@ -107,7 +107,7 @@ def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
     shares = {row["label"]: f"{100 * row['share_at_target']:.0f} %" for row in ranking}
     best = [row["label"] for row in ranking if row["share_at_target"] == ranking[0]["share_at_target"]]
     if ranking[0]["share_at_target"] == 0:
-        return [f"None of the {len(ranking)} methods that answer with one label does so in any unseen domain."]
+        return [f"None of the {len(ranking)} methods that answer with one label holds the target in any unseen domain."]
     erm = [row["label"] for row in ranking if row["method"] == USUAL and row["label"] not in best]
     beside = "".join(f"; {label}: {shares[label]}" for label in erm)
     closest = f"{best[0]} comes" if len(best) == 1 else f"{len(best)} come equally"
