@@ -119,10 +119,10 @@ def test_where_erm_is_the_closest_single_label_method_it_is_named_once(one):
     assert text.endswith("Of the 3 methods that answer with one label, ERM comes closest (40 %).")
 
 
-def test_single_label_methods_that_come_equally_close_are_counted(one):
-    shares = {"set-cover": 0.9, "mmd": 0.3, "vrex": 0.3, "erm": 0.2}
+def test_single_label_methods_that_come_equally_close_are_all_named(one):
+    shares = {"set-cover": 0.9, "mmd": 0.3, "vrex": 0.3, "qrm": 0.3, "erm": 0.2}
     text = experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)
-    assert "Of the 3 methods that answer with one label, 2 come equally closest (30 %; ERM: 20 %)." in text
+    assert "Of the 4 methods that answer with one label, VREx, MMD and QRM come closest (30 %; ERM: 20 %)." in text
 
 
 def test_it_is_said_when_no_single_label_method_holds_the_target_anywhere(one):

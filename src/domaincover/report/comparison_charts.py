@@ -18,7 +18,7 @@ from domaincover.report.drawing import chart_config, inline
 from domaincover.report.readable import with_spread
 from domaincover.report.style import INK, dataset_label, split_label
 
-__all__ = ["comparison_specs", "min_recall_boxes", "share_bars"]
+__all__ = ["captions", "comparison_specs", "min_recall_boxes", "share_bars"]
 
 ROW_HEIGHT = 30
 LONGEST_LINE = 18  # characters of a method's name; longer names take two lines

@@ -110,5 +110,7 @@ def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
         return [f"None of the {len(ranking)} methods that answer with one label holds the target in any unseen domain."]
     erm = [row["label"] for row in ranking if row["method"] == USUAL and row["label"] not in best]
     beside = "".join(f"; {label}: {shares[label]}" for label in erm)
-    closest = f"{best[0]} comes" if len(best) == 1 else f"{len(best)} come equally"
-    return [f"Of the {len(ranking)} methods that answer with one label, {closest} closest ({shares[best[0]]}{beside})."]
+    come = "comes" if len(best) == 1 else "come"
+    names = " and ".join([", ".join(best[:-1]), best[-1]] if len(best) > 1 else best)
+    of_all = f"Of the {len(ranking)} methods that answer with one label"
+    return [f"{of_all}, {names} {come} closest ({shares[best[0]]}{beside})."]
