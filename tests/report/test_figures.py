@@ -251,8 +251,12 @@ def test_files_are_named_after_data_sets(results, domains, tmp_path):
     assert [path.name for path in figure_files(results, domains, tmp_path)] == [
         "cross-synthetic-10.png",
         "cross-splits-synthetic-10.png",
+        "share-synthetic-10.png",
+        "min-recall-synthetic-10.png",
         "cross-synthetic-10-random.png",
         "cross-splits-synthetic-10-random.png",
+        "share-synthetic-10-random.png",
+        "min-recall-synthetic-10-random.png",
     ]
 
 
@@ -260,21 +264,21 @@ def test_files_are_named_after_data_sets(results, domains, tmp_path):
 def test_files_name_the_target_only_where_there_are_several(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.8)])
     names = [path.name for path in figure_files(both, domains, tmp_path)]
-    assert names[:3:2] == ["cross-synthetic-10-target-0.8.png", "cross-synthetic-10-target-0.9.png"]
+    assert names[:5:4] == ["cross-synthetic-10-target-0.8.png", "cross-synthetic-10-target-0.9.png"]
 
 
 @pytest.mark.usefixtures("no_drawing")
 def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.90000001)])
     names = [path.name for path in figure_files(both, domains, tmp_path)]
-    assert names[:3:2] == ["cross-synthetic-10-target-0.9.png", "cross-synthetic-10-target-0.90000001.png"]
+    assert names[:5:4] == ["cross-synthetic-10-target-0.9.png", "cross-synthetic-10-target-0.90000001.png"]
 
 
 @pytest.mark.usefixtures("no_drawing")
 def test_names_that_clash_get_a_number(tmp_path):
     domains = random_domains(np.random.default_rng(0), ("A b", "a-b", "../a/b", "splits-a-b", "???"))
     names = [path.name for path in figure_files(results_of(domains), domains, tmp_path)]
-    assert len(set(names)) == len(names) == 10
+    assert len(set(names)) == len(names) == 20
     assert {"cross-a-b.png", "cross-a-b-2.png", "cross-a-b-3.png", "cross-data-set.png"} <= set(names)
     assert not any("/" in name or ".." in name for name in names)
 

@@ -102,3 +102,35 @@ def test_no_unseen_domains_means_nothing_is_claimed(results):
     table = checked_results(results[results["split"] != "unseen"])
     assert overall_sentence(table) == "These results hold no unseen domains, so they say nothing about new ones."
     assert experiment_sentences(table, "synthetic-10", 0.9) == "No unseen domains were evaluated."
+
+
+SINGLE = {"erm": 0.1, "irm": 0.05, "coral": 0.3}
+
+
+def test_the_closest_of_several_single_label_methods_is_named_beside_erm(one):
+    shares = SINGLE | {"set-cover": 0.9, "robust": 0.8}
+    text = experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)
+    assert text.endswith("Of the 3 methods that answer with one label, CORAL comes closest (30 %; ERM: 10 %).")
+
+
+def test_where_erm_is_the_closest_single_label_method_it_is_named_once(one):
+    shares = SINGLE | {"set-cover": 0.9, "erm": 0.4}
+    text = experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)
+    assert text.endswith("Of the 3 methods that answer with one label, ERM comes closest (40 %).")
+
+
+def test_single_label_methods_that_come_equally_close_are_all_named(one):
+    shares = {"set-cover": 0.9, "mmd": 0.3, "vrex": 0.3, "qrm": 0.3, "erm": 0.2}
+    text = experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)
+    assert "Of the 4 methods that answer with one label, VREx, MMD and QRM come closest (30 %; ERM: 20 %)." in text
+
+
+def test_it_is_said_when_no_single_label_method_holds_the_target_anywhere(one):
+    shares = {"set-cover": 0.9, "mmd": 0.0, "erm": 0.0}
+    text = experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)
+    assert text.endswith("None of the 2 methods that answer with one label holds the target in any unseen domain.")
+
+
+@pytest.mark.parametrize("shares", [{"set-cover": 0.9, "erm": 0.4}, {"set-cover": 0.2, "erm": 0.4, "irm": 0.3}])
+def test_one_single_label_method_and_one_that_wins_need_no_further_sentence(one, shares):
+    assert "one label" not in experiment_sentences(one(shares, dict.fromkeys(shares, 1.0)), "data", 0.9)

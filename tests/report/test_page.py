@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
+from domaincover.report.comparisons import compared_methods, recall_boxes
 from domaincover.report.page import chart_library, packed, write_page
 
 from .made_up import HOSTILE, METHODS, random_domains, results_of
@@ -118,6 +119,28 @@ def test_settings_are_listed_and_left_out_when_there_are_none(text, results, dom
     assert "Settings and versions" not in (tmp_path / "a.html").read_text(encoding="utf-8")
 
 
+def test_every_chart_has_a_place_and_a_caption(text):
+    page = Page(text)
+    places = [attrs["id"] for attrs in page.all("div") if "chart" in attrs.get("class", "").split()]
+    assert places == [f"{kind}-{i}" for i in (1, 2) for kind in ("chart", "share", "min-recall")]
+    assert len(page.all("figcaption")) == len(page.all("figure")) == len(places)
+
+
+def test_captions_of_the_comparison_name_target_and_seeds(text):
+    captions = re.findall("<figcaption>(.*?)</figcaption>", text)
+    assert captions[1].startswith("Share of unseen domains where every label’s recall is at least 0.9.")
+    assert "domains of 2 seeds together" in captions[2]
+
+
+def test_the_comparison_holds_no_single_domains_but_outliers(text, results, domains):
+    specs = [chart["comparison"]["min-recall"] for chart in chart_data(text)]
+    names = ("synthetic-10", "synthetic-10-random")
+    for spec, dataset in zip(specs, names, strict=True):
+        held = [row for rows in spec["datasets"].values() for row in rows if "domain" in row]
+        outliers = recall_boxes(compared_methods(results, dataset), domains).outliers
+        assert len(held) == len(outliers) < len(METHODS) * 12
+
+
 def test_points_are_packed_without_loss(domains, text):
     points = chart_data(text)[0]["points"]
     domain_names = [points["domain"]["texts"][code] for code in points["domain"]["codes"]]
@@ -168,6 +191,8 @@ def test_results_without_unseen_domains_make_a_page_that_claims_nothing(results,
     text = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert "they say nothing about new ones" in text
     assert len(Page(text).tables) == 1
+    assert len(Page(text).all("figure")) == 2
+    assert [chart["comparison"] for chart in chart_data(text)] == [{}, {}]
 
 
 def test_an_unknown_method_has_the_same_look_in_table_and_plot(tmp_path):

@@ -7,9 +7,11 @@ from domaincover.report.style import (
     FURTHER_LOOKS,
     GLYPHS,
     KNOWN_METHODS,
+    SINGLE_LABEL_METHODS,
     dataset_label,
     method_styles,
     split_label,
+    splits_in_order,
 )
 
 WHITE, DARK_PAPER = "#ffffff", "#16181d"
@@ -65,11 +67,32 @@ def test_every_method_colour_has_a_contrast_of_three_on_light_and_dark_paper(pap
     assert {color: contrast(color, paper) for color in colors if contrast(color, paper) < 3} == {}
 
 
+# Methods that the paper shows in one figure: sets against ERM, and single labels against SET-COVER.
+COMPARISONS = {
+    "sets": ("erm", *(method for method in KNOWN_METHODS if method not in SINGLE_LABEL_METHODS)),
+    "single labels": (*SINGLE_LABEL_METHODS, "set-cover"),
+}
+
+
+def closest(colors, eyes):
+    pairs = itertools.combinations(colors, 2)
+    return min(np.linalg.norm(seen_as(a, eyes) - seen_as(b, eyes)) for a, b in pairs)
+
+
 @pytest.mark.parametrize("eyes", EYES)
-def test_known_methods_differ_in_colour_to_all_eyes(eyes):
+@pytest.mark.parametrize("compared", COMPARISONS.values(), ids=COMPARISONS)
+def test_methods_of_one_comparison_differ_in_colour_to_all_eyes(compared, eyes):
     # 0.02 in Oklab is about a just noticeable difference; small points need several of them.
-    pairs = itertools.combinations([style.color for style in KNOWN_METHODS.values()], 2)
-    assert min(np.linalg.norm(seen_as(a, eyes) - seen_as(b, eyes)) for a, b in pairs) > 0.09
+    assert closest([KNOWN_METHODS[method].color for method in compared], eyes) > 0.09
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_any_two_known_methods_differ_noticeably_in_colour(eyes):
+    assert closest([style.color for style in KNOWN_METHODS.values()], eyes) > 0.03
+
+
+def test_every_known_method_is_in_a_comparison():
+    assert {method for compared in COMPARISONS.values() for method in compared} == set(KNOWN_METHODS)
 
 
 def test_known_methods_differ_in_shape_and_glyph():
@@ -113,3 +136,7 @@ def test_data_sets_are_named_by_rule(name, label):
 
 def test_an_unknown_split_keeps_its_name():
     assert split_label("validation") == "validation"
+
+
+def test_splits_come_unseen_first_and_unknown_ones_last():
+    assert splits_in_order(["test", "train", "unseen", "a", "train"]) == ["unseen", "train", "a", "test"]

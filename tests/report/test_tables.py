@@ -11,6 +11,7 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.report.frames import RESULT_COLUMNS, checked_results
 from domaincover.report.readable import best_by_share, heads_of, readable_rows
+from domaincover.report.style import SINGLE_LABEL_METHODS
 from domaincover.report.tables import format_results
 
 from .made_up import METHODS, random_domains, results_of
@@ -82,6 +83,35 @@ def test_only_the_highest_share_of_a_set_valued_method_is_bold(unseen):
     first = unseen[unseen["dataset"] == "synthetic-10"].assign(share_at_target=[0.99, 0.2, 0.3, 0.9, 0.8])
     lines = format_results(first, "md").splitlines()
     assert [line for line in lines if "**" in line] == [line for line in lines if "Robust" in line]
+
+
+def test_single_label_methods_are_never_bold_whatever_their_sizes():
+    methods = dict.fromkeys((*SINGLE_LABEL_METHODS, "set-cover", "mine"), (0.9, 1.2))
+    results = checked_results(results_of(random_domains(np.random.default_rng(0), ("data",), methods)))
+    shares = results["method"].map({"set-cover": 0.5, "mine": 0.4}).fillna(0.9)
+    assert set(results[best_by_share(results.assign(share_at_target=shares))]["method"]) == {"set-cover"}
+
+
+def test_a_method_that_gives_sets_may_be_best_with_sets_of_one_label(unseen):
+    ones = dict.fromkeys(("set_size_q25", "set_size", "set_size_q75"), 1.0)
+    shares = unseen["method"].map({"set-cover": 0.9}).fillna(0.3)
+    checked = checked_results(unseen.assign(share_at_target=shares, **ones))
+    assert set(checked[best_by_share(checked)]["method"]) == {"set-cover"}
+
+
+def test_an_unknown_method_whose_sets_hold_one_label_is_no_competitor(unseen):
+    ones = dict.fromkeys(("set_size_q25", "set_size", "set_size_q75"), 1.0)
+    checked = checked_results(unseen.replace({"method": {"erm": "mine"}}).assign(**ones, share_at_target=0.5))
+    assert "mine" not in set(checked[best_by_share(checked)]["method"])
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex"])
+def test_single_label_methods_have_their_names_in_every_table(style):
+    methods = dict.fromkeys(SINGLE_LABEL_METHODS, (0.9, 1.0))
+    results = results_of(random_domains(np.random.default_rng(0), ("data",), methods))
+    text = format_results(results[results["split"] == "unseen"], style, color=False)
+    names = ["ERM", "IRM", "VREx", "MMD", "CORAL", "Group DRO", "QRM"]
+    assert sorted(names, key=lambda name: text.index(f"{name} ")) == names
 
 
 def test_equal_shares_are_both_best(unseen):

@@ -176,7 +176,7 @@ def figures(
     out: Annotated[Path, typer.Option(help="Directory for the figures.")],
     format: Annotated[FigureFormat, typer.Option(help="Kind of file.")] = "png",  # noqa: A002
 ) -> None:
-    """Write a study's cross-plots as files.
+    """Write a study's figures as files: cross-plots, bars of the share at target, boxes of min recall.
 
     Example: domaincover figures runs/synthetic --out figures --format pdf
     """

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from domaincover.errors import InputError
-from domaincover.report.frames import checked_domains, checked_results, experiments, of_experiment
+from domaincover.report.frames import checked_domains, checked_results, chosen_target, of_experiment
 from domaincover.report.readable import percent
 from domaincover.report.style import MethodStyle, method_styles
 
@@ -62,7 +61,7 @@ def cross_plot_tables(
 ) -> CrossPlotTables:
     """Return what the cross-plots of a data set show; the target may be left out where there is only one."""
     table = checked_results(results)
-    target_recall = _chosen_target(table, dataset, target_recall)
+    target_recall = chosen_target(table, dataset, target_recall)
     styles = method_styles(table["method"])
     crosses = of_experiment(cross_plot_data(table), dataset, target_recall)
     single = checked_domains(domains, table)
@@ -112,15 +111,10 @@ def note_on_random_sets(tables: CrossPlotTables) -> str:
     return f"Random sets of these sizes would have a recall of {low:.2f} to {high:.2f}, outside this plot."
 
 
-def _chosen_target(results: pd.DataFrame, dataset: str, target_recall: float | None) -> float:
-    targets = [target for name, target in experiments(results) if name == dataset]
-    if not targets:
-        raise InputError(f"results has no row of data set {dataset!r}.")
-    if target_recall is None and len(targets) > 1:
-        raise InputError(f"data set {dataset!r} has target recalls {targets}; say which to draw.")
-    if target_recall is not None and target_recall not in targets:
-        raise InputError(f"data set {dataset!r} has no target recall {target_recall}, only {targets}.")
-    return targets[0] if target_recall is None else target_recall
+def recall_limits(recalls: Iterable[float], target_recall: float) -> tuple[float, float]:
+    """Return the part of an axis that holds these recalls and the target, with some room, within 0 and 1."""
+    low, high = _with_room([*recalls, target_recall], LEAST_SPAN["min_recall"])
+    return max(low, 0.0), min(high, 1.0)
 
 
 def _points(domains: pd.DataFrame, styles: Mapping[str, MethodStyle]) -> pd.DataFrame:
@@ -149,8 +143,7 @@ def _limits(table: pd.DataFrame, quartiles: Iterable[str], target_recall: float)
         [value for end in ("", *(f"_{q}" for q in quartiles)) for value in table[name + end].dropna()]
         for name in ("set_size", "min_recall")
     )
-    low, high = _with_room([*recalls, target_recall], LEAST_SPAN["min_recall"])
-    return Limits(_with_room(sizes or [1.0], LEAST_SPAN["set_size"]), (max(low, 0.0), min(high, 1.0)))
+    return Limits(_with_room(sizes or [1.0], LEAST_SPAN["set_size"]), recall_limits(recalls, target_recall))
 
 
 def _with_room(values: list[float], least_span: float) -> tuple[float, float]:

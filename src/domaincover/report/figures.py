@@ -1,4 +1,4 @@
-"""The cross-plot: set size against min recall, one cross per method, on screen and as a file."""
+"""The figures of a study: cross-plots of set size against min recall, and every figure as a file."""
 
 import io
 import re
@@ -10,6 +10,7 @@ import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.files import write_whole
+from domaincover.report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.report.crosses import (
     CrossPlotTables,
     cross_plot_data,
@@ -18,7 +19,7 @@ from domaincover.report.crosses import (
 )
 from domaincover.report.drawing import Pen, chart_config, inline
 from domaincover.report.frames import checked_domains, checked_results, experiments
-from domaincover.report.style import INK, SPLIT_LABELS, dataset_label, split_label, unused_name
+from domaincover.report.style import INK, dataset_label, split_label, splits_in_order, unused_name
 
 __all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
 
@@ -62,8 +63,7 @@ def cross_splits_plot(
 
 def splits_of(tables: CrossPlotTables) -> list[str]:
     """Return the splits that have crosses, unseen domains first."""
-    present = set(tables.crosses["split"])
-    return [split for split in (*SPLIT_LABELS, *sorted(present - set(SPLIT_LABELS))) if split in present]
+    return splits_in_order(tables.crosses["split"])
 
 
 def save_chart(chart: alt.LayerChart | alt.HConcatChart, path: Path, fmt: FigureFormat) -> None:
@@ -77,7 +77,11 @@ def save_chart(chart: alt.LayerChart | alt.HConcatChart, path: Path, fmt: Figure
 
 
 def figure_files(results: pd.DataFrame, domains: pd.DataFrame, out_dir: Path, fmt: FigureFormat = "png") -> list[Path]:
-    """Draw unseen domains alone and all splits side by side, per data set and target; return the files."""
+    """Draw every figure of every data set and target; return the files.
+
+    These are the cross-plots of unseen domains alone and of all splits side by side, the bars of the share of
+    unseen domains at target, and the boxes of their min recalls.
+    """
     table = checked_results(results)
     single = checked_domains(domains, table)
     one_target = table["target_recall"].nunique() == 1
@@ -88,6 +92,8 @@ def figure_files(results: pd.DataFrame, domains: pd.DataFrame, out_dir: Path, fm
         charts: dict[str, alt.LayerChart | alt.HConcatChart] = {
             "cross": cross_plot(table, single, dataset, "unseen", target, points=False),
             "cross-splits": cross_splits_plot(table, single, dataset, target),
+            "share": share_bars(table, dataset, target),
+            "min-recall": min_recall_boxes(table, single, dataset, target),
         }
         for kind, chart in charts.items():
             stem = unused_name(f"{kind}-{_slug(dataset)}{suffix}", used)

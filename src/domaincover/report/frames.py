@@ -51,6 +51,18 @@ def of_experiment(table: pd.DataFrame, dataset: str, target_recall: float) -> pd
     return table[(table["dataset"] == dataset) & (table["target_recall"] == target_recall)]
 
 
+def chosen_target(results: pd.DataFrame, dataset: str, target_recall: float | None) -> float:
+    """Return the target recall to draw: the one asked for, or the only one of the data set."""
+    targets = [target for name, target in experiments(results) if name == dataset]
+    if not targets:
+        raise InputError(f"results has no row of data set {dataset!r}.")
+    if target_recall is None and len(targets) > 1:
+        raise InputError(f"data set {dataset!r} has target recalls {targets}; say which to draw.")
+    if target_recall is not None and target_recall not in targets:
+        raise InputError(f"data set {dataset!r} has no target recall {target_recall}, only {targets}.")
+    return targets[0] if target_recall is None else target_recall
+
+
 def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
     if table.empty:
         raise InputError(f"{name} is empty: there is nothing to report.")

@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 
 from domaincover.report.frames import experiments, of_experiment
+from domaincover.report.readable import answers_with_one_label
 from domaincover.report.style import method_styles
 
 OURS = "set-cover"
+USUAL = "erm"
 ONE_SEED = " (one seed: the spread is unknown)"
 
 
@@ -35,13 +37,15 @@ def overall_sentence(results: pd.DataFrame) -> str:
 
 
 def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> str:
-    """Say who holds the target in most unseen domains, who comes next, and where SET-COVER stands."""
+    """Say who holds the target in most unseen domains, who comes next, where SET-COVER and single labels stand."""
     ranking = ranked_unseen(results, dataset, target_recall)
     if not ranking:
         return "No unseen domains were evaluated."
     first, *others = ranking
     sentences = [_first_place(first)]
     sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
+    if not first["one_label"]:
+        sentences += _closest_with_one_label([row for row in others if row["one_label"]])
     if others and first["share_at_target"] < 0.5:
         sentences.append("So no method holds the target in half of the unseen domains.")
     return " ".join(sentences)
@@ -53,7 +57,7 @@ def ranked_unseen(results: pd.DataFrame, dataset: str, target_recall: float) -> 
     rows = of_experiment(results, dataset, target_recall)
     rows = rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()]
     rows = rows.sort_values(["share_at_target", "set_size"], ascending=[False, True], kind="stable")
-    rows = rows.assign(label=rows["method"].map(labels))
+    rows = rows.assign(label=rows["method"].map(labels), one_label=answers_with_one_label(rows))
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.itertuples(index=False)]
 
 
@@ -94,3 +98,19 @@ def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
     if behind and within_spread(first, row):
         sentence += "; the gap is within the spread between seeds"
     return f"{sentence}."
+
+
+def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
+    """Say which of several methods that answer with one label holds the target in most domains, beside ERM."""
+    if len(ranking) < 2:
+        return []
+    shares = {row["label"]: f"{100 * row['share_at_target']:.0f} %" for row in ranking}
+    best = [row["label"] for row in ranking if row["share_at_target"] == ranking[0]["share_at_target"]]
+    if ranking[0]["share_at_target"] == 0:
+        return [f"None of the {len(ranking)} methods that answer with one label holds the target in any unseen domain."]
+    erm = [row["label"] for row in ranking if row["method"] == USUAL and row["label"] not in best]
+    beside = "".join(f"; {label}: {shares[label]}" for label in erm)
+    come = "comes" if len(best) == 1 else "come"
+    names = " and ".join([", ".join(best[:-1]), best[-1]] if len(best) > 1 else best)
+    of_all = f"Of the {len(ranking)} methods that answer with one label"
+    return [f"{of_all}, {names} {come} closest ({shares[best[0]]}{beside})."]

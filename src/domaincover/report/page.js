@@ -5,7 +5,8 @@ function rowsOf(columns) {
     Object.fromEntries(names.map((name) => [name, valueAt(columns[name], i)])));
 }
 
-charts.forEach(({ spec, points }, i) => {
+charts.forEach(({ spec, points, comparison }, i) => {
   spec.datasets = { ...spec.datasets, points: rowsOf(points) };
   draw(document.getElementById(`chart-${i + 1}`), spec);
+  Object.entries(comparison).forEach(([kind, chart]) => draw(document.getElementById(`${kind}-${i + 1}`), chart));
 });

@@ -8,6 +8,8 @@ import altair as alt
 import pandas as pd
 
 from domaincover.files import write_whole
+from domaincover.report.comparison_charts import captions, comparison_specs
+from domaincover.report.comparisons import ComparedMethods, compared_methods
 from domaincover.report.crosses import CrossPlotTables, cross_plot_tables, note_on_random_sets
 from domaincover.report.drawing import Pen, chart_config, inline
 from domaincover.report.figures import splits_of
@@ -30,6 +32,7 @@ class Section(NamedTuple):
     sentences: str
     rows: list[ReadableRow]
     note: str
+    comparison: dict[str, str]
 
 
 def write_page(
@@ -43,13 +46,21 @@ def write_page(
     table = checked_results(results)
     single = checked_domains(domains, table)
     all_tables = [cross_plot_tables(table, single, *experiment) for experiment in experiments(table)]
+    compared = [_compared(table, tables) for tables in all_tables]
     rows = readable_rows(table)
     page = rendered(
         "page.html",
         title=title,
         headline=overall_sentence(table),
-        sections=[_section(table, rows, tables) for tables in all_tables],
-        charts=[{"spec": chart_spec(tables), "points": packed(tables.points)} for tables in all_tables],
+        sections=[_section(table, rows, *shown) for shown in zip(all_tables, compared, strict=True)],
+        charts=[
+            {
+                "spec": chart_spec(tables),
+                "points": packed(tables.points),
+                "comparison": {} if methods is None else comparison_specs(methods, single),
+            }
+            for tables, methods in zip(all_tables, compared, strict=True)
+        ],
         rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
@@ -89,7 +100,16 @@ def packed(points: pd.DataFrame) -> dict[str, Any]:
     return columns
 
 
-def _section(results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTables) -> Section:
+def _compared(results: pd.DataFrame, tables: CrossPlotTables) -> ComparedMethods | None:
+    """Return the methods to compare in unseen domains, None where there are none."""
+    if "unseen" not in splits_of(tables):
+        return None
+    return compared_methods(results, tables.dataset, tables.target_recall)
+
+
+def _section(
+    results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTables, compared: ComparedMethods | None
+) -> Section:
     dataset, target = tables.dataset, tables.target_recall
     shown = of_experiment(results, dataset, target).query("split == 'unseen'").index
     one_target = results["target_recall"].nunique() == 1
@@ -98,4 +118,5 @@ def _section(results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTa
         sentences=experiment_sentences(results, dataset, target),
         rows=[rows[place] for place in shown],
         note=note_on_random_sets(tables),
+        comparison={} if compared is None else captions(compared),
     )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from domaincover.report.style import MethodStyle, dataset_label, method_styles
+from domaincover.report.style import KNOWN_METHODS, SINGLE_LABEL_METHODS, MethodStyle, dataset_label, method_styles
 
 ABSENT = "–"
 HEADS = {
@@ -92,13 +92,18 @@ def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
 def best_by_share(results: pd.DataFrame) -> pd.Series:
     """Say of each row whether no other method that gives sets holds the target in more domains.
 
-    Compared within a data set, target and split. A method whose sets all hold one label is no competitor: it
-    has no size to trade.
+    Compared within a data set, target and split. A method that answers with one label is no competitor: it has
+    no size to trade.
     """
-    one_label_always = (results[["set_size_q25", "set_size", "set_size_q75"]] == 1).all(axis=1)
-    share = results["share_at_target"].mask(one_label_always)
+    share = results["share_at_target"].mask(answers_with_one_label(results))
     rivals = [results[column] for column in ("dataset", "target_recall", "split")]
     return share == share.groupby(rivals).transform("max")
+
+
+def answers_with_one_label(results: pd.DataFrame) -> pd.Series:
+    """Say of each row whether its method answers with one label: known methods by name, others by their sizes."""
+    one_label_always = (results[["set_size_q25", "set_size", "set_size_q75"]] == 1).all(axis=1)
+    return one_label_always.mask(results["method"].isin(KNOWN_METHODS), results["method"].isin(SINGLE_LABEL_METHODS))
 
 
 def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit: str = "") -> str:

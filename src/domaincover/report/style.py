@@ -19,11 +19,23 @@ class MethodStyle(NamedTuple):
 
 
 STAR = "M0,-1.3L.36,-.5L1.24,-.4L.59,.19L.76,1.05L0,.62L-.76,1.05L-.59,.19L-1.24,-.4L-.36,-.5Z"
+SPARK = "M0,-1.35L.32,-.32L1.35,0L.32,.32L0,1.35L-.32,.32L-1.35,0L-.32,-.32Z"
+SALTIRE = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,0Z"
+HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
+PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
+BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
-# background, and as far apart as that allows for normal, protan, deutan and tritan eyes; tests measure it.
+# background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
+# one of the paper's two comparisons; others differ less in colour, but in shape. Tests measure it.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
+    "irm": MethodStyle("IRM", "#a90aca", "cross"),
+    "vrex": MethodStyle("VREx", "#c56b02", SALTIRE),
+    "mmd": MethodStyle("MMD", "#6285a8", SPARK),
+    "coral": MethodStyle("CORAL", "#be2a3f", HALF_DISC),
+    "group-dro": MethodStyle("Group DRO", "#616384", PENTAGON),
+    "qrm": MethodStyle("QRM", "#939773", BOW_TIE),
     "pooled-train": MethodStyle("Pooled CDFs (train)", "#c18811", "square"),
     "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#808e80", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
@@ -31,6 +43,7 @@ KNOWN_METHODS = {
     "erm-joint": MethodStyle("ERM (joint)", "#ca150a", "triangle-right"),
     "set-cover-joint": MethodStyle("SET-COVER (joint)", "#b113b0", "triangle-down"),
 }
+SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
     ("#c8372d", "circle"),
@@ -46,6 +59,12 @@ GLYPHS = {
     "triangle-down": "▼",
     "triangle-right": "▶",
     "triangle-left": "◀",
+    "cross": "✚",
+    SALTIRE: "✕",
+    SPARK: "✦",
+    HALF_DISC: "◗",
+    PENTAGON: "⬟",
+    BOW_TIE: "⧓",
 }
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"
@@ -82,6 +101,12 @@ def dataset_label(dataset: str) -> str:
 def split_label(split: str) -> str:
     """Return what the examples of a split are, in words."""
     return SPLIT_LABELS.get(split, split)
+
+
+def splits_in_order(present: Iterable[str]) -> list[str]:
+    """Return the different splits, unseen domains first, unknown ones last."""
+    names = set(present)
+    return [split for split in (*SPLIT_LABELS, *sorted(names - set(SPLIT_LABELS))) if split in names]
 
 
 def unused_name(name: str, used: set[str]) -> str:
