@@ -22,9 +22,9 @@ class ByDomain:
     in_turns: bool
 
     def __init__(self, domains: NDArray[np.int64], n_domains: int | None = None) -> None:
-        self.in_turns = n_domains is not None
         n_replicas, n_rows = domains.shape
-        if n_domains is not None:
+        self.in_turns = n_domains is not None and n_rows % (2 * n_domains) == 0  # in two equal halves
+        if self.in_turns and n_domains is not None:
             self.codes = domains[:, :n_domains]
             self.n_examples = np.full((n_replicas, n_domains), n_rows // n_domains)
             return
@@ -59,14 +59,12 @@ class ByDomain:
         return self._sums(values) / np.maximum(self.n_examples, 1)
 
     def mean_of_halves(self, values: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return the means of every domain's even and odd examples, and their numbers: (half, replica, domain)."""
-        n = np.stack([(self.n_examples + 1) // 2, self.n_examples // 2])
+        """Return the means of every domain's even and odd examples, and their numbers: (replica, half, domain)."""
+        n = np.stack([(self.n_examples + 1) // 2, self.n_examples // 2], axis=1)
         if self.in_turns:
-            turns = values.reshape(len(values), -1, self.codes.shape[1])
-            sums = np.stack([turns[:, half::2].sum(1, dtype=np.float64) for half in (0, 1)])
-        else:
-            sums = np.stack([self._sums(values * (self._rank % 2 == half)) for half in (0, 1)])
-        return sums / np.maximum(n, 1), n
+            return values.reshape(len(values), -1, 2, self.codes.shape[1]).mean(1, dtype=np.float64), n
+        sums = [self._sums(values * (self._rank % 2 == half)) for half in (0, 1)]
+        return np.stack(sums, axis=1) / np.maximum(n, 1), n
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """Give every example the value of its domain."""
@@ -77,11 +75,8 @@ class ByDomain:
     def spread_halves(self, values: NDArray[Any]) -> NDArray[Any]:
         """Give every example the value of its domain's even or odd half."""
         if self.in_turns:
-            n_each = int(self.n_examples[0, 0])
-            return np.tile(np.concatenate([values[0], values[1]], axis=1), (1, -(-n_each // 2)))[
-                :, : n_each * values.shape[2]
-            ]
-        return np.where(self._rank % 2 == 0, self.spread(values[0]), self.spread(values[1]))
+            return np.tile(values.reshape(len(values), -1), (1, int(self.n_examples[0, 0]) // 2))
+        return np.where(self._rank % 2 == 0, self.spread(values[:, 0]), self.spread(values[:, 1]))
 
     def split(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return values (replica, example, …) by domain, (replica, domain, example, …), and which are there.

@@ -76,18 +76,24 @@ class DomainObjective(nn.Module):
         if labels.ndim == 1:
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
-        batch = _compared(scores.detach(), labels, ByDomain(domains.cpu().numpy(), self.domains_per_batch))
+        value, slopes = self.value_and_slopes(scores, labels, domains, features)
+        outputs = (scores, features) if features is not None else (scores,)
+        plane = sum((output * slope).sum((1, 2)) for output, slope in zip(outputs, slopes, strict=False))
+        return plane - plane.detach() + value  # type: ignore[union-attr]
+
+    @torch.no_grad()
+    def value_and_slopes(
+        self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the loss of each replica, and its slopes by the scores and, where they are needed, the features."""
+        batch = _compared(scores, labels, ByDomain(domains.cpu().numpy(), self.domains_per_batch))
         value, slope = self._of_scores(batch)
-        loss = (scores * slope).sum((1, 2))
-        if self.needs_features:
-            if features is None:
-                raise InputError(
-                    f"{type(self).__name__} compares features: objective(scores, labels, domains, features)."
-                )
-            penalty, by_features = self._of_features(batch.by_domain, features.detach())
-            value = torch.add(value, penalty, alpha=self.weight)
-            loss = torch.add(loss, (features * by_features).sum((1, 2)), alpha=self.weight)
-        return loss - loss.detach() + value  # a plane with the value and the slope that were found
+        if not self.needs_features:
+            return value, [slope]
+        if features is None:
+            raise InputError(f"{type(self).__name__} compares features: objective(scores, labels, domains, features).")
+        penalty, by_features = self._of_features(batch.by_domain, features)
+        return torch.add(value, penalty, alpha=self.weight), [slope, by_features * self.weight]
 
     def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
         """Return the loss but for features, by replica, and its slope by the scores."""
@@ -122,11 +128,11 @@ class IRM(DomainObjective):
         slopes = (expected - scores.gather(-1, batch.labels)).squeeze(-1)
         g, n = by_domain.mean_of_halves(slopes.cpu().numpy())
         share = self.weight / by_domain.n_domains[:, None]
-        pull = by_domain.spread_halves(share * g[::-1] / np.maximum(n, 1))
+        pull = by_domain.spread_halves(share[:, :, None] * g[:, ::-1] / np.maximum(n, 1))
         value, by_risk = self._of_risks(by_domain, batch.risks)
         weights = by_domain.spread(by_risk / np.maximum(by_domain.n_examples, 1))
         by_pull = torch.from_numpy(pull).to(scores).unsqueeze(-1) * (scores - expected) * p
-        total = torch.from_numpy(value + (share * g.prod(0)).sum(1)).to(scores)
+        total = torch.from_numpy(value + (share * g.prod(1)).sum(1)).to(scores)
         return total, batch.slope_of_losses(weights + pull) + by_pull
 
 

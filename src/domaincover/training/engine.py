@@ -6,7 +6,7 @@ Only this module knows about processes and precision; only `batches` knows about
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal, cast
 
@@ -60,16 +60,21 @@ class Engine:
         """Add the gradient of this process's part of a loss."""
         loss.backward()
 
+    def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        """Add the gradient of a loss whose slopes by the network's outputs are known."""
+        torch.autograd.backward(outputs, slopes)
+
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""
         return values
 
     def whole(self, own: Tensor, n: int) -> Tensor:  # noqa: ARG002 - for several processes
-        """Return what all processes have of a batch of n, (replica, example, …); only one's own part has a gradient.
-
-        Each process then computes the loss of the whole batch; their gradients add up to that of one process.
-        """
+        """Return what all processes have of a batch of n, (replica, example, …)."""
         return own
+
+    def own_part(self, whole: Tensor) -> Tensor:
+        """Return this process's part of what belongs to a whole batch."""
+        return whole
 
     def agree(self, wish: bool) -> bool:
         """Return whether any process wishes to."""
@@ -108,6 +113,12 @@ class Accelerated(Engine):
         """Add the gradient; what is exchanged is a mean over processes, and a sum is meant."""
         self._accelerator.backward(loss * self.shard.n_processes)
 
+    def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+        """Add the gradient; accelerate scales that of half precision, for which it needs a loss."""
+        self.backward(
+            torch.stack([(output * slope).sum() for output, slope in zip(outputs, slopes, strict=True)]).sum()
+        )
+
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""
         on_device = values.to(self._accelerator.device)
@@ -115,11 +126,13 @@ class Accelerated(Engine):
 
     def whole(self, own: Tensor, n: int) -> Tensor:
         """Return what all processes have of a batch of n."""
-        part = self.shard.part_of_batch(n)
-        others = own.new_zeros(len(own), n, *own.shape[2:])
-        others[:, part] = own.detach()
-        others = self.sum(others)
-        return torch.cat([others[:, : part.start], own, others[:, part.stop :]], dim=1)
+        whole = own.new_zeros(len(own), n, *own.shape[2:])
+        whole[:, self.shard.part_of_batch(n)] = own
+        return self.sum(whole)
+
+    def own_part(self, whole: Tensor) -> Tensor:
+        """Return this process's part of what belongs to a whole batch."""
+        return whole[:, self.shard.part_of_batch(whole.shape[1])]
 
     def agree(self, wish: bool) -> bool:
         """Return whether any process wishes to."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from domaincover.training.by_domain import ByDomain
@@ -30,7 +32,8 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
     # What is clamped is nothing, and computing with numbers so small is slow.
     kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-80).exp_()
     total, pull = (both @ kernels).view(2, n_replicas, len(one), n_each, n_each)
-    weights = _pair_weights(by_domain, one, other).to(rows)
+    weights = _even_weights(n_replicas, n_domains, n_each) if is_there is None else _pair_weights(by_domain)
+    weights = weights.to(rows)
     pull = pull * weights[:, :, None, None]
     if is_there is not None:
         pair = is_there[:, one].unsqueeze(3) & is_there[:, other].unsqueeze(2)
@@ -51,26 +54,34 @@ def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, T
     domains, so no pair is formed.
     """
     rows, is_there = by_domain.split(features)
-    n_examples = torch.from_numpy(np.maximum(by_domain.n_examples, 2)).to(features)[:, :, None, None]
-    means = rows.sum(2, keepdim=True) / n_examples
+    n: Tensor | int = rows.shape[2]
+    n_free: Tensor | int = rows.shape[2] - 1
     if is_there is not None:  # a domain with one example has a mean, too, but no covariance
-        means = rows.sum(2, keepdim=True) / is_there.sum(2).clamp(min=1)[:, :, None, None]
+        n, n_free = (_by_replica(np.maximum(by_domain.n_examples - k, 1), rows) for k in (0, 1))
+    means = rows.sum(2, keepdim=True) / n
     centred = rows - means if is_there is None else (rows - means) * is_there.unsqueeze(-1)
-    covariances = centred.transpose(2, 3) @ centred / (n_examples - 1)
+    covariances = centred.transpose(2, 3) @ centred / n_free
     by_mean, of_means = _spread(by_domain, means)
     by_covariance, of_covariances = _spread(by_domain, covariances)
-    slope = torch.matmul(centred, by_covariance * (2 / (n_examples - 1))) + by_mean / n_examples
+    slope = centred @ (by_covariance * (2 / n_free)) + by_mean / n
     return of_means + of_covariances, by_domain.joined(slope)
 
 
 def _spread(by_domain: ByDomain, moments: Tensor) -> tuple[Tensor, Tensor]:
     """Return twice the sample variance over domains, averaged over entries, and its slope: slope, value by replica."""
-    there, n = by_domain.has_examples, by_domain.n_domains
-    shares = torch.from_numpy(there / n[:, None]).to(moments)[:, :, None, None]
-    away = moments - (shares * moments).sum(1, keepdim=True)
-    scale = 4 * there * (n > 1)[:, None] / (np.maximum(n - 1, 1)[:, None] * moments[0, 0].numel())
-    slope = away * torch.from_numpy(scale).to(moments)[:, :, None, None]
+    n_entries = moments[0, 0].numel()
+    if by_domain.in_turns:
+        away = moments - moments.mean(1, keepdim=True)
+        slope = away * (4 / (max(moments.shape[1] - 1, 1) * n_entries))
+    else:
+        there, n = by_domain.has_examples, by_domain.n_domains[:, None]
+        away = moments - (_by_replica(there / n, moments) * moments).sum(1, keepdim=True)
+        slope = away * _by_replica(4 * there * (n > 1) / (np.maximum(n - 1, 1) * n_entries), moments)
     return slope, (slope * away).sum((1, 2, 3)) / 2
+
+
+def _by_replica(numbers: NDArray[Any], like: Tensor) -> Tensor:
+    return torch.from_numpy(numbers).to(like)[:, :, None, None]
 
 
 @lru_cache(maxsize=16)
@@ -87,10 +98,16 @@ def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     return rates, torch.stack([torch.ones_like(rates), rates])
 
 
-def _pair_weights(by_domain: ByDomain, one: Tensor, other: Tensor) -> Tensor:
+def _pair_weights(by_domain: ByDomain) -> Tensor:
     """Return what the kernel of two examples counts in the discrepancy, by replica and pair of domains."""
     there, n_examples, n = by_domain.has_examples, by_domain.n_examples, by_domain.n_domains[:, None]
-    a, b = one.cpu().numpy(), other.cpu().numpy()
+    a, b = np.triu_indices(there.shape[1])
     # A domain is in n − 1 of the n (n − 1) / 2 pairs.
     by_pair = np.where(a == b, 2 / n, -4 / np.maximum(n * (n - 1), 1)) * (n > 1) * there[:, a] * there[:, b]
     return torch.from_numpy(by_pair / np.maximum(n_examples[:, a] * n_examples[:, b], 1))
+
+
+@lru_cache(maxsize=16)
+def _even_weights(n_replicas: int, n_domains: int, n_each: int) -> Tensor:
+    """Return them for domains that take turns, which is the same in every batch."""
+    return _pair_weights(ByDomain(np.tile(np.arange(n_domains), (n_replicas, n_each)), n_domains))

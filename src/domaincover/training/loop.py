@@ -169,20 +169,23 @@ class _Training:
         if self.compared is not None and self.compared.objective.begin_step(self.n_steps):
             self.adam.restart()
         self.optimizer.zero_grad()
+        loss = self._backward(batch) if self.compared is None else self.compared.backward(self.outputs, batch)
+        self.optimizer.step()
+        self.record.add_loss(loss)
+        self.n_steps += 1
+
+    def _backward(self, batch: Batch) -> Tensor:
+        """Add the gradient of this process's part of the loss, piece by piece, and return that part."""
         losses: list[Tensor] = []
         for piece, context in self.engine.pieces(batch):
             with context:
                 loss = self._loss(piece)
                 self.engine.backward(loss.sum())
-            losses.append(loss.detach() * piece.share if self.compared is not None else loss.detach())
-        self.optimizer.step()
-        self.record.add_loss(losses[0] if len(losses) == 1 else torch.stack(losses).sum(0))
-        self.n_steps += 1
+            losses.append(loss.detach())
+        return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
 
     def _loss(self, batch: Batch) -> Tensor:
-        """Return a batch's part of the loss of the whole batch, by replica; all of it, where domains are compared."""
-        if self.compared is not None:
-            return self.compared.loss(self.outputs, batch)
+        """Return a batch's part of the loss of the whole batch, by replica."""
         scores = self.outputs(batch.examples)
         if batch.share == 0:  # a stand-in is no example, and not to be counted
             self.objective.eval()
@@ -298,18 +301,24 @@ class _Compared:
             )
         self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
 
-    def loss(self, outputs: Callable[..., Any], batch: Batch) -> Tensor:
-        """Return the loss of the whole batch, by replica."""
-        parts: tuple[Tensor, ...]
+    def backward(self, network: Callable[..., Any], batch: Batch) -> Tensor:
+        """Add the gradient by one's own examples of the whole batch's loss, and return one's share of that loss.
+
+        Every process knows all outputs, and so the whole loss; their gradients add up to that of one process.
+        """
         if self.objective.needs_features:
-            scores, features = outputs(batch.examples, batch.domains)
-            if not features.requires_grad:
+            outputs = network(batch.examples, batch.domains)
+            if not outputs[1].requires_grad:
                 raise InputError(NO_FEATURES)
-            parts = scores, batch.labels, batch.domains, features
         else:
-            parts = outputs(batch.examples), batch.labels, batch.domains
-        loss: Tensor = self.objective(*(self._engine.whole(part, self._n_examples) for part in parts))
-        return loss
+            outputs = (network(batch.examples),)
+        known = [output.detach() for output in outputs]
+        scores, labels, domains, *features = (
+            self._engine.whole(part, self._n_examples) for part in (known[0], batch.labels, batch.domains, *known[1:])
+        )
+        value, slopes = self.objective.value_and_slopes(scores, labels, domains, *features)
+        self._engine.backward_from(outputs, [self._engine.own_part(slope) for slope in slopes])
+        return value * batch.share
 
 
 class DualStep(NamedTuple):
