@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.base import predict_set, to_label_lists
     from domaincover.estimators.conformal import ConformalSetClassifier
+    from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
     from domaincover.estimators.erm import ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork
     from domaincover.estimators.saving import load, save
@@ -42,6 +43,7 @@ _HOMES = {
     "Certificate": "guarantees.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
+    "DomainPenaltyClassifier": "estimators.domain_penalty",
     "DomainPlan": "guarantees.sample_sizes",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
@@ -81,6 +83,7 @@ __all__ = [
     "Certificate",
     "ConformalSetClassifier",
     "DomainDataset",
+    "DomainPenaltyClassifier",
     "DomainPlan",
     "DomainReport",
     "ERMClassifier",

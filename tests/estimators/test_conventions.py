@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import domaincover
 from domaincover import (
     ConformalSetClassifier,
+    DomainPenaltyClassifier,
     ERMClassifier,
     GaussianDomains,
     InputError,
@@ -33,6 +34,7 @@ QUICK = {"epochs": 30, "learning_rate": 0.02}  # the checks want an accuracy on 
 CHECKED = [
     SetCoverClassifier(**QUICK),
     ERMClassifier(**QUICK),
+    DomainPenaltyClassifier(**QUICK),
     ConformalSetClassifier(LogisticRegression()),
     ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)),
     ConformalSetClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
@@ -41,6 +43,7 @@ CHECKED = [
 CLASSIFIERS = [
     SetCoverClassifier(epochs=3, random_state=0),
     ERMClassifier(epochs=3, random_state=0),
+    DomainPenaltyClassifier(epochs=3, random_state=0),
     ConformalSetClassifier(LogisticRegression(), random_state=0),
     SetCoverClassifier(epochs=3, domain_confidence=0.6, random_state=0, min_cell_size=5),
 ]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.prediction_sets import Sets
 
-Method = Literal["set-cover", "robust", "pooled", "erm"]
+Method = Literal["set-cover", "robust", "pooled", "erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
 Base = Literal["mlp", "linear", "boosting"]
 PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 ROWS_AT_ONCE = 65_536
@@ -50,7 +50,9 @@ def fit(
     domain: Annotated[
         str | None, typer.Option(help="Column that says which domain a row is from: hospital, user, day, …")
     ] = None,
-    method: Annotated[Method, typer.Option(help="What makes the sets; erm gives single labels.")] = "set-cover",
+    method: Annotated[
+        Method, typer.Option(help="What makes the sets; erm and those after it give single labels.")
+    ] = "set-cover",
     base: Annotated[Base, typer.Option(help="What scores the labels; set-cover needs a network.")] = "mlp",
     target_recall: Annotated[float, typer.Option(help="Recall that every label should have in every domain.")] = 0.9,
     domain_confidence: Annotated[

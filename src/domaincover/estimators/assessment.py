@@ -18,6 +18,7 @@ from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -124,9 +125,10 @@ def assess(
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
-    """Return the unfitted single-label model that a set-valued one is compared with; None if it is one itself."""
+    """Return the unfitted single-label model that another one is compared with: ERM; None if it is that itself."""
     params = model.get_params(deep=False) | {"domain_confidence": None}
-    if isinstance(model, SetCoverClassifier) or (isinstance(model, ERMClassifier) and model.domain_confidence):
+    is_other = isinstance(model, SetCoverClassifier | DomainPenaltyClassifier)
+    if is_other or (isinstance(model, ERMClassifier) and model.domain_confidence):
         return ERMClassifier(**{name: params[name] for name in ERMClassifier().get_params() if name in params})
     if isinstance(model, ConformalSetClassifier) and model.rule != "single" and model.calibration != "prefit":
         return ConformalSetClassifier(clone(model.estimator), rule="single")

@@ -30,7 +30,7 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.source_network import SourceNetwork
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
 from domaincover.networks.perceptrons import one_thread
-from domaincover.training.batches import ShuffledBatches, make_pool, whole_batches
+from domaincover.training.batches import Pool, Shard, ShuffledBatches, make_pool, whole_batches
 from domaincover.training.engine import Engine, n_processes
 from domaincover.training.history import History
 from domaincover.training.listeners import Listener
@@ -126,9 +126,11 @@ class NetworkClassifier(SetClassifier):
     min_cell_size: int = 1
     update_every: int | None = None
 
+    _merges_small_cells = True  # before training, those of fewer than min_cell_size examples
+
     @abstractmethod
-    def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:
-        """Return what networks of this kind minimise, one on each data set."""
+    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:
+        """Return what networks of this kind minimise, one on each data set, in so many steps at most."""
 
     @abstractmethod
     def _judge(self, held_out: HeldOutDomains) -> Any:
@@ -137,6 +139,21 @@ class NetworkClassifier(SetClassifier):
     @abstractmethod
     def _learn(self, trained: Trained) -> None:
         """Set the learned attributes of a subclass."""
+
+    def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
+        """Refuse rows to train on that a subclass cannot use."""
+
+    def _batches(
+        self,
+        pool: Pool,
+        rows: Sequence[NDArray[np.int64]],
+        domains: Sequence[NDArray[np.int64]],  # noqa: ARG002
+        batch_size: int,
+        rngs: Sequence[np.random.Generator],
+        shard: Shard,
+    ) -> ShuffledBatches:
+        """Return the batches to train on, of rows and their domains by network."""
+        return ShuffledBatches(pool, rows, batch_size, rngs, shard)
 
     def _plan_training(self, n_rows: int) -> Plan:
         """Fill in what was not given."""
@@ -187,6 +204,7 @@ class NetworkClassifier(SetClassifier):
         if readable is not None:
             trains, judges = trains & readable, judges & readable
             self._check_all_labels(targets, trains)
+        self._check_training(targets, trains)
         device = self._inputs.device(self.device)
         # What only judging domains have is as new to the encoder as it would be in any other new domain.
         name = str(getattr(self, "feature_names_in_", [""])[0])
@@ -207,10 +225,11 @@ class NetworkClassifier(SetClassifier):
         """Return the chosen rows, encoded, their small cells merged; these are a domain more."""
         labels, domains = targets.labels[rows], targets.domains[rows]
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
+        least = self.min_cell_size if self._merges_small_cells else 0
         return DomainDataset(
             self.encoder_.encode(_rows(X, rows)),
             labels,
-            merge_small_cells(domains, labels, n_domains, n_labels, self.min_cell_size),
+            merge_small_cells(domains, labels, n_domains, n_labels, least),
             tuple(range(n_labels)),
             tuple(range(n_domains + 1)),
         )
@@ -290,12 +309,17 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
     ends = np.cumsum([len(part) for part in data])
     rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
     plan = lead._plan_training(max(map(len, data)))
-    batches = ShuffledBatches(
-        make_pool(data, engine.device), rows, plan.batch_size, [prepared.rngs[2] for prepared in group], engine.shard
+    batches = lead._batches(
+        make_pool(data, engine.device),
+        rows,
+        [part.domains for part in data],
+        plan.batch_size,
+        [prepared.rngs[2] for prepared in group],
+        engine.shard,
     )
     judges = [prepared.judge for prepared in group]
     judge = None if None in judges else Panel(judges)
-    objective = lead._objective(data).to(engine.device)
+    objective = lead._objective(data, batches, plan.epochs * batches.n_batches).to(engine.device)
     settings = TrainingSettings(
         plan.epochs,
         lead.learning_rate,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -14,11 +14,13 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
+from domaincover.training.domain_objectives import DomainPenalty
 
-Method = Literal["set-cover", "robust", "pooled", "erm"]
+Method = Literal["set-cover", "robust", "pooled", "erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
 Base = Literal["mlp", "linear", "boosting"]
 PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 
@@ -44,14 +46,12 @@ def make_classifier(
     >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
     'histgradientboostingclassifier'
     """
-    if method == "set-cover" and base == "boosting":
-        raise InputError("set-cover trains a network; boosting goes with robust, pooled or erm.")
+    if method not in ("robust", "pooled", "erm") and base == "boosting":
+        raise InputError(f"{method} trains a network; boosting goes with robust, pooled or erm.")
     settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
     if domain_confidence is not None:
         if method in ("robust", "pooled"):
-            raise InputError(
-                f"{method} promises nothing about a new domain; a domain confidence needs set-cover or erm."
-            )
+            raise InputError(f"{method} promises nothing about a new domain; a domain confidence needs another method.")
         settings |= {"domain_confidence": domain_confidence, "calibration": calibration, "on_infeasible": on_infeasible}
     if base == "boosting" and (network is not None or training):
         raise InputError("boosting is for tables and trains no network; images and texts need one.")
@@ -60,6 +60,8 @@ def make_classifier(
         return SetCoverClassifier(**of_network, **settings)
     if base != "boosting" and method == "erm":
         return ERMClassifier(**of_network, **settings)
+    if method in get_args(DomainPenalty):
+        return DomainPenaltyClassifier(method, **of_network, **settings)  # type: ignore[arg-type]
     rule: Any = method if method != "erm" else "single" if domain_confidence is None else "joint"
     return ConformalSetClassifier(_scorer(base, of_network, random_state), rule, **settings)
 

@@ -24,6 +24,7 @@ from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.image_network import ImageNetwork
 from domaincover.estimators.network import NetworkClassifier
@@ -40,6 +41,7 @@ OWN: dict[str, Any] = {
     for kind in (
         Backbone,
         ConformalSetClassifier,
+        DomainPenaltyClassifier,
         ERMClassifier,
         Pipeline,
         SetCoverClassifier,

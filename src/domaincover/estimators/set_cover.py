@@ -17,6 +17,7 @@ from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, Trained
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.history import History
 from domaincover.training.objectives import Penalty, SetCoverLoss
 from domaincover.training.run import TrainingRun
@@ -150,7 +151,7 @@ class SetCoverClassifier(PromisedNetwork):
         super()._check_settings()
         check_target_recall(self.target_recall)
 
-    def _objective(self, data: Sequence[DomainDataset]) -> nn.Module:
+    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]

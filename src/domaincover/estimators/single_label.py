@@ -1,0 +1,59 @@
+"""Networks whose scores are probabilities, and whose sets are the most likely label alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy.special import log_softmax
+
+from domaincover.estimators.judges import HeldOutDomains, LowestLoss
+from domaincover.estimators.network import Trained
+from domaincover.estimators.promised import PromisedNetwork
+from domaincover.estimators.scoring import scores_for
+from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
+
+
+class SingleLabelNetwork(PromisedNetwork):
+    """What ERM and the methods that compare domains share; held-out domains judge by cross-entropy."""
+
+    def label_scores(self, X: Any) -> NDArray[np.float32]:
+        """Return log-probabilities, examples × labels in the order of `classes_`; with a promise, in its units."""
+        scores = super().label_scores(X)
+        return scores if self._is_calibrated else _log_probabilities(scores)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Return the probability of each label; with jackknife-minmax, the mean over its networks."""
+        if not self._is_calibrated:
+            return _probabilities(self.label_scores(X))
+        inner = self.calibrated_
+        each = [_probabilities(scores_for(estimator, X, inner.classes_)) for estimator in inner.predictors_]
+        return np.mean(each, axis=0)
+
+    def _own_sets(self, X: Any) -> Sets:
+        scores = self.label_scores(X)
+        return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_target_recall(self.target_recall)
+
+    def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
+        return LowestLoss(held_out)
+
+    def _learn(self, trained: Trained) -> None:
+        self.history_ = pd.DataFrame({"epoch": trained.history.epoch, "loss": trained.history.loss})
+
+
+def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return log-probabilities; an example that could not be read keeps +∞ for every label."""
+    unread = np.isposinf(scores)
+    return np.where(unread, scores, log_softmax(np.where(unread, 0, scores), axis=1))
+
+
+def _probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Return probabilities; of an example that could not be read, all labels are as likely."""
+    unread = np.isposinf(log_probabilities)
+    return np.where(unread, 1 / log_probabilities.shape[1], np.exp(np.where(unread, 0, log_probabilities)))
