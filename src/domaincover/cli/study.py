@@ -27,6 +27,10 @@ MOST_FEATURES = 2000
 MOST_TRAINING_DOMAINS = 1000  # their examples are all in memory
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
+METHODS_HELP = (
+    "Methods, with commas; paper, if not given, means erm, pooled-train, pooled-held-out, robust and set-cover, "
+    "single-label means erm, irm, vrex, mmd, coral, group-dro, qrm and set-cover."
+)
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
 
 
@@ -35,9 +39,7 @@ def paper_synthetic(
     out: Annotated[Path, typer.Option(help="Directory of the study; finished runs in it are kept.")],
     dims: Annotated[str, typer.Option(help="Numbers of features, with commas.")] = "10,50",
     covariance: Annotated[str, typer.Option(help="shared, random, or both with a comma.")] = "shared,random",
-    methods: Annotated[
-        str, typer.Option(help="Methods, with commas; erm-joint and set-cover-joint take several minutes.")
-    ] = "",
+    methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "",
     domain_confidence: Annotated[
         float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")
     ] = None,
@@ -47,6 +49,8 @@ def paper_synthetic(
     jobs: Annotated[int | None, typer.Option(help="Processes; as many as there are cores if not given.")] = None,
 ) -> None:
     """Compare SET-COVER with ERM and the conformal rules on the paper's synthetic domains.
+
+    With --methods single-label, compare it with IRM, VREx, MMD, CORAL, Group DRO and QRM.
 
     Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
     """
@@ -60,7 +64,7 @@ def paper_synthetic(
             for n_features in _dims(dims)
             for kind in _choices(covariance, "--covariance", ("shared", "random"))
         ),
-        methods=tuple(items(methods, "--methods")) if methods else usual_methods(domain_confidence),
+        methods=chosen_methods(methods, domain_confidence),
         domain_confidence=0.9 if domain_confidence is None else domain_confidence,
         target_recalls=tuple(numbers(target_recall, "--target-recall", float)),
         seeds=tuple(range(seeds)),
@@ -90,11 +94,14 @@ def check_counts(seeds: int, jobs: int | None) -> None:
         raise InputError(f"--jobs must be at least 1, got {jobs}.")
 
 
-def usual_methods(domain_confidence: float | None) -> tuple[str, ...]:
-    """Return the paper's methods; where a confidence is asked for, also those with a promise, which train longer."""
-    from domaincover.experiments.methods import METHODS
+def chosen_methods(names: str, domain_confidence: float | None) -> tuple[str, ...]:
+    """Return the methods asked for, or the paper's; where a confidence is asked for, also those with a promise."""
+    from domaincover.experiments.methods import METHODS, study_methods
 
-    return tuple(name for name, method in METHODS.items() if domain_confidence is not None or not method.promises)
+    if names:
+        return study_methods(items(names, "--methods"))
+    promising = [name for name, method in METHODS.items() if method.promises and domain_confidence is not None]
+    return study_methods(["paper", *promising])
 
 
 @paper.command("theory")

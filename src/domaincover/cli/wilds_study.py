@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from domaincover.cli.outputs import say
-from domaincover.cli.study import carry_out, check_counts, items, n_cores, numbers, paper, usual_methods
+from domaincover.cli.study import METHODS_HELP, carry_out, check_counts, chosen_methods, n_cores, numbers, paper
 from domaincover.experiments.paper_table import EPOCHS, HIDDEN_UNITS, PAPER
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Learn = Annotated[
     Literal["auto", "head", "all"],
     typer.Option(help="Train the whole network, or a head on its features; auto: a head if no GPU is found."),
 ]
-Methods = Annotated[str, typer.Option(help="Methods, with commas; the paper's five if not given.")]
+Methods = Annotated[str, typer.Option(help=METHODS_HELP)]
 Confidence = Annotated[
     float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")
 ]
@@ -221,7 +221,7 @@ def _settings(
     methods: str, domain_confidence: float | None, seeds: int, target_recall: str, trained: Trained
 ) -> dict[str, Any]:
     return trained._asdict() | {
-        "methods": tuple(items(methods, "--methods")) if methods else usual_methods(domain_confidence),
+        "methods": chosen_methods(methods, domain_confidence),
         "domain_confidence": 0.9 if domain_confidence is None else domain_confidence,
         "target_recalls": tuple(numbers(target_recall, "--target-recall", float)),
         "seeds": tuple(range(seeds)),

@@ -19,7 +19,6 @@ from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import (
-    WARMUP_STEPS,
     DomainObjective,
     DomainPenalty,
     domain_objective,
@@ -123,7 +122,7 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
             raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
         if self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be at least 2, got {self.domains_per_batch}.")
-        self._made_objective(torch.ones(1, 1), self.domains_per_batch, self.warmup_steps)  # it checks its own settings
+        self._made_objective(torch.ones(1, 1), self.domains_per_batch)  # it checks its own settings
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Refuse domains that cannot be compared."""
@@ -153,26 +152,26 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
 
     def _objective(self, data: Sequence[Any], batches: ShuffledBatches, n_steps: int) -> nn.Module:
         assert isinstance(batches, DomainBatches)  # noqa: S101 - for the type checker
-        warmup = self.warmup_steps
-        if warmup is None:
-            warmup = min(WARMUP_STEPS.get(self.penalty, 0), n_steps // 4)
-        elif warmup >= n_steps and self.penalty != "group-dro":
+        if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
             warnings.warn(
-                f"training has {n_steps} steps, all of them among the {warmup} warmup_steps, so {self.penalty}'s own "
-                "weight was never used; lower warmup_steps, or raise epochs.",
+                f"training has {n_steps} steps, all of them among the {self.warmup_steps} warmup_steps, so "
+                f"{self.penalty} never comes into its own; lower warmup_steps, or raise epochs.",
                 stacklevel=2,
             )
         n_domains = max(part.n_domains for part in data)
         there = np.stack([np.bincount(part.domains, minlength=n_domains) > 0 for part in data])
-        return self._made_objective(torch.from_numpy(there), batches.domains_per_batch, warmup)
+        return self._made_objective(torch.from_numpy(there), batches.domains_per_batch, n_steps)
 
-    def _made_objective(self, domains: torch.Tensor, domains_per_batch: int, warmup: int | None) -> DomainObjective:
+    def _made_objective(
+        self, domains: torch.Tensor, domains_per_batch: int, n_steps: int | None = None
+    ) -> DomainObjective:
         return domain_objective(
             self.penalty,
             domains,
             domains_per_batch,
             weight=self.weight,
-            warmup_steps=warmup,
+            warmup_steps=self.warmup_steps,
             rate=self.rate,
             quantile=self.quantile,
+            n_steps=n_steps,
         )

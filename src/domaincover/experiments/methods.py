@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,11 @@ from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 
-# What is trained: cross-entropy on all training domains, on half of them, or SET-COVER's loss on all. "-each" trains a
-# network without each of the training domains, too, which then gives that domain's scores.
-Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each"]
+# What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
+# SET-COVER's loss. "-each" trains a network without each of the training domains, too, which then gives that domain's
+# scores.
+Comparing = Literal["irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
+Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each"] | Comparing
 Rule = Callable[..., NDArray[np.float64]]
 
 
@@ -50,6 +52,16 @@ class Method:
     def is_set_cover(self) -> bool:
         """Whether the networks minimise SET-COVER's loss."""
         return self.scorer.startswith("set-cover")
+
+    @property
+    def compares_domains(self) -> bool:
+        """Whether the networks' objective compares the domains of a batch."""
+        return self.scorer in get_args(Comparing)
+
+    @property
+    def compares_features(self) -> bool:
+        """Whether it compares what the networks' last layer reads, which must then be learned."""
+        return self.scorer in ("mmd", "coral")
 
     @property
     def promises(self) -> bool:
@@ -112,6 +124,7 @@ METHODS = {
     method.name: method
     for method in (
         Method("erm", "erm"),
+        *(Method(name, name) for name in get_args(Comparing)),
         Method("pooled-train", "erm", pooled_thresholds),
         Method("pooled-held-out", "erm-half", pooled_thresholds),
         Method("robust", "erm", robust_thresholds),
@@ -122,8 +135,20 @@ METHODS = {
 }
 
 
+# Comparisons of the paper, by a name for all their methods.
+GROUPS = {
+    "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
+    "single-label": ("erm", *get_args(Comparing), "set-cover"),
+}
+
+
 def study_method(name: str) -> Method:
     """Find a method by its name."""
     if name not in METHODS:
-        raise InputError(f"no method {name!r}; there are {', '.join(METHODS)}.")
+        raise InputError(f"no method {name!r}; there are {', '.join(METHODS)}, and for several {', '.join(GROUPS)}.")
     return METHODS[name]
+
+
+def study_methods(names: Iterable[str]) -> tuple[str, ...]:
+    """Return methods by their names, each once; the name of a group means all in it."""
+    return tuple(dict.fromkeys(method for name in names for method in GROUPS.get(name, (name,))))

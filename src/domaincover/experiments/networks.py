@@ -15,13 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.experiments.material import Material
 from domaincover.experiments.study import Run
 from domaincover.experiments.wilds import WildsSource
 from domaincover.networks.perceptrons import one_thread
-from domaincover.training.batches import ShuffledBatches, make_pool, whole_batches
+from domaincover.training.batches import LazyPool, Pool, ShuffledBatches, make_pool, whole_batches
 from domaincover.training.checkpoints import Checkpoints
+from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.engine import Engine
 from domaincover.training.history import History
 from domaincover.training.listeners import OnEpoch
@@ -95,20 +98,19 @@ def train_group(
     some = next(iter(own.values())).data
     offsets = dict(zip(own, np.cumsum([0, *(len(m.data) for m in own.values())]), strict=False))
     settings = TrainingSettings(run.epochs, run.learning_rate, run.update_every, run.recall_from, run.keep)  # type: ignore[arg-type]
-    objective: nn.Module = CrossEntropy()
-    if targets := [target for (_, target), _, _ in group if target is not None]:
-        objective = SetCoverLoss(some.n_domains, some.n_labels, targets, initial_multiplier=run.initial_multiplier)
     is_lazy = isinstance(some.examples, LazyExamples)
     engine = Engine(run.source.device if is_lazy and run.source is not None else "cpu")
     seeds = [own[key[0]] for key, _, _ in group]
     with _reproducible(run.source if is_lazy else None, seeds[0].network_seed, engine.device):
         networks = [m.make_network(np.random.default_rng(m.network_seed)).to(engine.device) for m in seeds]
-        batches = ShuffledBatches(
+        batches = _batches(
+            run,
             make_pool([m.data for m in own.values()], engine.device),
             [rows + offsets[key[0]] for key, rows, _ in group],
-            whole_batches(run.batch_size, len(group[0].rows)) if is_lazy else run.batch_size,
+            [own[key[0]].data.domains[rows] for key, rows, _ in group],
             [np.random.default_rng(m.batch_seed) for m in seeds],
         )
+        objective = _objective(run, group, [own[key[0]].data for key, _, _ in group], batches)
         checkpoints = _checkpoints(out, run, scorer, group[0], own[group[0].key[0]]) if is_lazy else None
         histories = train(
             networks,
@@ -120,6 +122,35 @@ def train_group(
             checkpoints=checkpoints,
         )
     return [Trained(*pair) for pair in zip(networks, histories, strict=True)]
+
+
+def _batches(
+    run: Run,
+    pool: Pool,
+    rows: Sequence[NDArray[np.int64]],
+    domains: Sequence[NDArray[np.int64]],
+    rngs: Sequence[np.random.Generator],
+) -> ShuffledBatches:
+    if run.domains_per_batch is not None:
+        return DomainBatches(pool, rows, domains, run.batch_size, rngs, domains_per_batch=run.domains_per_batch)
+    is_lazy = isinstance(pool, LazyPool)
+    batch_size = whole_batches(run.batch_size, len(rows[0])) if is_lazy else run.batch_size
+    return ShuffledBatches(pool, rows, batch_size, rngs)
+
+
+def _objective(
+    run: Run, group: Sequence[Replica], data: Sequence[DomainDataset], batches: ShuffledBatches
+) -> nn.Module:
+    if isinstance(batches, DomainBatches):
+        n_domains = max(part.n_domains for part in data)
+        by_replica = [part.domains[rows] for part, (_, rows, _) in zip(data, group, strict=True)]
+        there = torch.from_numpy(np.stack([np.bincount(own, minlength=n_domains) > 0 for own in by_replica]))
+        n_steps = run.epochs * batches.n_batches
+        return domain_objective(run.method, there, batches.domains_per_batch, n_steps=n_steps)  # type: ignore[arg-type]
+    if targets := [target for (_, target), _, _ in group if target is not None]:
+        some = data[0]
+        return SetCoverLoss(some.n_domains, some.n_labels, targets, initial_multiplier=run.initial_multiplier)
+    return CrossEntropy()
 
 
 def forget_checkpoints(out: Path, run: Run, scorer: str, replica: Replica, material: Material) -> None:

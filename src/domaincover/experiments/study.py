@@ -12,7 +12,7 @@ import numpy as np
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.experiments.datasets import StudyDataset, study_dataset
-from domaincover.experiments.methods import METHODS, study_method
+from domaincover.experiments.methods import GROUPS, study_method
 from domaincover.experiments.wilds import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
@@ -34,6 +34,7 @@ class Run:
     keep: str = "best"
     min_cell_size: int = 100
     domain_confidence: float | None = None  # of the methods that promise something
+    domains_per_batch: int | None = None  # of the methods that compare domains
     source: WildsSource | None = None  # of data that are read and not drawn
 
     @property
@@ -57,11 +58,12 @@ class Study:
     """A grid of runs, checked on entry. With a source, its data set is the one of the study."""
 
     datasets: tuple[str, ...]
-    methods: tuple[str, ...] = tuple(name for name, method in METHODS.items() if not method.promises)
+    methods: tuple[str, ...] = GROUPS["paper"]
     target_recalls: tuple[float, ...] = (0.9,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int = 30
     domain_confidence: float = 0.9
+    domains_per_batch: int = 4
     batch_size: int = 128
     learning_rate: float = 1e-3
     update_every: int = 500
@@ -83,7 +85,14 @@ class Study:
             if seed < 0:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
         self._check_promises()
-        for name, least in (("epochs", 1), ("batch_size", 1), ("update_every", 1), ("min_cell_size", 0)):
+        self._check_features()
+        for name, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("update_every", 1),
+            ("min_cell_size", 0),
+            ("domains_per_batch", 2),
+        ):
             if getattr(self, name) < least:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if not self.learning_rate > 0:
@@ -104,10 +113,27 @@ class Study:
         for setting in [self.source] if self.source is not None else map(study_dataset, self.datasets):
             check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
 
+    def _check_features(self) -> None:
+        """Refuse to align features where none are learned: the result would be ERM's under another name."""
+        comparing = [name for name in self.methods if study_method(name).compares_features]
+        if comparing and self.source is not None and self.source.hidden == 0 and not self.source.trains_whole_networks:
+            raise InputError(
+                f"{comparing[0]} compares the features that a network learns, and a linear head on fixed features "
+                "learns none; give --learn all, or leave the method out of --methods."
+            )
+
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
         shared = ("epochs", "batch_size", "learning_rate", "update_every", "recall_from", "min_cell_size", "source")
         settings = {name: getattr(self, name) for name in shared}
         for dataset, method, target, seed in product(self.datasets, self.methods, self.target_recalls, self.seeds):
-            confidence = self.domain_confidence if study_method(method).promises else None
-            yield Run(dataset, method, target, seed, domain_confidence=confidence, **settings)
+            own = study_method(method)
+            yield Run(
+                dataset,
+                method,
+                target,
+                seed,
+                domain_confidence=self.domain_confidence if own.promises else None,
+                domains_per_batch=self.domains_per_batch if own.compares_domains else None,
+                **settings,
+            )

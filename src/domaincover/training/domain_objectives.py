@@ -235,7 +235,6 @@ class QRM(DomainObjective):
 
 DomainPenalty = Literal["irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
 WITH_A_WEIGHT: dict[str, Callable[..., DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
-WARMUP_STEPS = {"irm": 500, "vrex": 500, "qrm": 500}
 
 
 def domain_objective(
@@ -247,12 +246,17 @@ def domain_objective(
     warmup_steps: int | None = None,
     rate: float = 0.01,
     quantile: float = 0.75,
+    n_steps: int | None = None,
 ) -> DomainObjective:
     """Return an objective by its name, with its usual weight and warm-up where none are given.
 
-    `domains` tells by code which domains each replica of a stack trains on, (replica, domain).
+    `domains` tells by code which domains each replica of a stack trains on, (replica, domain). A warm-up that is not
+    given takes a quarter of the training's `n_steps` at most.
     """
-    warmup = WARMUP_STEPS.get(name, 0) if warmup_steps is None else warmup_steps
+    warmup = 500 if name in ("irm", "vrex", "qrm") else 0
+    if n_steps is not None:
+        warmup = min(warmup, n_steps // 4)
+    warmup = warmup if warmup_steps is None else warmup_steps
     if name == "group-dro":
         return GroupDRO(domains, rate, domains_per_batch)
     if name == "qrm":
