@@ -44,7 +44,7 @@ def assert_refused(done, message):
         (["--target-recall", "high"], "--target-recall takes numbers with commas between them, got 'high'"),
         (["--seeds", "-1"], "--seeds is the number of seeds and must be at least 1, got -1"),
         (["--seeds", "two"], "Invalid value for '--seeds': Input should be a valid integer"),
-        (["--methods", "set-cover,sett"], "no method 'sett'; there are erm, pooled-train"),
+        (["--methods", "set-cover,sett"], "no method 'sett'; there are erm, irm, vrex"),
         (["--methods", ","], "--methods is empty"),
         (["--covariance", "full"], "--covariance takes shared or random, got 'full'"),
         (["--dims", "7"], "must be even, got 7"),

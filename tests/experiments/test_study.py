@@ -12,7 +12,7 @@ from domaincover.calibration.scales import quantile_scale
 from domaincover.experiments.collect import collect
 from domaincover.experiments.datasets import study_dataset, synthetic_name
 from domaincover.experiments.job import plan_jobs
-from domaincover.experiments.methods import METHODS, Scores, Training
+from domaincover.experiments.methods import GROUPS, METHODS, Scores, Training, study_methods
 from domaincover.experiments.runner import plan_study, run_study
 from domaincover.experiments.study import Run, Study
 
@@ -256,10 +256,11 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
     ("changes", "message"),
     [
         ({"datasets": ("synthetic-ten",)}, "no data set 'synthetic-ten'"),
-        ({"methods": ("set-cove",)}, "no method 'set-cove'; there are erm, pooled-train"),
+        ({"methods": ("set-cove",)}, "no method 'set-cove'; there are erm, irm, vrex"),
         ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
         ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
     ],
 )
 def test_an_impossible_study_is_refused(changes, message):
@@ -328,3 +329,48 @@ def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
 
 def test_methods_without_a_promise_have_no_confidence():
     assert {run.domain_confidence for run in SMALL.runs()} == {None}
+
+
+SINGLE_LABEL = Study(("synthetic-10",), ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """The methods that compare domains, stacked over two seeds."""
+    out = tmp_path_factory.mktemp("compared") / "runs"
+    do(SINGLE_LABEL, out)
+    return out
+
+
+def test_methods_that_compare_domains_answer_with_one_label_each_with_a_network_of_its_own(compared):
+    folder = "synthetic-10/{}/target-0.9/seed-0/predictions.parquet"
+    tables = {name: pd.read_parquet(compared / folder.format(name)) for name in SINGLE_LABEL.methods}
+    for table in tables.values():
+        assert (table.filter(like="in_set").sum(axis=1) == 1).all()
+    scores = np.stack([table["score[1]"] for table in tables.values()])
+    assert len(np.unique(scores, axis=0)) == len(tables)
+
+
+def test_their_seeds_train_stacked_as_they_would_alone(compared, tmp_path):
+    do(replace(SINGLE_LABEL, seeds=(1,)), tmp_path)
+    for method in SINGLE_LABEL.methods:
+        alone, stacked = (
+            pd.read_parquet(out / f"synthetic-10/{method}/target-0.9/seed-1/predictions.parquet")
+            for out in (tmp_path, compared)
+        )
+        # Their rounding differs, and IRM's weight of 100 makes more of it than ERM's steps do.
+        assert np.abs(alone["score[1]"] - stacked["score[1]"]).max() < 2e-3
+
+
+def test_only_they_record_how_many_domains_a_batch_has(compared):
+    config = json.loads((compared / "synthetic-10/irm/target-0.9/seed-0/config.json").read_text())
+    assert config["domains_per_batch"] == 4
+    assert {run.domains_per_batch for run in SMALL.runs()} == {None}
+    with pytest.raises(InputError, match="was made with domains_per_batch 4, not what is asked for now"):
+        plan_study(replace(SINGLE_LABEL, domains_per_batch=5), compared)
+
+
+def test_a_groups_name_stands_for_its_methods_each_of_them_once():
+    assert study_methods(["single-label", "robust", "erm"]) == (*GROUPS["single-label"], "robust")
+    assert set(GROUPS["paper"]) | set(GROUPS["single-label"]) < set(METHODS)
+    assert SMALL.methods == GROUPS["paper"]

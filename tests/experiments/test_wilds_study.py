@@ -232,6 +232,17 @@ def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
     assert len(set(report["thresholds"])) == 1
 
 
+@pytest.mark.parametrize("name", ["camelyon17", "amazon"])
+def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, folders, options, tmp_path):
+    # Whole networks one at a time, BatchNorm and all; perceptrons as a stack.
+    more = ["--methods", "single-label", "--epochs", 1]
+    assert paper(name, folders[name].folder, tmp_path / "runs", *options[name], *more) == 0
+    found = collect(tmp_path / "runs").results
+    assert set(found["method"]) == {"erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm", "set-cover"}
+    for method in ("irm", "mmd", "qrm"):
+        assert np.isfinite(predictions(tmp_path / "runs", name, method).filter(like="score")).all(axis=None)
+
+
 def test_an_encoder_of_texts_can_learn_as_a_whole(folders, options, tmp_path):
     more = ["--features", "encoder", "--learn", "all", "--max-tokens", 8, "--methods", "erm", "--epochs", 1]
     assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *options["amazon"], *more) == 0
@@ -308,6 +319,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0, got 0"),
         ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
         ("camelyon17", ["--methods", "erm-joint"], "give --learn head, or leave the method out"),
+        ("iwildcam", ["--methods", "erm,coral"], "coral compares the features that a network learns, and a linear head"),
         ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
         ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "nothing has trained it yet"),
