@@ -29,6 +29,12 @@ def study(tmp_path_factory):
     return out
 
 
+@pytest.fixture
+def called(here):
+    """The same in this process, which is quicker."""
+    return lambda *arguments: subprocess.CompletedProcess(arguments, *here(*arguments))
+
+
 def assert_refused(done, message):
     assert done.returncode == 2
     assert done.stdout == ""
@@ -56,10 +62,8 @@ def assert_refused(done, message):
         (["--domain-confidence", "0.99"], "takes 99 calibration domains, and there are 25, which allow 0.961 at most"),
     ],
 )
-def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, tmp_path):
-    out = tmp_path / "runs"
-    assert_refused(call("paper", "synthetic", "--out", out, *arguments), message)
-    assert not out.exists()
+def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, refused, tmp_path):
+    refused(message, "paper", "synthetic", "--out", tmp_path / "runs", *arguments)
 
 
 def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
@@ -68,23 +72,23 @@ def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+def test_a_directory_that_cannot_be_made_is_refused(called, tmp_path):
     (tmp_path / "file").touch()
-    assert_refused(call(*SMALL, "--out", tmp_path / "file" / "runs"), "cannot write to")
+    assert_refused(called(*SMALL, "--out", tmp_path / "file" / "runs"), "cannot write to")
 
 
-def test_commands_on_a_directory_without_a_study_say_so(tmp_path):
-    assert_refused(call("results", tmp_path / "none"), "there is no directory")
+def test_commands_on_a_directory_without_a_study_say_so(called, tmp_path):
+    assert_refused(called("results", tmp_path / "none"), "there is no directory")
     (tmp_path / "x").touch()
-    assert_refused(call("results", tmp_path), "no domaincover study")
+    assert_refused(called("results", tmp_path), "no domaincover study")
 
 
-def test_an_unknown_format_is_refused(study):
-    assert_refused(call("results", study, "--format", "xls"), "'xls'")
+def test_an_unknown_format_is_refused(called, study):
+    assert_refused(called("results", study, "--format", "xls"), "'xls'")
 
 
-def test_results_as_json_are_one_record_per_data_set_method_target_and_split(study):
-    done = call("results", study, "--format", "json")
+def test_results_as_json_are_one_record_per_data_set_method_target_and_split(called, study):
+    done = called("results", study, "--format", "json")
     records = json.loads(done.stdout)
     assert len(records) == 5 * 3
     asked = "dataset method target_recall split n_seeds n_domains min_recall min_recall_std set_size set_size_std"
@@ -98,15 +102,15 @@ def test_results_as_json_are_one_record_per_data_set_method_target_and_split(stu
 @pytest.mark.parametrize(
     ("style", "mark"), [("table", "SET-COVER"), ("md", "| "), ("latex", "\\toprule"), ("csv", ",")]
 )
-def test_results_in_every_format(study, style, mark):
-    done = call("results", study, "--format", style)
+def test_results_in_every_format(called, study, style, mark):
+    done = called("results", study, "--format", style)
     assert done.returncode == 0
     assert mark in done.stdout
     assert "\x1b[" not in done.stdout
 
 
-def test_a_table_shows_unseen_domains_and_all_splits_on_demand(study):
-    few, many = (call("results", study, "--format", "md", *more).stdout for more in ([], ["--all-splits"]))
+def test_a_table_shows_unseen_domains_and_all_splits_on_demand(called, study):
+    few, many = (called("results", study, "--format", "md", *more).stdout for more in ([], ["--all-splits"]))
     assert many.count("\n") == few.count("\n") + 10
 
 
@@ -118,42 +122,42 @@ def test_a_reader_that_leaves_early_is_no_error(study):
     assert done.stderr == ""
 
 
-def test_the_page_is_written_and_named(study, tmp_path):
-    done = call("report", study, "--out", tmp_path / "page.html")
+def test_the_page_is_written_and_named(called, study, tmp_path):
+    done = called("report", study, "--out", tmp_path / "page.html")
     assert done.stderr == f"The page is {(tmp_path / 'page.html').as_uri()}\n"
     assert "SET-COVER" in (tmp_path / "page.html").read_text()
 
 
-def test_a_page_that_cannot_be_written_gets_one_line(study, tmp_path):
+def test_a_page_that_cannot_be_written_gets_one_line(called, study, tmp_path):
     (tmp_path / "file").touch()
-    assert_refused(call("report", study, "--out", tmp_path / "file" / "page.html"), "cannot write")
-    assert_refused(call("figures", study, "--out", tmp_path / "file" / "figures"), "cannot write")
+    assert_refused(called("report", study, "--out", tmp_path / "file" / "page.html"), "cannot write")
+    assert_refused(called("figures", study, "--out", tmp_path / "file" / "figures"), "cannot write")
 
 
 @pytest.mark.parametrize(("style", "magic"), [("png", b"\x89PNG"), ("svg", b"<svg"), ("pdf", b"%PDF")])
-def test_figures_in_every_format(study, tmp_path, style, magic):
-    done = call("figures", study, "--out", tmp_path / "figures", "--format", style)
+def test_figures_in_every_format(called, study, tmp_path, style, magic):
+    done = called("figures", study, "--out", tmp_path / "figures", "--format", style)
     paths = [Path(line) for line in done.stdout.splitlines()]
     assert paths
     assert all(path.read_bytes().startswith(magic) for path in paths)
 
 
 @pytest.mark.parametrize("command", [[], ["paper"]])
-def test_a_command_left_out_gets_the_help(command):
-    done = call(*command)
+def test_a_command_left_out_gets_the_help(called, command):
+    done = called(*command)
     assert "Usage" in done.stdout + done.stderr
     assert "domaincover: " not in done.stderr
 
 
-def test_numbers_given_twice_are_run_once(tmp_path):
+def test_numbers_given_twice_are_run_once(called, tmp_path):
     arguments = [*SMALL, "--methods", "erm", "--target-recall", "0.9,0.90", "--dims", "10,010"]
-    assert call(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 run finished")
+    assert called(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 run finished")
 
 
-def test_the_version_is_printed():
+def test_the_version_is_printed(called):
     import domaincover
 
-    assert call("--version").stdout == f"{domaincover.__version__}\n"
+    assert called("--version").stdout == f"{domaincover.__version__}\n"
 
 
 def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
