@@ -183,6 +183,7 @@ COMBINATIONS = [
     for base in ("mlp", "linear", "boosting")
     if (method, base) != ("set-cover", "boosting")
 ]
+COMBINATIONS += [("vrex", "linear"), ("coral", "mlp")]
 
 
 @pytest.mark.parametrize(("method", "base"), COMBINATIONS)
@@ -197,13 +198,24 @@ def test_every_method_goes_with_every_base_but_one(here, tmp_path, method, base)
         f"300 sets are in {tmp_path}/sets.csv.\n",
     )
     sizes = pd.read_csv(tmp_path / "sets.csv")["set_size"]
-    assert sizes.eq(1).all() if method == "erm" else sizes.mean() < 3
+    assert sizes.eq(1).all() if method in ("erm", "vrex", "coral") else sizes.mean() < 3
     assert load_extra(out)["assessment"] is None
 
 
-def test_set_cover_with_boosting_is_refused(refused, train, tmp_path):
-    message = "set-cover trains a network; boosting goes with robust, pooled or erm"
-    refused(message, "fit", train, *ROLES, "--base", "boosting", "--out", tmp_path / "model")
+@pytest.mark.parametrize("method", ["set-cover", "irm"])
+def test_methods_that_train_a_network_refuse_boosting(refused, train, tmp_path, method):
+    message = f"{method} trains a network; boosting goes with robust, pooled or erm"
+    refused(message, "fit", train, *ROLES, "--method", method, "--base", "boosting", "--out", tmp_path / "model")
+
+
+def test_features_of_a_linear_network_cannot_be_compared(here, train, tmp_path):
+    more = ["--method", "mmd", "--base", "linear", "--hold-out-domains", 0]
+    code, _, told = here("fit", train, *ROLES, *more, "--out", tmp_path / "model")
+    assert code == 2
+    assert told.splitlines()[-1].startswith(
+        "domaincover: MMD and CORAL compare the features that a network learns, and"
+    )
+    assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.parametrize(("method", "names"), [("robust", ["Robust conformal", "ERM"]), ("erm", ["ERM"])])

@@ -319,7 +319,11 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0, got 0"),
         ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
         ("camelyon17", ["--methods", "erm-joint"], "give --learn head, or leave the method out"),
-        ("iwildcam", ["--methods", "erm,coral"], "coral compares the features that a network learns, and a linear head"),
+        (
+            "iwildcam",
+            ["--methods", "erm,coral"],
+            "coral compares the features that a network learns, and a linear head",
+        ),
         ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
         ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "nothing has trained it yet"),
