@@ -214,7 +214,7 @@ def test_alignment_of_one_domain_costs_nothing():
 
 def test_the_codes_of_a_batchs_domains_are_found():
     found = ByDomain(np.array([[5, 2, 5, 7], [1, 1, 1, 1]]))
-    assert [codes[: int(n)].tolist() for codes, n in zip(found.codes, found.has_examples.sum(1), strict=True)] == [
+    assert [codes[: int(n)].tolist() for codes, n in zip(found.codes, found.counts.n_domains, strict=True)] == [
         [2, 5, 7],
         [1],
     ]

@@ -23,7 +23,7 @@ from domaincover.prediction_sets import check_share
 from domaincover.training.by_domain import ByDomain
 from domaincover.training.feature_differences import discrepancy, moment_differences
 
-STEPS, ROOT = np.linspace(0, 1, 65), math.sqrt(2 * math.pi)
+STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
 Numbers = NDArray[np.float64]
 
 
@@ -98,12 +98,12 @@ class DomainObjective(nn.Module):
     def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
         """Return the loss but for features, by replica, and its slope by the scores."""
         value, by_risk = self._of_risks(batch.by_domain, batch.risks)
-        weights = batch.by_domain.spread(by_risk / np.maximum(batch.by_domain.n_examples, 1))
+        weights = batch.by_domain.spread(by_risk * batch.by_domain.counts.per_example)
         return torch.from_numpy(value).to(batch.scores), batch.slope_of_losses(weights)
 
     def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
         """Return a value by replica, and its slope by the risks: the mean over domains."""
-        slope = by_domain.has_examples / by_domain.n_domains[:, None]
+        slope = by_domain.counts.per_domain
         return (slope * risks).sum(1), slope
 
     def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,13 +126,12 @@ class IRM(DomainObjective):
         # d/ds of −log softmax(s · scores)[label] at s = 1: the expected score minus the label's own
         expected = (p * scores).sum(-1, keepdim=True)
         slopes = (expected - scores.gather(-1, batch.labels)).squeeze(-1)
-        g, n = by_domain.mean_of_halves(slopes.cpu().numpy())
-        share = self.weight / by_domain.n_domains[:, None]
-        pull = by_domain.spread_halves(share[:, :, None] * g[:, ::-1] / np.maximum(n, 1))
-        value, by_risk = self._of_risks(by_domain, batch.risks)
-        weights = by_domain.spread(by_risk / np.maximum(by_domain.n_examples, 1))
+        g = by_domain.mean_of_halves(slopes.cpu().numpy())
+        value, share = self._of_risks(by_domain, batch.risks)
+        pull = by_domain.spread_halves(self.weight * share[:, None] * g[:, ::-1] * by_domain.counts.per_half)
+        weights = by_domain.spread(share * by_domain.counts.per_example)
         by_pull = torch.from_numpy(pull).to(scores).unsqueeze(-1) * (scores - expected) * p
-        total = torch.from_numpy(value + (share * g.prod(1)).sum(1)).to(scores)
+        total = torch.from_numpy(value + self.weight * (share * g[:, 0] * g[:, 1]).sum(1)).to(scores)
         return total, batch.slope_of_losses(weights + pull) + by_pull
 
 
@@ -200,11 +199,11 @@ class GroupDRO(DomainObjective):
         weights, codes = self.domain_weights.cpu().double().numpy(), (np.arange(len(risks))[:, None], by_domain.codes)
         if self.training:
             growth = np.zeros_like(weights)
-            np.add.at(growth, codes, self.rate * risks * by_domain.has_examples)
+            np.add.at(growth, codes, self.rate * risks * (by_domain.counts.n_examples > 0))
             weights = weights * np.exp(growth)
             weights /= weights.sum(1, keepdims=True)
             self.domain_weights.copy_(torch.from_numpy(weights))
-        slope = weights[codes] * by_domain.has_examples * (self.n_domains / by_domain.n_domains)[:, None]
+        slope = weights[codes] * by_domain.counts.per_domain * self.n_domains[:, None]
         return (slope * risks).sum(1), slope
 
 
@@ -224,11 +223,11 @@ class QRM(DomainObjective):
         mean, share = super()._of_risks(by_domain, risks)
         if not self.is_warm:
             return mean, share
-        n, there = by_domain.n_domains, by_domain.has_examples
+        n, there = by_domain.counts.n_domains, share > 0
         deviations, n_free = (risks - mean[:, None]) * there, np.maximum(n - 1, 1)
         # The variance has a little more, for a slope also where all risks are equal.
         spread, factor = np.sqrt((deviations**2).sum(1) / n_free + 1e-12), 1.06 * n**-0.2
-        value, distances, nearness = _kernel_quantile(risks, factor * spread, self.quantile, there)
+        value, distances, nearness = _kernel_quantile(risks, factor * spread, self.quantile, share)
         by_width = (nearness * distances).sum(1) * factor / (n_free * spread)
         return value, nearness + by_width[:, None] * deviations
 
@@ -272,15 +271,13 @@ def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
     return Compared(by_domain, scores, own, log_probabilities.exp(), risks)
 
 
-def _kernel_quantile(
-    risks: Numbers, widths: Numbers, share: float, there: NDArray[np.bool_]
-) -> tuple[Numbers, Numbers, Numbers]:
+def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return, by replica, where the distribution function that kernels make of the risks reaches a share.
 
     Also how far from each risk that is, in widths, and each kernel's part of the density there. Found on a grid and by
     Newton's steps.
     """
-    width, parts = widths[:, None], there / there.sum(1, keepdims=True)
+    width, there = widths[:, None], parts > 0
     offset = width * ndtri(share)  # every kernel's own quantile is so far off
     low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
     high = np.where(there, risks, -np.inf).max(1, keepdims=True) + offset
@@ -289,7 +286,7 @@ def _kernel_quantile(
     cell = (reached < share).sum(1, keepdims=True)
     low, high = np.take_along_axis(grid, cell, 1), np.take_along_axis(grid, cell + 1, 1)
     place = (low + high) / 2
-    for _ in range(4):
+    for _ in range(3):
         distances = (place - risks) / width
         heights = parts * np.exp(-(distances**2) / 2)
         total = heights.sum(1, keepdims=True)

@@ -54,34 +54,38 @@ def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, T
     domains, so no pair is formed.
     """
     rows, is_there = by_domain.split(features)
-    n: Tensor | int = rows.shape[2]
-    n_free: Tensor | int = rows.shape[2] - 1
+    n_replicas, n_domains, n_each, n_features = rows.shape
+    rows = rows.reshape(-1, n_each, n_features)
+    n: Tensor | int = n_each
+    n_free: Tensor | int = n_each - 1
     if is_there is not None:  # a domain with one example has a mean, too, but no covariance
-        n, n_free = (_by_replica(np.maximum(by_domain.n_examples - k, 1), rows) for k in (0, 1))
-    means = rows.sum(2, keepdim=True) / n
-    centred = rows - means if is_there is None else (rows - means) * is_there.unsqueeze(-1)
-    covariances = centred.transpose(2, 3) @ centred / n_free
-    by_mean, of_means = _spread(by_domain, means)
-    by_covariance, of_covariances = _spread(by_domain, covariances)
-    slope = centred @ (by_covariance * (2 / n_free)) + by_mean / n
-    return of_means + of_covariances, by_domain.joined(slope)
+        n, n_free = (_by_domain(np.maximum(by_domain.counts.n_examples - k, 1), rows) for k in (0, 1))
+    means = rows.sum(1, keepdim=True) / n
+    centred = rows - means if is_there is None else (rows - means) * is_there.view(-1, n_each, 1)
+    covariances = centred.transpose(1, 2) @ centred / n_free
+    of_means, by_mean = _spread(by_domain, means)
+    of_covariances, by_covariance = _spread(by_domain, covariances)
+    slope = torch.baddbmm(by_mean / n, centred, by_covariance * (2 / n_free))
+    return of_means + of_covariances, by_domain.joined(slope.view(n_replicas, n_domains, n_each, n_features))
 
 
 def _spread(by_domain: ByDomain, moments: Tensor) -> tuple[Tensor, Tensor]:
-    """Return twice the sample variance over domains, averaged over entries, and its slope: slope, value by replica."""
-    n_entries = moments[0, 0].numel()
+    """Return twice the sample variance over domains, averaged over entries, by replica, and its slope."""
+    n_replicas, n_domains = by_domain.codes.shape
+    each = moments.view(n_replicas, n_domains, -1)
     if by_domain.in_turns:
-        away = moments - moments.mean(1, keepdim=True)
-        slope = away * (4 / (max(moments.shape[1] - 1, 1) * n_entries))
+        away = each - each.mean(1, keepdim=True)
+        slope = away * (4 / (max(n_domains - 1, 1) * each.shape[2]))
     else:
-        there, n = by_domain.has_examples, by_domain.n_domains[:, None]
-        away = moments - (_by_replica(there / n, moments) * moments).sum(1, keepdim=True)
-        slope = away * _by_replica(4 * there * (n > 1) / (np.maximum(n - 1, 1) * n_entries), moments)
-    return slope, (slope * away).sum((1, 2, 3)) / 2
+        shares, n = by_domain.counts.per_domain[:, :, None], by_domain.counts.n_domains[:, None, None]
+        away = each - (torch.from_numpy(shares).to(each) * each).sum(1, keepdim=True)
+        scale = 4 * (shares > 0) * (n > 1) / (np.maximum(n - 1, 1) * each.shape[2])
+        slope = away * torch.from_numpy(scale).to(each)
+    return (slope * away).sum((1, 2)) / 2, slope.view_as(moments)
 
 
-def _by_replica(numbers: NDArray[Any], like: Tensor) -> Tensor:
-    return torch.from_numpy(numbers).to(like)[:, :, None, None]
+def _by_domain(numbers: NDArray[Any], like: Tensor) -> Tensor:
+    return torch.from_numpy(numbers).to(like).view(-1, 1, 1)
 
 
 @lru_cache(maxsize=16)
@@ -100,11 +104,11 @@ def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
 
 def _pair_weights(by_domain: ByDomain) -> Tensor:
     """Return what the kernel of two examples counts in the discrepancy, by replica and pair of domains."""
-    there, n_examples, n = by_domain.has_examples, by_domain.n_examples, by_domain.n_domains[:, None]
-    a, b = np.triu_indices(there.shape[1])
+    n, per_example = by_domain.counts.n_domains[:, None], by_domain.counts.per_example
+    a, b = np.triu_indices(per_example.shape[1])
     # A domain is in n − 1 of the n (n − 1) / 2 pairs.
-    by_pair = np.where(a == b, 2 / n, -4 / np.maximum(n * (n - 1), 1)) * (n > 1) * there[:, a] * there[:, b]
-    return torch.from_numpy(by_pair / np.maximum(n_examples[:, a] * n_examples[:, b], 1))
+    by_pair = np.where(a == b, 2 / n, -4 / np.maximum(n * (n - 1), 1)) * (n > 1)
+    return torch.from_numpy(by_pair * per_example[:, a] * per_example[:, b])
 
 
 @lru_cache(maxsize=16)
