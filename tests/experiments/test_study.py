@@ -260,6 +260,7 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
         ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
         ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"penalty_weight": -1}, "penalty_weight must be 0 or more, got -1"),
         ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
     ],
 )
@@ -368,6 +369,12 @@ def test_only_they_record_how_many_domains_a_batch_has(compared):
     assert {run.domains_per_batch for run in SMALL.runs()} == {None}
     with pytest.raises(InputError, match="was made with domains_per_batch 4, not what is asked for now"):
         plan_study(replace(SINGLE_LABEL, domains_per_batch=5), compared)
+
+
+def test_a_penaltys_weight_is_that_of_the_methods_which_have_one():
+    study = replace(SINGLE_LABEL, penalty_weight=0.5)
+    weighted = {run.method for run in study.runs() if run.penalty_weight == 0.5}
+    assert weighted == {"irm", "vrex", "mmd", "coral"}
 
 
 def test_a_groups_name_stands_for_its_methods_each_of_them_once():

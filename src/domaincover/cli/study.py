@@ -31,6 +31,7 @@ METHODS_HELP = (
     "Methods, with commas; paper, if not given, means erm, pooled-train, pooled-held-out, robust and set-cover, "
     "single-label means erm, irm, vrex, mmd, coral, group-dro, qrm and set-cover."
 )
+PENALTY_HELP = "Weight of the penalties of irm, vrex, mmd and coral; 100, 10, 1 and 1 if not given."
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's directory.", show_default=False)]
 
 
@@ -40,6 +41,7 @@ def paper_synthetic(
     dims: Annotated[str, typer.Option(help="Numbers of features, with commas.")] = "10,50",
     covariance: Annotated[str, typer.Option(help="shared, random, or both with a comma.")] = "shared,random",
     methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "",
+    penalty_weight: Annotated[float | None, typer.Option(help=PENALTY_HELP)] = None,
     domain_confidence: Annotated[
         float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")
     ] = None,
@@ -66,6 +68,7 @@ def paper_synthetic(
         ),
         methods=chosen_methods(methods, domain_confidence),
         domain_confidence=0.9 if domain_confidence is None else domain_confidence,
+        penalty_weight=penalty_weight,
         target_recalls=tuple(numbers(target_recall, "--target-recall", float)),
         seeds=tuple(range(seeds)),
         epochs=epochs,

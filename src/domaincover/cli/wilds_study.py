@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 
 from domaincover.cli.outputs import say
-from domaincover.cli.study import METHODS_HELP, carry_out, check_counts, chosen_methods, n_cores, numbers, paper
+from domaincover.cli.study import (
+    METHODS_HELP,
+    PENALTY_HELP,
+    carry_out,
+    check_counts,
+    chosen_methods,
+    n_cores,
+    numbers,
+    paper,
+)
 from domaincover.experiments.paper_table import EPOCHS, HIDDEN_UNITS, PAPER
 
 if TYPE_CHECKING:
@@ -25,6 +34,7 @@ Learn = Annotated[
     typer.Option(help="Train the whole network, or a head on its features; auto: a head if no GPU is found."),
 ]
 Methods = Annotated[str, typer.Option(help=METHODS_HELP)]
+PenaltyWeight = Annotated[float | None, typer.Option(help=PENALTY_HELP)]
 Confidence = Annotated[
     float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")
 ]
@@ -72,6 +82,7 @@ def _add_image_command(name: str) -> None:
         learn: Learn = "auto",
         image_size: ImageSize = setting.image_size,
         methods: Methods = "",
+        penalty_weight: PenaltyWeight = None,
         domain_confidence: Confidence = None,
         seeds: Seeds = 5,
         target_recall: Targets = "0.9",
@@ -113,7 +124,7 @@ def _add_image_command(name: str) -> None:
             means=_means(device, workers, cache, download, n_jobs, max_unreadable),
         )
         trained = Trained(epochs, batch_size, learning_rate, update_every, recall_from, min_cell_size)
-        settings = _settings(methods, domain_confidence, seeds, target_recall, trained)
+        settings = _settings(methods, penalty_weight, domain_confidence, seeds, target_recall, trained)
         notes = [chosen.in_words(device), *([] if chosen.is_pretrained else [RANDOM_START])]
         _carry_out(source, settings, out, n_jobs, notes)
 
@@ -143,6 +154,7 @@ def paper_amazon(
         typer.Option(help="Train the whole network, or a perceptron on its features; auto is the latter."),
     ] = "auto",
     methods: Methods = "",
+    penalty_weight: PenaltyWeight = None,
     domain_confidence: Confidence = None,
     seeds: Seeds = 5,
     target_recall: Targets = "0.9",
@@ -183,7 +195,7 @@ def paper_amazon(
         means=_means(device, None, cache, download, n_jobs),
     )
     trained = Trained(epochs, batch_size, learning_rate, update_every, recall_from, min_cell_size)
-    settings = _settings(methods, domain_confidence, seeds, target_recall, trained)
+    settings = _settings(methods, penalty_weight, domain_confidence, seeds, target_recall, trained)
     whole = f"The whole network is trained, on {source.device}."
     head = f"{network} stays as it is; a perceptron with {HIDDEN_UNITS} hidden units is trained on its {features}."
     _carry_out(source, settings, out, n_jobs, [whole if learn == "all" else head])
@@ -218,10 +230,16 @@ class Trained(NamedTuple):
 
 
 def _settings(
-    methods: str, domain_confidence: float | None, seeds: int, target_recall: str, trained: Trained
+    methods: str,
+    penalty_weight: float | None,
+    domain_confidence: float | None,
+    seeds: int,
+    target_recall: str,
+    trained: Trained,
 ) -> dict[str, Any]:
     return trained._asdict() | {
         "methods": chosen_methods(methods, domain_confidence),
+        "penalty_weight": penalty_weight,
         "domain_confidence": 0.9 if domain_confidence is None else domain_confidence,
         "target_recalls": tuple(numbers(target_recall, "--target-recall", float)),
         "seeds": tuple(range(seeds)),

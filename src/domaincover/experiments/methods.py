@@ -64,6 +64,11 @@ class Method:
         return self.scorer in ("mmd", "coral")
 
     @property
+    def has_weight(self) -> bool:
+        """Whether it weighs a penalty against the mean risk."""
+        return self.scorer in ("irm", "vrex", "mmd", "coral")
+
+    @property
     def promises(self) -> bool:
         """Whether the sets come with a domain confidence: a network is trained without each of the domains, too."""
         return self.scorer.endswith("-each")

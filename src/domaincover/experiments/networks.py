@@ -146,7 +146,8 @@ def _objective(
         by_replica = [part.domains[rows] for part, (_, rows, _) in zip(data, group, strict=True)]
         there = torch.from_numpy(np.stack([np.bincount(own, minlength=n_domains) > 0 for own in by_replica]))
         n_steps = run.epochs * batches.n_batches
-        return domain_objective(run.method, there, batches.domains_per_batch, n_steps=n_steps)  # type: ignore[arg-type]
+        settings = {"weight": run.penalty_weight, "n_steps": n_steps}
+        return domain_objective(run.method, there, batches.domains_per_batch, **settings)  # type: ignore[arg-type]
     if targets := [target for (_, target), _, _ in group if target is not None]:
         some = data[0]
         return SetCoverLoss(some.n_domains, some.n_labels, targets, initial_multiplier=run.initial_multiplier)

@@ -35,6 +35,7 @@ class Run:
     min_cell_size: int = 100
     domain_confidence: float | None = None  # of the methods that promise something
     domains_per_batch: int | None = None  # of the methods that compare domains
+    penalty_weight: float | None = None  # of those that have one; None is the paper's
     source: WildsSource | None = None  # of data that are read and not drawn
 
     @property
@@ -64,6 +65,7 @@ class Study:
     epochs: int = 30
     domain_confidence: float = 0.9
     domains_per_batch: int = 4
+    penalty_weight: float | None = None
     batch_size: int = 128
     learning_rate: float = 1e-3
     update_every: int = 500
@@ -97,6 +99,8 @@ class Study:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
+        if self.penalty_weight is not None and not self.penalty_weight >= 0:
+            raise InputError(f"penalty_weight must be 0 or more, got {self.penalty_weight:g}.")
         if self.recall_from not in ("full-pass", "batches"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
 
@@ -135,5 +139,6 @@ class Study:
                 seed,
                 domain_confidence=self.domain_confidence if own.promises else None,
                 domains_per_batch=self.domains_per_batch if own.compares_domains else None,
+                penalty_weight=self.penalty_weight if own.has_weight else None,
                 **settings,
             )
