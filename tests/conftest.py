@@ -1,10 +1,29 @@
 """What the tests of the command line share."""
 
+import json
+import os
 import sys
 
 import pytest
+from filelock import FileLock
 
 from domaincover.cli import main
+
+
+@pytest.fixture(scope="session")
+def once_for_all_workers(tmp_path_factory):
+    """Do something costly in one of the test processes, and give all of them what came out, as JSON has it."""
+
+    def do(name, work):
+        base = tmp_path_factory.getbasetemp()
+        place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+        with FileLock(f"{place}.lock"):
+            if not place.exists():
+                place.mkdir()
+                place.with_suffix(".json").write_text(json.dumps(work(place)))
+        return json.loads(place.with_suffix(".json").read_text()), place
+
+    return do
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -27,22 +28,36 @@ TOLERANCES = {"recall": 0.03, "size": 0.15, "at_target": 2}
 LARGEST_SETS = {"digits": 7.5, "flights": 2.25, "reviews": 1.8, "rodents": 9, "storms": 2.25, "votes": 1.5}
 
 
+class Ended(NamedTuple):
+    """How the process of an example ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """The finished process of every example by name, and the empty folder that it ran in; one of them draws."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in NAMES}
+def runs(once_for_all_workers):
+    """How every example ended, by name, and the empty folder that it ran in; one of them draws."""
+    ended, place = once_for_all_workers("examples", run_all)
+    return {name: (Ended(*ended[name]), place / name) for name in NAMES}
+
+
+def run_all(place):
+    """Run all examples, two at a time, in folders at a place."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(MEASURING)}
-    environment["DOMAINCOVER_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    environment["DOMAINCOVER_CACHE"] = str(place / "cache")
 
     def run(name):
+        (place / name).mkdir()
         options = ["--figure", "drawn.png"] if name == DRAWN else []
         command = [sys.executable, "-W", "error", FOLDER / f"{name}.py", *ARGUMENTS.get(name, []), *options]
-        how = {"cwd": folders[name], "env": environment, "text": True, "encoding": "utf-8", "check": False}
-        return subprocess.run(command, capture_output=True, **how)
+        how = {"cwd": place / name, "env": environment, "text": True, "encoding": "utf-8", "check": False}
+        done = subprocess.run(command, capture_output=True, **how)
+        return done.returncode, done.stdout, done.stderr
 
     with ThreadPoolExecutor(2) as pool:  # each trains on one core
-        done = dict(zip(NAMES, pool.map(run, NAMES), strict=True))
-    return {name: (done[name], folders[name]) for name in NAMES}
+        return dict(zip(NAMES, pool.map(run, NAMES), strict=True))
 
 
 def rows_of(text):
