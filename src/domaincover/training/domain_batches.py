@@ -41,10 +41,10 @@ class DomainBatches(ShuffledBatches):
         super().__init__(pool, rows, batch_size, rngs, shard)
         self._hands = [_Hands(own, rng) for own, rng in zip(domains, rngs, strict=True)]
         self.domains_per_batch = min(domains_per_batch, *(hands.n_domains for hands in self._hands))
-        per_domain = max(batch_size // self.domains_per_batch, 2)
+        per_domain = max(self.batch_size // self.domains_per_batch, 2)
         if per_domain // shard.n_processes < 2:
             raise InputError(
-                f"batches of {batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} processes "
+                f"batches of {self.batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} processes "
                 "fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
             )
         self.batch_size = per_domain * self.domains_per_batch
