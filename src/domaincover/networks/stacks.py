@@ -202,6 +202,7 @@ def _are_plain(networks: Sequence[nn.Module]) -> bool:
         type(network) is nn.Sequential
         and all(parameter.requires_grad for parameter in network.parameters())
         and all(isinstance(layer, ELEMENTWISE) or _has_bias(layer) for layer in network)
+        and any(_has_bias(layer) for layer in network)
         for network in networks
     )
 

@@ -201,7 +201,7 @@ class GroupDRO(DomainObjective):
         if self.training:
             growth = np.zeros_like(weights)
             np.add.at(growth, codes, self.rate * risks * by_domain.has_examples)
-            weights = weights * np.exp(growth)
+            weights = weights * np.exp(growth - growth.max(1, keepdims=True))  # the same once they add up to 1
             weights /= weights.sum(1, keepdims=True)
             self.domain_weights.copy_(torch.from_numpy(weights))
         slope = weights[codes] * by_domain.has_examples * (self.n_domains / by_domain.n_domains)[:, None]

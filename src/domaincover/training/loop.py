@@ -260,6 +260,8 @@ class _Training:
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
         self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
         self.is_finished = state.content["is_finished"]
+        if self.compared is not None:  # as the last step left it: an epoch that only lacks its end is judged by that
+            self.compared.objective.begin_step(max(self.n_steps - 1, 0))
         if self.dual is not None and not self.engine.is_main:
             self.dual.counts.reset()
 
