@@ -1,3 +1,5 @@
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
@@ -67,11 +69,16 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
         return size, size
 
     settings = TrainingSettings(3, 0.01, decay=True)
-    with torch.random.fork_rng(), one_thread():  # on a busy machine, what several threads add up differs in the last bit
+    with torch.random.fork_rng(), one_thread():  # on a busy machine, many times as fast
         torch.random.manual_seed(3)
         histories = train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
     state = [value for network in networks for value in network.state_dict().values()]
     return state + list(objective.state_dict().values()), histories
+
+
+@cache
+def uninterrupted(kind, warmup):
+    return compare_domains(kind, warmup=warmup)
 
 
 def run(kind, listeners=(), checkpoints=None, epochs=3):
@@ -107,12 +114,12 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
 
 # The switch comes before the 21st of 42 batches; one network has statistics and dropout, two are a stack
 @pytest.mark.parametrize("kind", [("irm", False), ("coral", True), ("group-dro", False), ("qrm", True)], ids=str)
-@pytest.mark.parametrize("n_batches", [0, 5, 14, 19, 20, 21, 30, 41])
+@pytest.mark.parametrize("n_batches", [5, 14, 19, 20, 21, 41])
 def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_killed(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):
         compare_domains(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
     resumed = compare_domains(kind, checkpoints=Checkpoints(tmp_path, {}))
-    assert same(resumed, compare_domains(kind))
+    assert same(resumed, uninterrupted(kind, 20))
 
 
 @pytest.mark.parametrize("n_epochs", [0, 1, 2])
@@ -122,7 +129,7 @@ def test_an_epoch_that_was_killed_before_its_end_was_judged_is_judged_when_resum
             ("vrex", False), [KilledAtTheEndOfEpoch(n_epochs)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH), warmup=10
         )
     resumed = compare_domains(("vrex", False), checkpoints=Checkpoints(tmp_path, {}), warmup=10)
-    assert same(resumed, compare_domains(("vrex", False), warmup=10))
+    assert same(resumed, uninterrupted(("vrex", False), 10))
 
 
 def test_a_training_may_be_killed_again_and_again(tmp_path):
