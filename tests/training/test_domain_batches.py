@@ -58,7 +58,7 @@ def test_an_epoch_has_as_many_examples_as_the_data_up_to_a_batch():
 def test_within_a_domain_no_example_is_used_twice_more_than_another(n_epochs):
     used = np.bincount(epochs(dealt(), n_epochs).ravel(), minlength=len(DOMAINS))
     for code in range(len(SIZES)):
-        assert np.ptp(used[DOMAINS == code]) <= 1
+        assert np.ptp(used[code == DOMAINS]) <= 1
 
 
 def test_every_example_is_used_in_time():

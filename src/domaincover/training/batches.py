@@ -15,7 +15,6 @@ from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.multipliers import check_codes
 
-
 LINE = 64  # bytes, at whose multiples torch places what it makes
 
 

@@ -44,8 +44,8 @@ class DomainBatches(ShuffledBatches):
         per_domain = max(self.batch_size // self.domains_per_batch, 2)
         if per_domain // shard.n_processes < 2:
             raise InputError(
-                f"batches of {self.batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} processes "
-                "fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
+                f"batches of {self.batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} "
+                "processes fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
             )
         self.batch_size = per_domain * self.domains_per_batch
         self.n_batches = -(-self.n_rows // self.batch_size)
