@@ -183,6 +183,7 @@ def test_with_a_domain_confidence_it_promises_and_gives_sets(penalty, tmp_path):
     sets = model.predict_set(X)
     assert sets[np.arange(len(Y)), Y].mean() >= 0.7
     assert model.promise_ is not None
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
     model.save(tmp_path / "model")
     assert np.array_equal(load(tmp_path / "model").predict_set(X), sets)
 
@@ -201,6 +202,22 @@ def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fit
     for one, (examples, labels, domains) in zip(together, data, strict=True):
         alone = clone(model).fit(examples, labels, domains=domains)
         np.testing.assert_allclose(one.label_scores(X), alone.label_scores(X), atol=1e-4)
+
+
+@of_each
+def test_checkpoints_change_nothing(penalty, tmp_path):
+    run = TrainingRun(checkpoints=tmp_path / "kept")
+    kept = quick(penalty, run=run).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(kept.label_scores(X), fitted(penalty).label_scores(X))
+    again = quick(penalty, run=run).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(again.label_scores(X), kept.label_scores(X)), "that of the finished training is loaded"
+
+
+def test_checkpoints_of_another_penalty_are_not_taken(tmp_path):
+    run = TrainingRun(checkpoints=tmp_path / "kept")
+    quick("irm", run=run).fit(X, Y, domains=DOMAINS)
+    other = quick("vrex", run=run).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(other.label_scores(X), fitted("vrex").label_scores(X))
 
 
 def test_assess_compares_it_with_erm():
@@ -288,7 +305,7 @@ def rows_of_a_domain(agreement, n, rng):
 
 
 @cache
-def accuracy_where_the_spurious_feature_flips(penalty, weight, seed):
+def accuracy_where_the_spurious_feature_flips(penalty, seed):
     rng = np.random.default_rng(seed)
     parts = [rows_of_a_domain(agreement, 500, rng) for agreement in (0.98, 0.9, 0.82, 0.74)]
     examples, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -296,7 +313,7 @@ def accuracy_where_the_spurious_feature_flips(penalty, weight, seed):
     if penalty == "erm":
         model = ERMClassifier(**settings, random_state=seed)
     else:
-        model = DomainPenaltyClassifier(penalty, weight=weight, warmup_steps=100, **settings, random_state=seed)
+        model = DomainPenaltyClassifier(penalty, warmup_steps=100, **settings, random_state=seed)
     model.fit(examples, labels, domains=np.repeat(np.arange(4), 500))
     new, answers = rows_of_a_domain(0.1, 4000, rng)
     return np.mean(model.predict(new) == answers)
@@ -306,8 +323,8 @@ def accuracy_where_the_spurious_feature_flips(penalty, weight, seed):
 @pytest.mark.parametrize("penalty", ["irm", "vrex"])
 def test_irm_and_vrex_beat_erm_where_a_spurious_feature_flips(penalty):
     ours, erm = (
-        [accuracy_where_the_spurious_feature_flips(name, 100.0, seed) for seed in range(5)] for name in (penalty, "erm")
+        np.array([accuracy_where_the_spurious_feature_flips(name, seed) for seed in range(5)])
+        for name in (penalty, "erm")
     )
     # Who goes by the spurious feature is right in 10 of 100 rows, who goes by the other one in 80
-    assert min(ours) > 0.65
-    assert max(erm) < 0.35
+    assert (ours > erm + 0.2).all()

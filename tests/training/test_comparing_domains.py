@@ -10,7 +10,7 @@ from torch import nn
 from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, one_thread, perceptron
-from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.batches import MemoryPool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.engine import Engine
@@ -147,10 +147,35 @@ def test_batches_in_pieces_are_refused_in_a_line(penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
     batches = ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))], 50, [np.random.default_rng(0)])
-    loss = objective(penalty)
-    loss.domains_per_batch = None
+    loss = objective(penalty)  # made for four domains that take turns; the loop knows better
     (history,) = train([MAKERS["flat"](0)], batches, loss, TrainingSettings(epochs=4))
+    assert loss.domains_per_batch is None
     assert np.isfinite(history.loss).all()
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_an_objective_made_for_more_domains_than_there_are_in_a_batch_is_told(penalty):
+    def trained(n_told):
+        rows = np.flatnonzero(np.asarray(DATA.domains) < 3)
+        few = DomainBatches(MemoryPool([DATA]), [rows], [DATA.domains[rows]], 24, [np.random.default_rng(0)])
+        loss = domain_objective(penalty, torch.arange(6) < 3, n_told, warmup_steps=2)
+        return train([MAKERS["flat"](0)], few, loss, TrainingSettings(epochs=2))[0].loss
+
+    assert np.array_equal(trained(3), trained(4))
+
+
+def test_several_processes_want_batches_of_equal_size():
+    engine, batches = Engine(), ShuffledBatches(MemoryPool([DATA]), [np.arange(9)], 4, [np.random.default_rng(0)])
+    engine.shard = Shard(0, 2)
+    with pytest.raises(InputError, match=r"several processes compare domains in whole batches .* take DomainBatches"):
+        train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about numbers that are none
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_training_that_diverges_is_told_in_a_line(penalty):
+    with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):
+        train([MAKERS["flat"](0)], dealt(), objective(penalty), TrainingSettings(epochs=3, learning_rate=1e30))
 
 
 def test_an_objective_that_compares_features_says_so_where_none_are_given():

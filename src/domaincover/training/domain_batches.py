@@ -15,7 +15,7 @@ from domaincover.training.batches import ALONE, Pool, Shard, ShuffledBatches
 
 
 class DomainBatches(ShuffledBatches):
-    """Batches of `domains_per_batch` distinct domains that take turns, with equally many examples of each.
+    """Batches of `domains_per_batch` distinct domains that take turns, with as many examples of each, at least two.
 
     An epoch has as many batches as that of `ShuffledBatches`. Domains are dealt like cards: all are shuffled, hands are
     dealt while enough are left, and so on; so each, small or large, has the same say. Of a domain, the examples that
