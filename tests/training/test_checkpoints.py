@@ -1,12 +1,16 @@
+from functools import cache
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.networks.perceptrons import perceptron
+from domaincover.networks.perceptrons import one_thread, perceptron
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.listeners import Listener
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
@@ -38,6 +42,45 @@ def with_dropout(seed):
         return nn.Sequential(nn.Linear(10, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Dropout(0.3), nn.Linear(6, 2))
 
 
+class KilledAtTheEndOfEpoch(Listener):
+    """Stops a training when all batches of an epoch are done, before its weights are judged."""
+
+    def __init__(self, n_epochs):
+        self.left = n_epochs
+
+    def step(self, step):  # noqa: ARG002
+        self.left -= 1
+        if self.left < 0:
+            raise KilledError
+
+
+def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
+    """Train three epochs of 14 batches from the same start, two networks or one, the judge wanting small weights."""
+    penalty, one = kind
+    networks = [with_dropout(5)] if one else [perceptron(10, 4, 2, np.random.default_rng(k)) for k in (1, 2)]
+    n = len(networks)
+    rows, rngs = [np.arange(len(DATA))] * n, [np.random.default_rng(k) for k in range(n)]
+    batches = DomainBatches(MemoryPool([DATA]), rows, [DATA.domains] * n, 16, rngs, domains_per_batch=3)
+    objective = domain_objective(penalty, torch.ones(n, 4), 3, warmup_steps=warmup, rate=0.5)
+
+    def judge(stacked):
+        first = next(iter(stacked.parameters()))
+        size = first.detach().reshape(n, -1).square().sum(1)
+        return size, size
+
+    settings = TrainingSettings(3, 0.01, decay=True)
+    with torch.random.fork_rng(), one_thread():  # on a busy machine, many times as fast
+        torch.random.manual_seed(3)
+        histories = train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
+    state = [value for network in networks for value in network.state_dict().values()]
+    return state + list(objective.state_dict().values()), histories
+
+
+@cache
+def uninterrupted(kind, warmup):
+    return compare_domains(kind, warmup=warmup)
+
+
 def run(kind, listeners=(), checkpoints=None, epochs=3):
     """Train from the same start; return the weights, and what training went through."""
     networks = [with_dropout(5)] if kind == "one" else [perceptron(10, 4, 2, np.random.default_rng(k)) for k in (1, 2)]
@@ -67,6 +110,26 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
         run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {"a": 1}, AT_EVERY_BATCH))
     resumed = run(kind, checkpoints=Checkpoints(tmp_path, {"a": 1}))
     assert same(resumed, run(kind))
+
+
+# The switch comes before the 21st of 42 batches; one network has statistics and dropout, two are a stack
+@pytest.mark.parametrize("kind", [("irm", False), ("coral", True), ("group-dro", False), ("qrm", True)], ids=str)
+@pytest.mark.parametrize("n_batches", [5, 14, 19, 20, 21, 41])
+def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_killed(tmp_path, kind, n_batches):
+    with pytest.raises(KilledError):
+        compare_domains(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+    resumed = compare_domains(kind, checkpoints=Checkpoints(tmp_path, {}))
+    assert same(resumed, uninterrupted(kind, 20))
+
+
+@pytest.mark.parametrize("n_epochs", [0, 1, 2])
+def test_an_epoch_that_was_killed_before_its_end_was_judged_is_judged_when_resumed(tmp_path, n_epochs):
+    with pytest.raises(KilledError):
+        compare_domains(
+            ("vrex", False), [KilledAtTheEndOfEpoch(n_epochs)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH), warmup=10
+        )
+    resumed = compare_domains(("vrex", False), checkpoints=Checkpoints(tmp_path, {}), warmup=10)
+    assert same(resumed, uninterrupted(("vrex", False), 10))
 
 
 def test_a_training_may_be_killed_again_and_again(tmp_path):

@@ -225,7 +225,7 @@ def test_the_codes_of_a_batchs_domains_are_found():
     [
         (lambda: IRM(weight=-1), "weight must be 0 or more, got -1"),
         (lambda: VREx(weight=float("nan")), "weight must be 0 or more, got nan"),
-        (lambda: MMD(warmup_steps=-5), "warmup_steps must be 0 or more, got -5"),
+        (lambda: MMD(warmup_steps=-5), "warmup_steps must be a whole number, 0 or more, got -5"),
         (lambda: GroupDRO(torch.ones(3), rate=0), "rate must be above 0, got 0"),
         (lambda: QRM(quantile=1.5), "quantile"),
     ],

@@ -9,7 +9,7 @@ import torch
 from domaincover import InputError
 from domaincover.training.batches import Batch, Shard
 from domaincover.training.engine import Engine, make_engine
-from tests.training.several_processes import CASES, trained
+from tests.training.several_processes import CASES, PENALTIES, compared, trained
 
 SCRIPT = Path(__file__).with_name("several_processes.py")
 
@@ -21,7 +21,7 @@ def of_two_processes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
     subprocess.run([*command, str(folder)], check=True, timeout=300)
-    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in CASES}
+    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in (*CASES, *PENALTIES)}
 
 
 @pytest.mark.slow
@@ -35,6 +35,24 @@ def test_two_processes_learn_what_one_does_also_where_the_rows_do_not_divide(of_
     assert np.array_equal(first["size"], one["size"], equal_nan=True)
     assert np.allclose(first["weights"], one["weights"], atol=1e-5)
     assert np.allclose(first["loss"], one["loss"], rtol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_two_processes_compare_all_domains_of_the_whole_batch(of_two_processes, penalty):
+    one, (first, second) = compared(penalty), of_two_processes[penalty]
+    for name in one:
+        assert np.array_equal(first[name], second[name]), f"both processes have the same {name}"
+        assert np.allclose(first[name], one[name], atol=1e-5), name
+
+
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_mixed_precision_compares_domains_nearly_the_same(penalty):
+    pytest.importorskip("accelerate")
+    full, mixed = compared(penalty), compared(penalty, precision="bf16")
+    assert not np.array_equal(full["weights"], mixed["weights"])
+    # bfloat16 has 8 bits: scores differ by a part in 256, and Adam moves every weight by at most the rate a step
+    assert np.allclose(full["weights"], mixed["weights"], atol=0.1)
 
 
 def test_batches_in_pieces_teach_what_whole_ones_do():

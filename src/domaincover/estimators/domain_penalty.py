@@ -38,7 +38,7 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
     penalty : "irm", "vrex", "mmd", "coral", "group-dro" or "qrm"
         What is added to the mean risk of the domains, or, for the last two, takes its place.
     weight : float or None
-        Of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. The last two penalties have none.
+        Of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
     warmup_steps : int or None
         Steps before the penalty has its weight, and the optimiser starts afresh; until then the weight is 1, and QRM's
         loss is the mean risk. Held-out domains judge only later weights. None is 500 for IRM, VREx and QRM, but at most

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from domaincover.errors import InputError
 
@@ -30,6 +31,11 @@ def with_features(network: nn.Module, call: Callable[[], Tensor]) -> tuple[Tenso
     if not read or read[0].shape[0] != scores.shape[0]:
         raise InputError("features are what the last torch.nn.Linear reads of each example; this network has none.")
     return scores, read[0].flatten(1)
+
+
+def mixes_examples(network: nn.Module) -> bool:
+    """Tell whether an example's scores depend on the others in its batch, as with BatchNorm, also one that forgets."""
+    return has_batch_statistics(network) or any(isinstance(part, _BatchNorm) for part in network.modules())
 
 
 def has_batch_statistics(network: nn.Module) -> bool:

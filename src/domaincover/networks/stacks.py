@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
 
 from domaincover.errors import InputError
-from domaincover.networks.features import has_batch_statistics, one_at_a_time, with_features
+from domaincover.networks.features import has_batch_statistics, mixes_examples, one_at_a_time, with_features
 
 # Modules without parameters that act on every number alone: they work on a stack as they are.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
@@ -188,7 +188,7 @@ class WithFeatures(nn.Module):
     def __init__(self, stacked: Stack) -> None:
         super().__init__()
         self.stacked = stacked
-        self._one_by_one = has_batch_statistics(stacked)
+        self._one_by_one = mixes_examples(stacked)
 
     def forward(self, examples: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
         """Return scores and features."""
@@ -202,6 +202,7 @@ def _are_plain(networks: Sequence[nn.Module]) -> bool:
         type(network) is nn.Sequential
         and all(parameter.requires_grad for parameter in network.parameters())
         and all(isinstance(layer, ELEMENTWISE) or _has_bias(layer) for layer in network)
+        and any(_has_bias(layer) for layer in network)
         for network in networks
     )
 

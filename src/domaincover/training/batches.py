@@ -15,6 +15,8 @@ from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.multipliers import check_codes
 
+LINE = 64  # bytes, at whose multiples torch places what it makes
+
 
 class Batch(NamedTuple):
     """Examples, label codes and domain codes of every replica: (replica, example, …).
@@ -106,7 +108,9 @@ class MemoryPool:
             part = torch.from_numpy(rows[:, start : min(start + per_copy, n_whole)])
             by_batch = part.view(n_replicas, -1, batch_size).transpose(0, 1)
             for examples, labels, domains in zip(*self._take(by_batch), strict=True):
-                yield Batch(examples, labels, domains)
+                # Sums round by where in memory a batch starts, and a resumed training copies from another batch on.
+                at_line = examples.data_ptr() % LINE == 0
+                yield Batch(examples if at_line else examples.clone(), labels, domains)
         if n_whole < n_rows:
             examples, labels, domains = self._take(torch.from_numpy(rows[:, n_whole:]))
             yield Batch(examples, labels, domains)

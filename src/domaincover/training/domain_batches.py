@@ -15,7 +15,7 @@ from domaincover.training.batches import ALONE, Pool, Shard, ShuffledBatches
 
 
 class DomainBatches(ShuffledBatches):
-    """Batches of `domains_per_batch` distinct domains that take turns, with equally many examples of each.
+    """Batches of `domains_per_batch` distinct domains that take turns, with as many examples of each, at least two.
 
     An epoch has as many batches as that of `ShuffledBatches`. Domains are dealt like cards: all are shuffled, hands are
     dealt while enough are left, and so on; so each, small or large, has the same say. Of a domain, the examples that
@@ -41,11 +41,11 @@ class DomainBatches(ShuffledBatches):
         super().__init__(pool, rows, batch_size, rngs, shard)
         self._hands = [_Hands(own, rng) for own, rng in zip(domains, rngs, strict=True)]
         self.domains_per_batch = min(domains_per_batch, *(hands.n_domains for hands in self._hands))
-        per_domain = max(batch_size // self.domains_per_batch, 2)
+        per_domain = max(self.batch_size // self.domains_per_batch, 2)
         if per_domain // shard.n_processes < 2:
             raise InputError(
-                f"batches of {batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} processes "
-                "fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
+                f"batches of {self.batch_size} with {self.domains_per_batch} domains leave {shard.n_processes} "
+                "processes fewer than two examples of a domain; raise batch_size, or lower domains_per_batch."
             )
         self.batch_size = per_domain * self.domains_per_batch
         self.n_batches = -(-self.n_rows // self.batch_size)

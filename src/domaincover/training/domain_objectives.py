@@ -56,8 +56,8 @@ class DomainObjective(nn.Module):
         super().__init__()
         if not (weight >= 0 and math.isfinite(weight)):
             raise InputError(f"weight must be 0 or more, got {weight:g}.")
-        if warmup_steps < 0:
-            raise InputError(f"warmup_steps must be 0 or more, got {warmup_steps}.")
+        if warmup_steps < 0 or warmup_steps != int(warmup_steps):
+            raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
         self.full_weight, self.warmup_steps, self.domains_per_batch = weight, warmup_steps, domains_per_batch
         self.begin_step(0)
 
@@ -200,7 +200,7 @@ class GroupDRO(DomainObjective):
         if self.training:
             growth = np.zeros_like(weights)
             np.add.at(growth, codes, self.rate * risks * (by_domain.counts.n_examples > 0))
-            weights = weights * np.exp(growth)
+            weights = weights * np.exp(growth - growth.max(1, keepdims=True))  # the same once they add up to 1
             weights /= weights.sum(1, keepdims=True)
             self.domain_weights.copy_(torch.from_numpy(weights))
         slope = weights[codes] * by_domain.counts.per_domain * self.n_domains[:, None]
@@ -256,6 +256,8 @@ def domain_objective(
     if n_steps is not None:
         warmup = min(warmup, n_steps // 4)
     warmup = warmup if warmup_steps is None else warmup_steps
+    if weight is not None and name not in WITH_A_WEIGHT:
+        raise InputError(f"{name} has no weight, but a {'rate' if name == 'group-dro' else 'quantile'}.")
     if name == "group-dro":
         return GroupDRO(domains, rate, domains_per_batch)
     if name == "qrm":

@@ -23,11 +23,12 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
     rows, is_there = by_domain.split(features)
     rows = rows.contiguous()
     n_replicas, n_domains, n_each, _ = rows.shape
-    one, other = _pairs(n_domains, rows.device)
+    one, other = _pairs_on(n_domains, rows.device)
     a, b = (rows.index_select(1, side).flatten(0, 1) for side in (one, other))
     squares = rows.square().sum(-1)
     sums = squares.index_select(1, one).unsqueeze(3) + squares.index_select(1, other).unsqueeze(2)
     distances = torch.baddbmm(sums.flatten(0, 1), a, b.transpose(1, 2), alpha=-2).clamp_(min=0)
+    _with_itself(distances, n_replicas, n_domains).zero_()  # and not what rounding leaves
     rates, both = _rates(rows.dtype, rows.device)
     # What is clamped is nothing, and computing with numbers so small is slow.
     kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-80).exp_()
@@ -39,6 +40,7 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
         pair = is_there[:, one].unsqueeze(3) & is_there[:, other].unsqueeze(2)
         total, pull = total * pair, pull * pair
     value, pull = (total.sum((2, 3)) * weights).sum(1), pull.flatten(0, 1)
+    _with_itself(pull, n_replicas, n_domains).zero_()  # nothing pulls an example to itself
     slope = torch.zeros_like(rows)
     by_a = torch.baddbmm(pull.sum(2, keepdim=True) * a, pull, b, alpha=-1)
     by_b = torch.baddbmm(pull.sum(1).unsqueeze(2) * b, pull.transpose(1, 2), a, alpha=-1)
@@ -88,11 +90,21 @@ def _by_domain(numbers: NDArray[Any], like: Tensor) -> Tensor:
     return torch.from_numpy(numbers).to(like).view(-1, 1, 1)
 
 
+def _pairs(n_domains: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return both sides of all pairs of domains, those of a domain with itself first."""
+    own, (one, other) = np.arange(n_domains), np.triu_indices(n_domains, 1)
+    return np.concatenate([own, one]), np.concatenate([own, other])
+
+
 @lru_cache(maxsize=16)
-def _pairs(n_domains: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return both sides of all pairs of domains, each with itself among them."""
-    one, other = torch.triu_indices(n_domains, n_domains, device=device)
+def _pairs_on(n_domains: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    one, other = (torch.from_numpy(side).to(device) for side in _pairs(n_domains))
     return one, other
+
+
+def _with_itself(of_pairs: Tensor, n_replicas: int, n_domains: int) -> Tensor:
+    """Return what is said of every example and itself, of (replica · pair, example, example)."""
+    return of_pairs.unflatten(0, (n_replicas, -1))[:, :n_domains].diagonal(dim1=-2, dim2=-1)
 
 
 @lru_cache(maxsize=16)
@@ -105,7 +117,7 @@ def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
 def _pair_weights(by_domain: ByDomain) -> Tensor:
     """Return what the kernel of two examples counts in the discrepancy, by replica and pair of domains."""
     n, per_example = by_domain.counts.n_domains[:, None], by_domain.counts.per_example
-    a, b = np.triu_indices(per_example.shape[1])
+    a, b = _pairs(per_example.shape[1])
     # A domain is in n − 1 of the n (n − 1) / 2 pairs.
     by_pair = np.where(a == b, 2 / n, -4 / np.maximum(n * (n - 1), 1)) * (n > 1)
     return torch.from_numpy(by_pair * per_example[:, a] * per_example[:, b])

@@ -14,6 +14,7 @@ from domaincover.networks.stacks import Stack, WithFeatures, stack
 from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
+from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
@@ -260,6 +261,8 @@ class _Training:
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
         self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
         self.is_finished = state.content["is_finished"]
+        if self.compared is not None:  # as the last step left it: an epoch that only lacks its end is judged by that
+            self.compared.objective.begin_step(max(self.n_steps - 1, 0))
         if self.dual is not None and not self.engine.is_main:
             self.dual.counts.reset()
 
@@ -299,6 +302,9 @@ class _Compared:
                 "accumulate cuts batches into pieces, and this objective compares the domains of whole ones; leave "
                 "accumulate at 1, and lower batch_size if memory is short."
             )
+        if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
+            raise InputError("several processes compare domains in whole batches of equal size: take DomainBatches.")
+        objective.domains_per_batch = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
         self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
 
     def backward(self, network: Callable[..., Any], batch: Batch) -> Tensor:

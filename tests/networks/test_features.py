@@ -1,0 +1,152 @@
+"""Features are what the last linear layer reads, whatever the network looks like and however many are stacked."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from domaincover import InputError
+from domaincover.networks.features import has_batch_statistics, one_at_a_time, with_features
+from domaincover.networks.perceptrons import perceptron
+from domaincover.networks.scorers import Scorer
+from domaincover.networks.stacks import WithFeatures, stack
+
+EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
+
+
+class Odd(nn.Module):
+    """Its head is made first and called `stem`; its first layer is made last and called `head`."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Linear(6, 3, bias=False)
+        self.unused = nn.Linear(2, 2)
+        self.head = nn.Linear(4, 6)
+
+    def learned(self, x):
+        return torch.sin(self.head(x)) + 1
+
+    def forward(self, x):
+        return self.stem(self.learned(x)).log_softmax(-1)
+
+
+def drawn(network, seed):
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.uniform_(-1, 1, generator=torch.Generator().manual_seed(seed))
+    return network
+
+
+def scorer():
+    return Scorer(
+        nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 5, 2), nn.ReLU(), nn.Flatten()), nn.Linear(5, 3)
+    )
+
+
+# Each kind, and its features by hand
+KINDS = {
+    "perceptron": (lambda: perceptron(4, (6, 5), 3, np.random.default_rng(0)), lambda net, x: net[:-1](x)),
+    "linear": (lambda: nn.Sequential(nn.Linear(4, 3)), lambda _, x: x),
+    "activation at the end": (
+        lambda: nn.Sequential(nn.Linear(4, 2), nn.Linear(2, 3), nn.Tanh()),
+        lambda net, x: net[0](x),
+    ),
+    "scorer": (scorer, lambda net, x: net.backbone(x)),
+    "odd names": (Odd, lambda net, x: net.learned(x)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_replicas", [1, 3])
+def test_features_are_what_the_last_linear_layer_reads_and_scores_what_the_network_gives(kind, n_replicas):
+    make, by_hand = KINDS[kind]
+    networks = [drawn(make(), seed) for seed in range(n_replicas)]
+    scores, features = stack(networks).with_features(EXAMPLES[:n_replicas])
+    for replica, network in enumerate(networks):
+        own = EXAMPLES[replica]
+        torch.testing.assert_close(scores[replica], network(own), atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(features[replica], by_hand(network, own), atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_asking_for_features_leaves_no_hook_behind(kind):
+    network = KINDS[kind][0]()
+    with_features(network, lambda: network(EXAMPLES[0]))
+    assert not any(part._forward_pre_hooks for part in network.modules())
+
+
+@pytest.mark.parametrize("n_replicas", [1, 3])
+@pytest.mark.parametrize("kind", ["perceptron", "scorer", "odd names"])
+def test_gradients_flow_through_features(kind, n_replicas):
+    make, by_hand = KINDS[kind]
+    networks = [drawn(make(), seed) for seed in range(n_replicas)]
+    stacked = stack(networks)
+    gradients = torch.autograd.grad(
+        stacked.with_features(EXAMPLES[:n_replicas])[1].square().sum(), list(stacked.parameters()), allow_unused=True
+    )
+    total = sum(float(gradient.square().sum()) for gradient in gradients if gradient is not None)
+    literal = 0.0
+    for network, own in zip(networks, EXAMPLES, strict=False):
+        by_network = torch.autograd.grad(
+            by_hand(network, own).square().sum(), list(network.parameters()), allow_unused=True
+        )
+        literal += sum(float(gradient.square().sum()) for gradient in by_network if gradient is not None)
+    assert total == pytest.approx(literal, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        nn.Sequential(nn.ReLU()),
+        nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 3, 4), nn.Flatten()),
+        nn.Sequential(
+            nn.Unflatten(1, (2, 2)), nn.Flatten(0, 1), nn.Linear(2, 3), nn.Unflatten(0, (-1, 2)), nn.Flatten()
+        ),
+    ],
+    ids=["no layers", "convolution", "linear layer on parts of examples"],
+)
+def test_a_network_without_a_linear_layer_on_examples_is_refused_in_a_line(network):
+    with pytest.raises(
+        InputError, match=r"what the last torch.nn.Linear reads of each example; this network has none\.$"
+    ):
+        stack([network]).with_features(EXAMPLES[:1])
+
+
+def normalised(**options):
+    return drawn(nn.Sequential(nn.Linear(4, 5), nn.BatchNorm1d(5, **options), nn.ReLU(), nn.Linear(5, 3)), 0)
+
+
+DOMAINS = torch.tensor([[2, 0, 7] * 4])
+
+
+@pytest.mark.parametrize("options", [{}, {"track_running_stats": False}], ids=["running", "of the batch only"])
+def test_with_batch_statistics_each_domain_goes_through_the_network_on_its_own(options):
+    network, literal = normalised(**options), normalised(**options)
+    scores, features = WithFeatures(stack([network]))(EXAMPLES[:1], DOMAINS)
+    for code in (0, 2, 7):
+        own = DOMAINS[0] == code
+        assert torch.allclose(features[0][own], literal[:-1](EXAMPLES[0][own]), atol=1e-6)
+        assert torch.allclose(scores[0][own], literal[3](features[0][own]), atol=1e-6)
+    for one, other in zip(network.buffers(), literal.buffers(), strict=True):
+        assert torch.allclose(one.double(), other.double(), atol=1e-6), "running statistics, by way of every domain"
+
+
+def test_without_batch_statistics_the_whole_batch_goes_through_at_once():
+    calls = []
+    network = nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3))
+    network.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
+    WithFeatures(stack([network]))(EXAMPLES[:1], DOMAINS)
+    assert calls == [12]
+
+
+def test_domains_that_go_one_by_one_come_back_in_the_order_of_the_batch():
+    scores, features = one_at_a_time(
+        lambda x: (x, 2 * x), EXAMPLES[:1], torch.tensor([[3, 3, 1, 0, 3, 1, 0, 0, 0, 1, 3, 3]])
+    )
+    assert torch.equal(scores, EXAMPLES[:1])
+    assert torch.equal(features, 2 * EXAMPLES[:1])
+
+
+def test_only_networks_that_keep_statistics_have_them():
+    assert has_batch_statistics(normalised())
+    assert not has_batch_statistics(perceptron(4, 5, 3, np.random.default_rng(0)))
