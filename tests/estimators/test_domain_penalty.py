@@ -151,7 +151,7 @@ def test_what_cannot_be_is_refused_in_a_line(settings, words):
 @pytest.mark.parametrize("penalty", ["irm", "vrex", "mmd", "coral", "qrm"])
 def test_where_all_steps_are_warm_up_there_is_a_warning(penalty):
     with pytest.warns(
-        UserWarning, match=f"all of them among the 1000 warmup_steps, so {penalty}'s own weight was never"
+        UserWarning, match=f"all of them among the 1000 warmup_steps, so {penalty} never comes into its own"
     ):
         quick(penalty, warmup_steps=1000).fit(X, Y, domains=DOMAINS)
 

@@ -15,12 +15,13 @@ SCRIPT = Path(__file__).with_name("several_processes.py")
 
 
 @pytest.fixture(scope="module")
-def of_two_processes(tmp_path_factory):
+def of_two_processes(once_for_all_workers):
     """What each of two real processes has learned, by case."""
     pytest.importorskip("accelerate")
-    folder = tmp_path_factory.mktemp("two")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
-    subprocess.run([*command, str(folder)], check=True, timeout=300)
+    _, folder = once_for_all_workers(
+        "two-processes", lambda folder: subprocess.run([*command, str(folder)], check=True, timeout=300).returncode
+    )
     return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in (*CASES, *PENALTIES)}
 
 
