@@ -12,7 +12,8 @@ from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
-from domaincover.training.domain_objectives import DomainPenalty, domain_objective
+from domaincover.training.domain_objectives import domain_objective
+from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
 
@@ -44,6 +45,5 @@ def _train(penalty: DomainPenalty | None, data, n_networks: int, hidden: int) ->
         batches, objective = ShuffledBatches(pool, own, BATCH, rngs), CrossEntropy()
     else:
         batches = DomainBatches(pool, own, [data.domains] * n_networks, BATCH, rngs)
-        there = torch.ones(n_networks, N_DOMAINS)
-        objective = domain_objective(penalty, there, batches.domains_per_batch, warmup_steps=0)
+        objective = domain_objective(penalty, torch.ones(n_networks, N_DOMAINS), warmup_steps=0)
     train(networks, batches, objective, TrainingSettings(epochs=2))

@@ -100,7 +100,7 @@ def test_one_domain_cannot_be_compared_but_by_irm(penalty):
     if penalty == "irm":
         assert quick(penalty).fit(X, Y).predict_set(X).any()
         return
-    with pytest.raises(InputError, match=f"^{penalty} compares training domains, and there is only one; give several"):
+    with pytest.raises(InputError, match=f"^{penalty} compares domains, and there is only one to train on; give more"):
         quick(penalty).fit(X, Y)
 
 
@@ -125,8 +125,11 @@ def test_a_domain_with_two_examples_is_compared(penalty):
             {"penalty": "dann"},
             "penalty must be one of 'irm', 'vrex', 'mmd', 'coral', 'group-dro', 'qrm', got 'dann'",
         ),
-        *(({"penalty": penalty, "weight": -1.0}, "weight must be 0 or more, got -1") for penalty in PENALTIES[:4]),
-        ({"weight": np.nan}, "weight must be 0 or more, got nan"),
+        *(
+            ({"penalty": penalty, "weight": -1.0}, "weight must be a finite number, 0 or more, got -1")
+            for penalty in PENALTIES[:4]
+        ),
+        ({"weight": np.nan}, "weight must be a finite number, 0 or more, got nan"),
         ({"warmup_steps": -1}, "warmup_steps must be a whole number, 0 or more, got -1"),
         ({"warmup_steps": 2.5}, "warmup_steps must be a whole number, 0 or more, got 2.5"),
         ({"penalty": "qrm", "weight": 2.0}, "qrm has no weight, but a quantile"),
@@ -134,7 +137,7 @@ def test_a_domain_with_two_examples_is_compared(penalty):
         ({"penalty": "group-dro", "rate": 0.0}, "rate must be above 0, got 0"),
         ({"penalty": "group-dro", "rate": -1.0}, "rate must be above 0, got -1"),
         ({"penalty": "qrm", "quantile": 1.0}, "quantile .*, got 1"),
-        ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
+        ({"domains_per_batch": 1}, "domains_per_batch must be a whole number, at least 2, got 1"),
         ({"target_recall": 90}, "between 0 and 1, got 90"),
         ({"penalty": "mmd", "network": "linear"}, "no trained layer before its last linear one"),
         ({"penalty": "coral", "network": "linear"}, "no trained layer before its last linear one"),

@@ -260,7 +260,8 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
         ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
         ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
-        ({"penalty_weight": -1}, "penalty_weight must be 0 or more, got -1"),
+        ({"penalty_weight": np.inf}, "penalty_weight must be a finite number, 0 or more, got inf"),
+        ({"penalty_weight": 1.0}, "penalty_weight is of irm, vrex, mmd and coral, and the study has none of them"),
         ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
     ],
 )

@@ -150,3 +150,21 @@ def test_domains_that_go_one_by_one_come_back_in_the_order_of_the_batch():
 def test_only_networks_that_keep_statistics_have_them():
     assert has_batch_statistics(normalised())
     assert not has_batch_statistics(perceptron(4, 5, 3, np.random.default_rng(0)))
+
+
+class Named(nn.Module):
+    """Calls its head by the name of the argument."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(3, 4), nn.Linear(4, 2)
+
+    def forward(self, examples):
+        return self.head(input=self.body(examples).tanh())
+
+
+def test_a_head_may_be_called_by_the_name_of_its_argument():
+    network, examples = Named(), torch.randn(5, 3, generator=torch.Generator().manual_seed(0))
+    scores, features = with_features(network, lambda: network(examples))
+    assert torch.equal(features, network.body(examples).tanh())
+    assert torch.equal(scores, network(examples))

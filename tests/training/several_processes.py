@@ -44,7 +44,7 @@ def compared(penalty, precision="full"):
     rows, rngs = [np.arange(len(data))], [np.random.default_rng(2)]
     batches = DomainBatches(MemoryPool([data]), rows, [data.domains], 20, rngs, engine.shard)
     weight = {"irm": 10.0, "mmd": 1.0, "coral": 1.0, "vrex": 10.0}.get(penalty)
-    objective = domain_objective(penalty, torch.ones(1, 6), 4, weight=weight, warmup_steps=6, rate=0.1)
+    objective = domain_objective(penalty, torch.ones(1, 6), weight=weight, warmup_steps=6, rate=0.1)
     (history,) = train([network], batches, objective, TrainingSettings(epochs=3, learning_rate=0.01), engine=engine)
     weights = torch.cat([weight.detach().flatten() for weight in network.parameters()]).numpy()
     return {"weights": weights, "loss": history.loss} | {k: v.numpy() for k, v in objective.state_dict().items()}

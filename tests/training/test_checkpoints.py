@@ -61,7 +61,7 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
     n = len(networks)
     rows, rngs = [np.arange(len(DATA))] * n, [np.random.default_rng(k) for k in range(n)]
     batches = DomainBatches(MemoryPool([DATA]), rows, [DATA.domains] * n, 16, rngs, domains_per_batch=3)
-    objective = domain_objective(penalty, torch.ones(n, 4), 3, warmup_steps=warmup, rate=0.5)
+    objective = domain_objective(penalty, torch.ones(n, 4), warmup_steps=warmup, rate=0.5)
 
     def judge(stacked):
         first = next(iter(stacked.parameters()))

@@ -33,7 +33,7 @@ def dealt(seeds=(0,), batch_size=32, dtype=torch.float32):
 
 
 def objective(penalty, n_replicas=1, warmup_steps=5):
-    return domain_objective(penalty, torch.ones(n_replicas, 6), 4, warmup_steps=warmup_steps, rate=0.3)
+    return domain_objective(penalty, torch.ones(n_replicas, 6), warmup_steps=warmup_steps, rate=0.3)
 
 
 def own_module(seed):
@@ -147,21 +147,11 @@ def test_batches_in_pieces_are_refused_in_a_line(penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
     batches = ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))], 50, [np.random.default_rng(0)])
-    loss = objective(penalty)  # made for four domains that take turns; the loop knows better
+    loss = objective(penalty)
+    loss.in_turns = 4  # of another training; the loop knows better
     (history,) = train([MAKERS["flat"](0)], batches, loss, TrainingSettings(epochs=4))
-    assert loss.domains_per_batch is None
+    assert loss.in_turns is None
     assert np.isfinite(history.loss).all()
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_an_objective_made_for_more_domains_than_there_are_in_a_batch_is_told(penalty):
-    def trained(n_told):
-        rows = np.flatnonzero(np.asarray(DATA.domains) < 3)
-        few = DomainBatches(MemoryPool([DATA]), [rows], [DATA.domains[rows]], 24, [np.random.default_rng(0)])
-        loss = domain_objective(penalty, torch.arange(6) < 3, n_told, warmup_steps=2)
-        return train([MAKERS["flat"](0)], few, loss, TrainingSettings(epochs=2))[0].loss
-
-    assert np.array_equal(trained(3), trained(4))
 
 
 def test_several_processes_want_batches_of_equal_size():
@@ -184,7 +174,7 @@ def test_an_objective_that_compares_features_says_so_where_none_are_given():
 
 
 def test_group_dro_of_domains_that_are_far_apart_keeps_weights_that_are_numbers():
-    loss = domain_objective("group-dro", torch.ones(4), 4, rate=1e4)
+    loss = domain_objective("group-dro", torch.ones(4), rate=1e4)
     value = loss(torch.randn(8, 2), torch.zeros(8, dtype=int), torch.arange(8) % 4)
     assert value.isfinite()
     assert float(loss.domain_weights.sum()) == pytest.approx(1)
@@ -220,7 +210,7 @@ def distance(penalty, weight):
     """Return how far the means of the domains' features lie apart, in standard deviations of features."""
     data, network = shifted(), perceptron(3, 8, 2, np.random.default_rng(1))
     batches = DomainBatches(MemoryPool([data]), [np.arange(len(data))], [data.domains], 64, [np.random.default_rng(2)])
-    loss = domain_objective(penalty, torch.ones(1, 4), 4, weight=weight)
+    loss = domain_objective(penalty, torch.ones(1, 4), weight=weight)
     train([network], batches, loss, TrainingSettings(epochs=60, learning_rate=0.01, keep="last"))
     with torch.no_grad():
         features = network[:-1](torch.from_numpy(data.examples)).numpy()

@@ -122,7 +122,7 @@ def test_domains_that_take_turns_need_no_sorting_and_give_the_same(name):
     scores, labels, domains, features = batch(EVEN, in_turns=True)
     make = OBJECTIVES[name][0] if name in OBJECTIVES else lambda _: QRM(warmup_steps=0)
     usual, told = make(domains), make(domains)
-    told.domains_per_batch = 4
+    told.in_turns = 4
     one, other = (
         value_and_gradients(each(scores, labels, domains, features), scores, features) for each in (usual, told)
     )
@@ -223,8 +223,8 @@ def test_the_codes_of_a_batchs_domains_are_found():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: IRM(weight=-1), "weight must be 0 or more, got -1"),
-        (lambda: VREx(weight=float("nan")), "weight must be 0 or more, got nan"),
+        (lambda: IRM(weight=-1), "weight must be a finite number, 0 or more, got -1"),
+        (lambda: VREx(weight=float("nan")), "weight must be a finite number, 0 or more, got nan"),
         (lambda: MMD(warmup_steps=-5), "warmup_steps must be a whole number, 0 or more, got -5"),
         (lambda: GroupDRO(torch.ones(3), rate=0), "rate must be above 0, got 0"),
         (lambda: QRM(quantile=1.5), "quantile"),
@@ -234,6 +234,56 @@ def test_settings_that_cannot_be_are_refused_in_a_line(make, words):
     with pytest.raises(InputError, match=words) as refusal:
         make()
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(("offset", "n_features"), [(100.0, 8), (0.0, 2048)])
+def test_mmd_is_as_good_in_single_precision_also_far_from_zero_and_with_many_features(offset, n_features):
+    scores, labels, domains, _ = batch(EVEN)
+    features = offset + 0.1 * torch.randn(
+        24, n_features, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    single = features.float()
+    exact, _, exact_slope = computed(scores, labels, domains, single.double())
+    value, _, slope = computed(scores.float(), labels, domains, single)
+    assert value.item() == pytest.approx(exact.item(), rel=1e-4)
+    assert float((slope - exact_slope).abs().max()) < 1e-2 * float(exact_slope.abs().max())
+
+
+def computed(scores, labels, domains, features):
+    value, slopes = MMD().value_and_slopes(scores[None], labels[None], domains[None], features[None])
+    return value, *slopes
+
+
+def test_a_label_that_is_ruled_out_costs_nothing():
+    scores = torch.randn(8, 3, generator=torch.Generator().manual_seed(0))
+    scores[:, 2] = -torch.inf
+    labels, domains = torch.tensor([0, 1] * 4), torch.arange(8) // 4
+    scores.requires_grad_()
+    loss = VREx(warmup_steps=0)(scores, labels, domains)
+    expected = VREx(warmup_steps=0)(scores[:, :2], labels, domains)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    loss.backward()
+    assert scores.grad.isfinite().all()
+
+
+def test_half_precision_is_computed_in_single_precision():
+    scores, labels, domains, features = batch(UNEQUAL)
+    half = [values.detach().bfloat16().requires_grad_() for values in (scores, features)]
+    loss = CORAL()(half[0], labels, domains, half[1])
+    expected = CORAL()(half[0].float(), labels, domains, half[1].float())
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    loss.backward()
+    assert half[1].grad.dtype == torch.bfloat16
+
+
+def test_before_the_switch_a_small_weight_is_not_raised():
+    scores, labels, domains, _ = batch(UNEQUAL)
+    assert VREx(0.5, 10)(scores, labels, domains).item() == VREx(0.5, 0)(scores, labels, domains).item()
+
+
+def test_group_dro_wants_to_know_which_domains_there_are_not_their_codes():
+    with pytest.raises(InputError, match="present must say of each domain code whether training has it"):
+        GroupDRO(torch.tensor([0, 1, 2, 2]))
 
 
 def test_an_objective_says_whether_it_needs_features():

@@ -23,6 +23,7 @@ from domaincover.cli.outputs import (
     write_page,
 )
 from domaincover.errors import InputError
+from domaincover.training.domain_penalties import DomainPenalty
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.prediction_sets import Sets
 
-Method = Literal["set-cover", "robust", "pooled", "erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
+Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
 Base = Literal["mlp", "linear", "boosting"]
 PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 ROWS_AT_ONCE = 65_536
@@ -53,7 +54,7 @@ def fit(
     method: Annotated[
         Method, typer.Option(help="What makes the sets; erm and those after it give single labels.")
     ] = "set-cover",
-    base: Annotated[Base, typer.Option(help="What scores the labels; set-cover needs a network.")] = "mlp",
+    base: Annotated[Base, typer.Option(help="What scores the labels; boosting: with robust, pooled, erm.")] = "mlp",
     target_recall: Annotated[float, typer.Option(help="Recall that every label should have in every domain.")] = 0.9,
     domain_confidence: Annotated[
         float | None,

@@ -18,11 +18,9 @@ from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
-from domaincover.training.domain_objectives import (
-    DomainObjective,
-    DomainPenalty,
-    domain_objective,
-)
+from domaincover.training.domain_objectives import DomainObjective, domain_objective
+from domaincover.training.domain_penalties import DomainPenalty, WithFeatures
+from domaincover.training.loop import NO_FEATURES
 from domaincover.training.run import TrainingRun
 
 
@@ -40,9 +38,9 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
     weight : float or None
         Of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
     warmup_steps : int or None
-        Steps before the penalty has its weight, and the optimiser starts afresh; until then the weight is 1, and QRM's
-        loss is the mean risk. Held-out domains judge only later weights. None is 500 for IRM, VREx and QRM, but at most
-        a quarter of all steps, and 0 for the others.
+        Steps before the penalty has its weight, and the optimiser starts afresh; until then the weight is 1 (or less,
+        if its own is), and QRM's loss is the mean risk. Held-out domains judge only later weights. None is 500 for IRM,
+        VREx and QRM, but at most a quarter of all steps, and 0 for the others.
     rate : float
         Group DRO's: how fast the weights of domains follow their risks.
     quantile : float
@@ -120,24 +118,29 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         if self.penalty not in get_args(DomainPenalty):
             known = ", ".join(map(repr, get_args(DomainPenalty)))
             raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
-        if self.domains_per_batch < 2:
-            raise InputError(f"domains_per_batch must be at least 2, got {self.domains_per_batch}.")
-        self._made_objective(torch.ones(1, 1), self.domains_per_batch)  # it checks its own settings
+        if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
+            raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
+        self._made_objective(torch.ones(1, 1))  # it checks its own settings
+        if self.penalty in get_args(WithFeatures) and self.network == "linear":
+            raise InputError(NO_FEATURES)
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Refuse domains that cannot be compared."""
-        counts = np.bincount(targets.domains[trains], minlength=len(targets.domain_names))
-        if np.count_nonzero(counts) < 2 and self.penalty != "irm":
+        n_given, n_to_train = (
+            np.bincount(codes, minlength=len(targets.domain_names))
+            for codes in (targets.domains, targets.domains[trains])
+        )
+        if np.count_nonzero(n_to_train) < 2 and self.penalty != "irm":
             raise InputError(
-                f"{self.penalty} compares training domains, and there is only one; give several domains, or take "
-                "ERMClassifier."
+                f"{self.penalty} compares domains, and there is only one to train on; give more domains, or take erm."
             )
-        if (counts == 1).any():
-            name = targets.domain_names[int(np.argmax(counts == 1))]
-            raise InputError(
-                f"domain {name!r} has one training example, and {self.penalty} needs two or more of each; leave it "
-                "out, or give small domains a name together."
-            )
+        for counts in (n_given, n_to_train):
+            if (counts == 1).any():
+                name = targets.domain_names[int(np.argmax(counts == 1))]
+                raise InputError(
+                    f"domain {name!r} has one training example, and {self.penalty} needs two or more of each; leave "
+                    "it out, or give small domains a name together."
+                )
 
     def _batches(
         self,
@@ -150,8 +153,7 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
     ) -> DomainBatches:
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 
-    def _objective(self, data: Sequence[Any], batches: ShuffledBatches, n_steps: int) -> nn.Module:
-        assert isinstance(batches, DomainBatches)  # noqa: S101 - for the type checker
+    def _objective(self, data: Sequence[Any], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
         if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
             warnings.warn(
                 f"training has {n_steps} steps, all of them among the {self.warmup_steps} warmup_steps, so "
@@ -160,15 +162,12 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
             )
         n_domains = max(part.n_domains for part in data)
         there = np.stack([np.bincount(part.domains, minlength=n_domains) > 0 for part in data])
-        return self._made_objective(torch.from_numpy(there), batches.domains_per_batch, n_steps)
+        return self._made_objective(torch.from_numpy(there), n_steps)
 
-    def _made_objective(
-        self, domains: torch.Tensor, domains_per_batch: int, n_steps: int | None = None
-    ) -> DomainObjective:
+    def _made_objective(self, present: torch.Tensor, n_steps: int | None = None) -> DomainObjective:
         return domain_objective(
             self.penalty,
-            domains,
-            domains_per_batch,
+            present,
             weight=self.weight,
             warmup_steps=self.warmup_steps,
             rate=self.rate,

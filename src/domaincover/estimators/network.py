@@ -101,10 +101,9 @@ class Prepared(NamedTuple):
     engine: Engine
 
     @property
-    def alone(self) -> tuple[int, int]:
-        """What the batches of a network have to do with others in a stack: rows, and domains where they matter."""
-        n_domains = len(np.unique(self.examples.domains))
-        return len(self.examples), min(n_domains, getattr(self.model, "domains_per_batch", 0))
+    def domains_per_batch(self) -> int:
+        """How many domains its batches have, where that matters; all networks of a stack have as many."""
+        return min(len(np.unique(self.examples.domains)), getattr(self.model, "domains_per_batch", 0))
 
 
 class Trained(NamedTuple):
@@ -276,8 +275,8 @@ def fit_together(
 ) -> None:
     """Fit classifiers with the same settings, each on its own (X, y, domains), several at a time as one stack.
 
-    All train as long as the one with the most rows; `as_if_alone` stacks only those with equally many, and
-    equally many domains in a batch. Networks of our own making only: others may have parts that do not stack.
+    All train as long as the one with the most rows; `as_if_alone` stacks only those with equally many. Networks of our
+    own making only: others may have parts that do not stack.
     """
     waiting = list(zip(models, data, strict=True))
     while waiting:
@@ -292,7 +291,7 @@ def fit_together(
         groups = defaultdict(list)
         for each in prepared:  # a fold may lack a label, or a category and with it a column
             shape = each.examples.examples.shape[1], each.examples.n_labels, each.judge is None
-            groups[*shape, each.alone if as_if_alone else None].append(each)
+            groups[*shape, each.domains_per_batch, len(each.examples) if as_if_alone else 0].append(each)
         for group in groups.values():
             train_together(group)
 

@@ -15,12 +15,12 @@ from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
+from domaincover.training.domain_penalties import DomainPenalty, WithFeatures, WithWeight
 
 # What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
 # SET-COVER's loss. "-each" trains a network without each of the training domains, too, which then gives that domain's
 # scores.
-Comparing = Literal["irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
-Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each"] | Comparing
+Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each", DomainPenalty]
 Rule = Callable[..., NDArray[np.float64]]
 
 
@@ -56,17 +56,17 @@ class Method:
     @property
     def compares_domains(self) -> bool:
         """Whether the networks' objective compares the domains of a batch."""
-        return self.scorer in get_args(Comparing)
+        return self.scorer in get_args(DomainPenalty)
 
     @property
     def compares_features(self) -> bool:
         """Whether it compares what the networks' last layer reads, which must then be learned."""
-        return self.scorer in ("mmd", "coral")
+        return self.scorer in get_args(WithFeatures)
 
     @property
     def has_weight(self) -> bool:
         """Whether it weighs a penalty against the mean risk."""
-        return self.scorer in ("irm", "vrex", "mmd", "coral")
+        return self.scorer in get_args(WithWeight)
 
     @property
     def promises(self) -> bool:
@@ -129,7 +129,7 @@ METHODS = {
     method.name: method
     for method in (
         Method("erm", "erm"),
-        *(Method(name, name) for name in get_args(Comparing)),
+        *(Method(name, name) for name in get_args(DomainPenalty)),
         Method("pooled-train", "erm", pooled_thresholds),
         Method("pooled-held-out", "erm-half", pooled_thresholds),
         Method("robust", "erm", robust_thresholds),
@@ -143,7 +143,7 @@ METHODS = {
 # Comparisons of the paper, by a name for all their methods.
 GROUPS = {
     "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
-    "single-label": ("erm", *get_args(Comparing), "set-cover"),
+    "single-label": ("erm", *get_args(DomainPenalty), "set-cover"),
 }
 
 

@@ -110,7 +110,7 @@ def train_group(
             [own[key[0]].data.domains[rows] for key, rows, _ in group],
             [np.random.default_rng(m.batch_seed) for m in seeds],
         )
-        objective = _objective(run, group, [own[key[0]].data for key, _, _ in group], batches)
+        objective = _objective(run, scorer, group, [own[key[0]].data for key, _, _ in group], batches)
         checkpoints = _checkpoints(out, run, scorer, group[0], own[group[0].key[0]]) if is_lazy else None
         histories = train(
             networks,
@@ -139,15 +139,14 @@ def _batches(
 
 
 def _objective(
-    run: Run, group: Sequence[Replica], data: Sequence[DomainDataset], batches: ShuffledBatches
+    run: Run, scorer: str, group: Sequence[Replica], data: Sequence[DomainDataset], batches: ShuffledBatches
 ) -> nn.Module:
     if isinstance(batches, DomainBatches):
         n_domains = max(part.n_domains for part in data)
         by_replica = [part.domains[rows] for part, (_, rows, _) in zip(data, group, strict=True)]
         there = torch.from_numpy(np.stack([np.bincount(own, minlength=n_domains) > 0 for own in by_replica]))
         n_steps = run.epochs * batches.n_batches
-        settings = {"weight": run.penalty_weight, "n_steps": n_steps}
-        return domain_objective(run.method, there, batches.domains_per_batch, **settings)  # type: ignore[arg-type]
+        return domain_objective(scorer, there, weight=run.penalty_weight, n_steps=n_steps)  # type: ignore[arg-type]
     if targets := [target for (_, target), _, _ in group if target is not None]:
         some = data[0]
         return SetCoverLoss(some.n_domains, some.n_labels, targets, initial_multiplier=run.initial_multiplier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -99,8 +100,7 @@ class Study:
                 raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
-        if self.penalty_weight is not None and not self.penalty_weight >= 0:
-            raise InputError(f"penalty_weight must be 0 or more, got {self.penalty_weight:g}.")
+        self._check_weight()
         if self.recall_from not in ("full-pass", "batches"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
 
@@ -117,13 +117,21 @@ class Study:
         for setting in [self.source] if self.source is not None else map(study_dataset, self.datasets):
             check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
 
+    def _check_weight(self) -> None:
+        if self.penalty_weight is None:
+            return
+        if not 0 <= self.penalty_weight < math.inf:
+            raise InputError(f"penalty_weight must be a finite number, 0 or more, got {self.penalty_weight:g}.")
+        if not any(study_method(name).has_weight for name in self.methods):
+            raise InputError("penalty_weight is of irm, vrex, mmd and coral, and the study has none of them.")
+
     def _check_features(self) -> None:
         """Refuse to align features where none are learned: the result would be ERM's under another name."""
         comparing = [name for name in self.methods if study_method(name).compares_features]
         if comparing and self.source is not None and self.source.hidden == 0 and not self.source.trains_whole_networks:
             raise InputError(
-                f"{comparing[0]} compares the features that a network learns, and a linear head on fixed features "
-                "learns none; give --learn all, or leave the method out of --methods."
+                f"{' and '.join(comparing)} compare the features that a network learns, and a linear head on fixed "
+                "features learns none; give --learn all, or leave them out of --methods."
             )
 
     def runs(self) -> Iterator[Run]:

@@ -19,10 +19,11 @@ def with_features(network: nn.Module, call: Callable[[], Tensor]) -> tuple[Tenso
     """
     read: list[Tensor] = []
 
-    def take_note(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-        read[:] = [inputs[0]]
+    def take_note(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        read[:] = [inputs[0] if inputs else named["input"]]
 
-    hooks = [part.register_forward_pre_hook(take_note) for part in network.modules() if isinstance(part, nn.Linear)]
+    linear = [part for part in network.modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_pre_hook(take_note, with_kwargs=True) for part in linear]
     try:
         scores = call()
     finally:

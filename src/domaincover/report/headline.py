@@ -105,7 +105,8 @@ def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
     if len(ranking) < 2:
         return []
     shares = {row["label"]: f"{100 * row['share_at_target']:.0f} %" for row in ranking}
-    best = [row["label"] for row in ranking if row["share_at_target"] == ranking[0]["share_at_target"]]
+    most = ranking[0]["share_at_target"]  # a mean over seeds, which rounds
+    best = [row["label"] for row in ranking if math.isclose(row["share_at_target"], most, abs_tol=1e-9)]
     if ranking[0]["share_at_target"] == 0:
         return [f"None of the {len(ranking)} methods that answer with one label holds the target in any unseen domain."]
     erm = [row["label"] for row in ranking if row["method"] == USUAL and row["label"] not in best]

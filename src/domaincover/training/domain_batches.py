@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +17,11 @@ from domaincover.training.batches import ALONE, Pool, Shard, ShuffledBatches
 class DomainBatches(ShuffledBatches):
     """Batches of `domains_per_batch` distinct domains that take turns, with as many examples of each, at least two.
 
-    An epoch has as many batches as that of `ShuffledBatches`. Domains are dealt like cards: all are shuffled, hands are
-    dealt while enough are left, and so on; so each, small or large, has the same say. Of a domain, the examples that
-    were used least come first, in a random order, so all are used in time; one that has too few for a batch gives
-    some more than once. Where there are fewer domains than asked for, every batch has them all, with more of each.
+    An epoch has as many batches as that of `ShuffledBatches`; their size is a multiple of the domains in them. Domains,
+    small or large, have the same say: those that were dealt least come first, in a random order. Of a domain, the
+    examples that were used least come first, so all are used in time. One that has too few for a batch gives them
+    again and again, an even number of them, so that its even and odd examples are never the same. Where there are
+    fewer domains than asked for, every batch has them all, with more of each.
 
     In several processes each has its part of every domain of a batch, and the loss is that of the whole batch.
     """
@@ -57,57 +58,77 @@ class DomainBatches(ShuffledBatches):
             hands.remember()
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return how often each example had been used when the present epoch began, by replica."""
-        return {str(k): torch.from_numpy(hands.used_before) for k, hands in enumerate(self._hands)}
+        """Return how often examples and domains had been used when the present epoch began, by replica."""
+        return {
+            f"{k}.{what}": torch.from_numpy(counts)
+            for k, hands in enumerate(self._hands)
+            for what, counts in hands.before._asdict().items()
+        }
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
         """Go on from such counts."""
         for k, hands in enumerate(self._hands):
-            hands.used = hands.used_before = state[str(k)].numpy().copy()
+            hands.now = hands.before = Uses(*(state[f"{k}.{what}"].numpy().copy() for what in Uses._fields))
 
     def _order(self) -> NDArray[Any]:
         shape = self.n_batches, self.domains_per_batch, self.batch_size // self.domains_per_batch
         return np.stack([rows[hands.dealt(*shape)] for rows, hands in zip(self.rows, self._hands, strict=True)])
 
 
+class Uses(NamedTuple):
+    """How often each example and each domain was used."""
+
+    examples: NDArray[np.int64]
+    domains: NDArray[np.int64]
+
+
 class _Hands:
     """Deals the rows of one replica."""
 
     def __init__(self, domains: NDArray[Any], rng: np.random.Generator) -> None:
-        _, self._domains, self._sizes = np.unique(domains, return_inverse=True, return_counts=True)
+        names, self._domains, self._sizes = np.unique(domains, return_inverse=True, return_counts=True)
+        if self._sizes.min() < 2:
+            raise InputError(f"domain {names[self._sizes.argmin()]} has one example; at least two can be compared.")
         self._starts = np.cumsum(self._sizes) - self._sizes
         self._rng = rng
         self.n_domains = len(self._sizes)
-        self.used = self.used_before = np.zeros(len(domains), dtype=np.int64)
+        self.now = self.before = Uses(*(np.zeros(n, dtype=np.int64) for n in (len(domains), self.n_domains)))
 
     def remember(self) -> None:
-        self.used_before = self.used
+        self.before = self.now
 
     def dealt(self, n_batches: int, n_domains: int, n_examples: int) -> NDArray[np.int64]:
         """Return positions among the rows, batch after batch; within one, the domains take turns."""
-        by_domain = np.argsort(self._domains * (self._lead.max() + 1.0) + self._lead + self._rng.random(len(self.used)))
-        drawn = self._drawn_domains(n_batches, n_domains)
-        first = _times_before(drawn) * n_examples
-        nth = first[:, None, :] + np.arange(n_examples)[:, None]  # batch, turn, domain
+        drawn, domains = self._drawn_domains(n_batches, n_domains)
+        lead = self._lead()
+        by_domain = np.argsort(self._domains * (lead.max() + 1.0) + lead + self._rng.random(len(lead)))
+        cycles = np.where(self._sizes < n_examples, self._sizes - self._sizes % 2, n_examples)[drawn]
+        first = _times_before(drawn) * cycles
+        nth = first[:, None, :] + np.arange(n_examples)[:, None] % cycles[:, None, :]  # batch, turn, domain
         positions = by_domain[self._starts[drawn][:, None, :] + nth % self._sizes[drawn][:, None, :]].reshape(-1)
-        self.used = self.used + np.bincount(positions, minlength=len(self.used))
+        self.now = Uses(self.now.examples + np.bincount(positions, minlength=len(lead)), domains)
         return positions
 
-    @property
     def _lead(self) -> NDArray[np.int64]:
-        """How often each row was used more than the least used of its domain."""
-        if self.used.max() == 0:
-            return self.used
-        least = np.full(self.n_domains, self.used.max())
-        np.minimum.at(least, self._domains, self.used)
-        return self.used - least[self._domains]
+        """Return how often each row was used more than the least used of its domain."""
+        used = self.now.examples
+        least = np.full(self.n_domains, used.max())
+        np.minimum.at(least, self._domains, used)
+        return used - least[self._domains]
 
-    def _drawn_domains(self, n_batches: int, n_domains: int) -> NDArray[np.int64]:
-        """Return distinct domains for every batch."""
-        per_deck = self.n_domains // n_domains
-        n_decks = -(-n_batches // per_deck)
-        decks = self._rng.permuted(np.tile(np.arange(self.n_domains), (n_decks, 1)), axis=1)
-        return decks[:, : per_deck * n_domains].reshape(-1, n_domains)[:n_batches]
+    def _drawn_domains(self, n_batches: int, n_domains: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return distinct domains for every batch, and how often each has been dealt then.
+
+        Dealt by decks of all domains, those dealt least on top; what is left of a deck comes first in the next one.
+        """
+        per_deck, uses, hands = self.n_domains // n_domains, self.now.domains.copy(), []
+        for first in range(0, n_batches, per_deck):
+            n_dealt = min(per_deck, n_batches - first) * n_domains
+            deck = np.argsort(uses + self._rng.random(self.n_domains))[:n_dealt]
+            deck = self._rng.permutation(deck)
+            uses[deck] += 1
+            hands.append(deck)
+        return np.concatenate(hands).reshape(-1, n_domains), uses
 
 
 def _times_before(codes: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share
 from domaincover.training.by_domain import ByDomain
+from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.feature_differences import discrepancy, moment_differences
 
 STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
@@ -45,20 +46,21 @@ class Compared(NamedTuple):
 class DomainObjective(nn.Module):
     """The mean risk over domains, plus a weight times a penalty on what domains should not differ in.
 
-    The weight is 1 before `warmup_steps`, where the optimiser starts afresh, and its own from then on. In a loop of
-    one's own, call `begin_step` before each step.
+    The weight is 1, or less if its own is, before `warmup_steps`, where the optimiser starts afresh, and its own from
+    then on. In a loop of one's own, call `begin_step` before each step.
     """
 
     needs_features = False  # beside the scores: what the network's last linear layer reads
 
-    def __init__(self, weight: float, warmup_steps: int, domains_per_batch: int | None = None) -> None:
-        """Make the objective; `domains_per_batch` says that so many domains take turns in every batch."""
+    def __init__(self, weight: float, warmup_steps: int) -> None:
+        """Make the objective."""
         super().__init__()
-        if not (weight >= 0 and math.isfinite(weight)):
-            raise InputError(f"weight must be 0 or more, got {weight:g}.")
+        if not 0 <= weight < math.inf:
+            raise InputError(f"weight must be a finite number, 0 or more, got {weight:g}.")
         if warmup_steps < 0 or warmup_steps != int(warmup_steps):
             raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
-        self.full_weight, self.warmup_steps, self.domains_per_batch = weight, warmup_steps, domains_per_batch
+        self.full_weight, self.warmup_steps = weight, warmup_steps
+        self.in_turns: int | None = None  # set where so many domains are known to take turns in every batch
         self.begin_step(0)
 
     def begin_step(self, step: int) -> bool:
@@ -69,7 +71,7 @@ class DomainObjective(nn.Module):
     @property
     def weight(self) -> float:
         """The penalty's weight at the present step."""
-        return self.full_weight if self.is_warm else 1.0
+        return self.full_weight if self.is_warm else min(1.0, self.full_weight)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
         """Return the batch's loss; one for each replica of a stack."""
@@ -77,23 +79,24 @@ class DomainObjective(nn.Module):
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
         value, slopes = self.value_and_slopes(scores, labels, domains, features)
-        outputs = (scores, features) if features is not None else (scores,)
-        plane = sum((output * slope).sum((1, 2)) for output, slope in zip(outputs, slopes, strict=False))
-        return plane - plane.detach() + value  # type: ignore[union-attr]
+        outputs = (scores, features) if self.needs_features else (scores,)
+        loss: Tensor = _WithSlopes.apply(value, *slopes, *outputs)  # type: ignore[no-untyped-call]
+        return loss
 
     @torch.no_grad()
     def value_and_slopes(
         self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the loss of each replica, and its slopes by the scores and, where they are needed, the features."""
-        batch = _compared(scores, labels, ByDomain(domains.cpu().numpy(), self.domains_per_batch))
+        batch = _compared(_precise(scores), labels, ByDomain(domains.cpu().numpy(), self.in_turns))
         value, slope = self._of_scores(batch)
+        slope = slope.to(scores.dtype)
         if not self.needs_features:
             return value, [slope]
         if features is None:
             raise InputError(f"{type(self).__name__} compares features: objective(scores, labels, domains, features).")
-        penalty, by_features = self._of_features(batch.by_domain, features)
-        return torch.add(value, penalty, alpha=self.weight), [slope, by_features * self.weight]
+        penalty, by_features = self._of_features(batch.by_domain, _precise(features))
+        return torch.add(value, penalty, alpha=self.weight), [slope, (by_features * self.weight).to(features.dtype)]
 
     def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
         """Return the loss but for features, by replica, and its slope by the scores."""
@@ -118,8 +121,8 @@ class IRM(DomainObjective):
     the odd examples of a domain. The product of two independent estimates has no bias, and may be negative.
     """
 
-    def __init__(self, weight: float = 100.0, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
-        super().__init__(weight, warmup_steps, domains_per_batch)
+    def __init__(self, weight: float = 100.0, warmup_steps: int = 500) -> None:
+        super().__init__(weight, warmup_steps)
 
     def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
         by_domain, scores, p = batch.by_domain, batch.scores, batch.probabilities
@@ -138,8 +141,8 @@ class IRM(DomainObjective):
 class VREx(DomainObjective):
     """Risk extrapolation (Krueger et al. 2021): the penalty is the population variance of the domains' risks."""
 
-    def __init__(self, weight: float = 10.0, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
-        super().__init__(weight, warmup_steps, domains_per_batch)
+    def __init__(self, weight: float = 10.0, warmup_steps: int = 500) -> None:
+        super().__init__(weight, warmup_steps)
 
     def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
         mean, share = super()._of_risks(by_domain, risks)
@@ -155,8 +158,8 @@ class MMD(DomainObjective):
 
     needs_features = True
 
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0, domains_per_batch: int | None = None) -> None:
-        super().__init__(weight, warmup_steps, domains_per_batch)
+    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
+        super().__init__(weight, warmup_steps)
 
     def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
         return discrepancy(by_domain, features)
@@ -170,8 +173,8 @@ class CORAL(DomainObjective):
 
     needs_features = True
 
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0, domains_per_batch: int | None = None) -> None:
-        super().__init__(weight, warmup_steps, domains_per_batch)
+    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
+        super().__init__(weight, warmup_steps)
 
     def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
         return moment_differences(by_domain, features)
@@ -180,18 +183,20 @@ class CORAL(DomainObjective):
 class GroupDRO(DomainObjective):
     """Group distributionally robust optimisation (Sagawa et al. 2020): risks weighted towards the worst domains.
 
-    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `domains` tells by code which
-    there are, for each replica of a stack. The loss is Σ weight · risk over all of them, as far as a batch with some of
-    them can tell: the sum over these, times domains / domains in the batch.
+    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `present` tells of each domain
+    code whether training has that domain; of a stack, for each replica. The loss is Σ weight · risk over all of them,
+    as far as a batch with some of them can tell: the sum over these, times domains / domains in the batch.
     """
 
     domain_weights: Tensor
 
-    def __init__(self, domains: Tensor, rate: float = 0.01, domains_per_batch: int | None = None) -> None:
-        super().__init__(0.0, 0, domains_per_batch)
+    def __init__(self, present: Tensor, rate: float = 0.01) -> None:
+        super().__init__(0.0, 0)
         if not (rate > 0 and math.isfinite(rate)):
             raise InputError(f"rate must be above 0, got {rate:g}.")
-        self.rate, there = rate, torch.atleast_2d(domains).double()
+        self.rate, there = rate, torch.atleast_2d(present).double()
+        if not ((there == 0) | (there == 1)).all():
+            raise InputError("present must say of each domain code whether training has it: True or False.")
         self.n_domains = there.sum(1).numpy()
         self.register_buffer("domain_weights", there / there.sum(1, keepdim=True))
 
@@ -214,8 +219,8 @@ class QRM(DomainObjective):
     bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
     """
 
-    def __init__(self, quantile: float = 0.75, warmup_steps: int = 500, domains_per_batch: int | None = None) -> None:
-        super().__init__(0.0, warmup_steps, domains_per_batch)
+    def __init__(self, quantile: float = 0.75, warmup_steps: int = 500) -> None:
+        super().__init__(0.0, warmup_steps)
         check_share(quantile, "quantile")
         self.quantile = quantile
 
@@ -232,14 +237,12 @@ class QRM(DomainObjective):
         return value, nearness + by_width[:, None] * deviations
 
 
-DomainPenalty = Literal["irm", "vrex", "mmd", "coral", "group-dro", "qrm"]
 WITH_A_WEIGHT: dict[str, Callable[..., DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
 
 
 def domain_objective(
     name: DomainPenalty,
-    domains: Tensor,
-    domains_per_batch: int,
+    present: Tensor,
     *,
     weight: float | None = None,
     warmup_steps: int | None = None,
@@ -249,8 +252,8 @@ def domain_objective(
 ) -> DomainObjective:
     """Return an objective by its name, with its usual weight and warm-up where none are given.
 
-    `domains` tells by code which domains each replica of a stack trains on, (replica, domain). A warm-up that is not
-    given takes a quarter of the training's `n_steps` at most.
+    `present` tells which domains each replica of a stack trains on, (replica, domain code). A warm-up that is not given
+    takes a quarter of the training's `n_steps` at most.
     """
     warmup = 500 if name in ("irm", "vrex", "qrm") else 0
     if n_steps is not None:
@@ -259,11 +262,30 @@ def domain_objective(
     if weight is not None and name not in WITH_A_WEIGHT:
         raise InputError(f"{name} has no weight, but a {'rate' if name == 'group-dro' else 'quantile'}.")
     if name == "group-dro":
-        return GroupDRO(domains, rate, domains_per_batch)
+        return GroupDRO(present, rate)
     if name == "qrm":
-        return QRM(quantile, warmup, domains_per_batch)
+        return QRM(quantile, warmup)
     given = {} if weight is None else {"weight": weight}
-    return WITH_A_WEIGHT[name](**given, warmup_steps=warmup, domains_per_batch=domains_per_batch)
+    return WITH_A_WEIGHT[name](**given, warmup_steps=warmup)
+
+
+class _WithSlopes(torch.autograd.Function):
+    """A value whose slopes by some tensors are known."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*slopes_and_outputs[: len(slopes_and_outputs) // 2])
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        slopes = ctx.saved_tensors
+        return None, *[None] * len(slopes), *(slope * gradients[0].view(-1, 1, 1).to(slope) for slope in slopes)
+
+
+def _precise(outputs: Tensor) -> Tensor:
+    """Return outputs in single precision at least."""
+    return outputs if outputs.dtype in (torch.float32, torch.float64) else outputs.float()
 
 
 def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:

@@ -111,7 +111,7 @@ class _Training:
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.compared = _Compared(objective, batches, engine) if isinstance(objective, DomainObjective) else None
+        self.compared = _DomainSteps(objective, batches, engine) if isinstance(objective, DomainObjective) else None
         needs_features = self.compared is not None and self.compared.objective.needs_features
         network = WithFeatures(self.stacked) if needs_features else self.stacked
         self.outputs, self.optimizer = engine.prepare(network, self.adam)
@@ -293,7 +293,7 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
         torch.cuda.set_rng_state(tensors["generator.cuda"], device)
 
 
-class _Compared:
+class _DomainSteps:
     """The loss of objectives that compare the domains of a whole batch, also where several processes share it."""
 
     def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
@@ -304,7 +304,7 @@ class _Compared:
             )
         if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
             raise InputError("several processes compare domains in whole batches of equal size: take DomainBatches.")
-        objective.domains_per_batch = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
+        objective.in_turns = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
         self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
 
     def backward(self, network: Callable[..., Any], batch: Batch) -> Tensor:
