@@ -130,8 +130,8 @@ class Study:
         comparing = [name for name in self.methods if study_method(name).compares_features]
         if comparing and self.source is not None and self.source.hidden == 0 and not self.source.trains_whole_networks:
             raise InputError(
-                f"features that a network learns are what {' and '.join(comparing)} would compare, and a linear head on "
-                "fixed features learns none; give --learn all, or leave the method out of --methods."
+                f"features that a network learns are what {' and '.join(comparing)} would compare, and a linear head "
+                "on fixed features learns none; give --learn all, or leave the method out of --methods."
             )
 
     def runs(self) -> Iterator[Run]:
