@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
+from altair.utils.schemapi import debug_mode
 
 from domaincover.report.crosses import CrossPlotTables, random_line
 from domaincover.report.style import INK, RANDOM_COLOR, dataset_label
@@ -29,7 +30,8 @@ CROSS_TOOLTIP = [
 def inline(table: pd.DataFrame) -> alt.InlineData:
     """Return the rows as data within the chart, however many they are."""
     rows: list[Any] = table.astype(object).where(table.notna(), None).to_dict("records")
-    return alt.InlineData(values=rows)
+    with debug_mode(False):  # altair would check every row against its schema: half the time of a figure
+        return alt.InlineData(values=rows)
 
 
 def chart_config(ink: str) -> dict[str, Any]:

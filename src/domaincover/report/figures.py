@@ -109,7 +109,7 @@ def _with_look(chart: SomeChart) -> SomeChart:
 
 def _one_split(pen: Pen, split: str) -> alt.LayerChart:
     crosses, points = (table[table["split"] == split] for table in (pen.tables.crosses, pen.tables.points))
-    return pen.draw(inline(crosses), inline(points))
+    return pen.draw(inline(crosses), inline(points if pen.interactive else points[:0]))
 
 
 def _title(tables: CrossPlotTables, domains: str) -> alt.TitleParams:
