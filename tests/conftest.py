@@ -10,6 +10,13 @@ from filelock import FileLock
 from domaincover.cli import main
 
 
+def pytest_collection_modifyitems(items):
+    """Do not count lines in slow tests, which repeat what others run: it takes them half as long again."""
+    for item in items:
+        if item.get_closest_marker("slow"):
+            item.add_marker("no_cover")
+
+
 @pytest.fixture(scope="session")
 def once_for_all_workers(tmp_path_factory):
     """Do something costly in one of the test processes, and give all of them what came out, as JSON has it."""

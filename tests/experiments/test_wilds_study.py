@@ -156,6 +156,7 @@ def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
     assert not (finished / ".checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
     code, printed, _ = here("results", finished)
     assert code == 0

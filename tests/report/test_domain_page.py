@@ -126,6 +126,7 @@ def test_many_domains_are_cut_in_the_chart_and_the_caption_says_so(tmp_path):
     assert "The worst 60 of 365 domains; the other 305 have a min recall of" in text
 
 
+@pytest.mark.slow
 def test_365_domains_of_30_labels_fit_in_3_megabytes(tmp_path):
     assert len(written(tmp_path, random_reports(np.random.default_rng(0), 365, n_labels=30))) < 3_000_000
 

@@ -235,6 +235,7 @@ def test_svg_says_target_and_methods_in_text(results, domains, tmp_path):
     assert "Pooled CDFs (held-out domains)" in text
 
 
+@pytest.mark.slow
 def test_svg_holds_hostile_names_as_text_only(hostile_results, hostile_domains, tmp_path):
     for path in figure_files(hostile_results, hostile_domains, tmp_path, "svg"):
         assert "<script" not in path.read_text(encoding="utf-8")
@@ -268,6 +269,7 @@ def test_files_name_the_target_only_where_there_are_several(results, domains, tm
 
 
 @pytest.mark.usefixtures("no_drawing")
+@pytest.mark.slow
 def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.90000001)])
     names = [path.name for path in figure_files(both, domains, tmp_path)]
@@ -275,6 +277,7 @@ def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(result
 
 
 @pytest.mark.usefixtures("no_drawing")
+@pytest.mark.slow
 def test_names_that_clash_get_a_number(tmp_path):
     domains = random_domains(np.random.default_rng(0), ("A b", "a-b", "../a/b", "splits-a-b", "???"))
     names = [path.name for path in figure_files(results_of(domains), domains, tmp_path)]

@@ -167,6 +167,7 @@ def test_embedded_data_has_no_character_that_ends_a_script(hostile_text):
     assert any(HOSTILE in name for name in chart_data(hostile_text)[0]["points"]["domain"]["texts"])
 
 
+@pytest.mark.slow
 def test_7500_domains_fit_in_3_megabytes(tmp_path):
     domains = random_domains(np.random.default_rng(0), datasets=("a", "b", "c", "d"), n_seeds=5, n_domains=25)
     assert len(domains) == 7500
