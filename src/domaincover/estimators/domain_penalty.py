@@ -19,8 +19,7 @@ from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.domain_penalties import DomainPenalty, WithFeatures
-from domaincover.training.loop import NO_FEATURES
+from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.run import TrainingRun
 
 
@@ -121,8 +120,6 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
         self._made_objective(torch.ones(1, 1))  # it checks its own settings
-        if self.penalty in get_args(WithFeatures) and self.network == "linear":
-            raise InputError(NO_FEATURES)
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Refuse domains that cannot be compared."""

@@ -18,7 +18,7 @@ from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.training.domain_penalties import DomainPenalty, WithFeatures
+from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures
 from domaincover.training.loop import NO_FEATURES
 
 Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
@@ -49,7 +49,7 @@ def make_classifier(
     """
     if method not in ("robust", "pooled", "erm") and base == "boosting":
         raise InputError(f"{method} trains a network; boosting goes with robust, pooled or erm.")
-    if method in get_args(WithFeatures) and base == "linear" and network is None:
+    if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
         raise InputError(NO_FEATURES)
     settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
     if domain_confidence is not None:

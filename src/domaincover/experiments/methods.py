@@ -15,7 +15,7 @@ from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.training.domain_penalties import DomainPenalty, WithFeatures, WithWeight
+from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 
 # What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
 # SET-COVER's loss. "-each" trains a network without each of the training domains, too, which then gives that domain's
@@ -61,12 +61,12 @@ class Method:
     @property
     def compares_features(self) -> bool:
         """Whether it compares what the networks' last layer reads, which must then be learned."""
-        return self.scorer in get_args(WithFeatures)
+        return self.scorer in get_args(PenaltyOnFeatures)
 
     @property
     def has_weight(self) -> bool:
         """Whether it weighs a penalty against the mean risk."""
-        return self.scorer in get_args(WithWeight)
+        return self.scorer in get_args(WeightedPenalty)
 
     @property
     def promises(self) -> bool:

@@ -51,6 +51,7 @@ class DomainObjective(nn.Module):
     """
 
     needs_features = False  # beside the scores: what the network's last linear layer reads
+    _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its slope
 
     def __init__(self, weight: float, warmup_steps: int) -> None:
         """Make the objective."""
@@ -109,10 +110,6 @@ class DomainObjective(nn.Module):
         slope = by_domain.counts.per_domain
         return (slope * risks).sum(1), slope
 
-    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the penalty by replica, and its slope by the features."""
-        raise NotImplementedError
-
 
 class IRM(DomainObjective):
     """Invariant risk minimization (Arjovsky et al. 2019): one scale of the scores is best in every domain.
@@ -157,12 +154,10 @@ class MMD(DomainObjective):
     """
 
     needs_features = True
+    _of_features = staticmethod(discrepancy)
 
     def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
         super().__init__(weight, warmup_steps)
-
-    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
-        return discrepancy(by_domain, features)
 
 
 class CORAL(DomainObjective):
@@ -172,12 +167,10 @@ class CORAL(DomainObjective):
     """
 
     needs_features = True
+    _of_features = staticmethod(moment_differences)
 
     def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
         super().__init__(weight, warmup_steps)
-
-    def _of_features(self, by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
-        return moment_differences(by_domain, features)
 
 
 class GroupDRO(DomainObjective):

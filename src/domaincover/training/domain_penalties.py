@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-WithFeatures = Literal["mmd", "coral"]
-WithWeight = Literal["irm", "vrex", WithFeatures]
-DomainPenalty = Literal[WithWeight, "group-dro", "qrm"]
+PenaltyOnFeatures = Literal["mmd", "coral"]
+WeightedPenalty = Literal["irm", "vrex", PenaltyOnFeatures]
+DomainPenalty = Literal[WeightedPenalty, "group-dro", "qrm"]
