@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.experiments.plugins import register_dataset, register_method
     from domaincover.guarantees.certificates import Certificate, certify
     from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
     from domaincover.training.objectives import SetCoverLoss
@@ -72,6 +73,8 @@ _HOMES = {
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
     "read_wilds": "data.wilds",
+    "register_dataset": "experiments.plugins",
+    "register_method": "experiments.plugins",
     "robust_thresholds": "calibration.rules",
     "save": "estimators.saving",
     "share_at_target_scorer": "estimators.scorers",
@@ -112,6 +115,8 @@ __all__ = [
     "pooled_thresholds",
     "predict_set",
     "read_wilds",
+    "register_dataset",
+    "register_method",
     "robust_thresholds",
     "save",
     "share_at_target_scorer",

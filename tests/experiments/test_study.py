@@ -13,6 +13,7 @@ from domaincover.experiments.collect import collect
 from domaincover.experiments.datasets import study_dataset, synthetic_name
 from domaincover.experiments.job import plan_jobs
 from domaincover.experiments.methods import GROUPS, METHODS, Scores, Training, study_methods
+from domaincover.experiments.run_directory import _machine
 from domaincover.experiments.runner import plan_study, run_study
 from domaincover.experiments.study import Run, Study
 
@@ -219,11 +220,11 @@ def test_a_torn_report_is_named(copy):
 
 
 def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
-    dead, alive, foreign = (copy / ".unfinished" / name for name in ("999999999-x", "1-x", "a-b"))
-    for folder in (dead, alive, foreign):
+    dead, alive, foreign, elsewhere = (copy / ".unfinished" / name for name in (f"999999999-{_machine()}-x", f"1-{_machine()}-x", "a-b", "999999999-other-x"))
+    for folder in (dead, alive, foreign, elsewhere):
         folder.mkdir(parents=True)
     plan_study(SMALL, copy)
-    assert (dead.exists(), alive.exists(), foreign.exists()) == (False, True, True)
+    assert (dead.exists(), alive.exists(), foreign.exists(), elsewhere.exists()) == (False, True, True, True)
 
 
 def test_a_study_without_finished_runs_says_so(tmp_path):

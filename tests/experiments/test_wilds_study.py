@@ -217,7 +217,7 @@ def test_seeds_train_as_one_stack_only_where_they_have_equally_many_rows():
 
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
     source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
-    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), source=source).runs())
+    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
     here, there = multiprocessing.Pipe()
     here.send(replace(job, unreadable=frozenset({"a.png"})))
     arrived = there.recv()
@@ -369,13 +369,13 @@ def test_the_table_has_the_papers_numbers():
 
 def test_a_study_is_of_its_source():
     with pytest.raises(InputError, match="the source is of fmow, and the study of amazon"):
-        Study(("amazon",), source=wilds_source("fmow", "data"))
+        Study(("amazon",), sources=(wilds_source("fmow", "data"),))
     with pytest.raises(InputError, match="no WILDS data set 'imagenet'; there are camelyon17"):
         wilds_source("imagenet", "data")
     with pytest.raises(InputError, match="--learn takes auto, head or all, got 'none'"):
         wilds_source("fmow", "data", learn="none")
     with pytest.raises(InputError, match="recall_from must be 'batches' or 'full-pass', got 'memory'"):
-        Study(("fmow",), source=wilds_source("fmow", "data"), recall_from="memory")
+        Study(("fmow",), sources=(wilds_source("fmow", "data"),), recall_from="memory")
 
 
 def test_means_do_not_make_another_run():
@@ -388,7 +388,7 @@ def test_means_do_not_make_another_run():
 def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows():
     def n_jobs(**settings):
         source = wilds_source("fmow", "data", **settings)
-        return len(plan_jobs(Study(("fmow",), ("erm",), seeds=(0, 1, 2, 3), source=source).runs()))
+        return len(plan_jobs(Study(("fmow",), ("erm",), seeds=(0, 1, 2, 3), sources=(source,)).runs()))
 
     small = {"max_train_rows": 100, "max_test_rows": 100}
     assert n_jobs(learn="all", **small) == 4

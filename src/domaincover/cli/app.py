@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from domaincover.cli import data, model, promises, study, wilds_study  # noqa: F401
+from domaincover.cli import data, experiments, model, promises, study, wilds_study  # noqa: F401
 from domaincover.cli.networks import is_main_process
 from domaincover.errors import InputError
 
@@ -22,12 +22,12 @@ app = typer.Typer(
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Your own data": [model.fit, model.predict, model.evaluate],
     "Promises": [promises.certify, promises.plan],
-    "Studies": [study.results, study.report, study.figures],
+    "Studies": [experiments.run, study.results, study.report, study.figures],
 }
 for panel, commands in PANELS.items():
     for command in commands:
         app.command(rich_help_panel=panel)(command)
-app.add_typer(study.paper, name="paper", rich_help_panel="Studies")
+app.add_typer(study.paper, name="paper", rich_help_panel="Studies", cls=experiments.ExperimentsOrCommand)
 app.add_typer(data.data, name="data", rich_help_panel="Studies")
 
 INTERRUPTED = 130
@@ -62,7 +62,7 @@ def _one_talks() -> Iterator[None]:
 
 def _left_behind(arguments: Sequence[str]) -> str:
     """Say what a command that was stopped leaves behind."""
-    if "paper" in arguments[:1]:
+    if arguments[:1] in (["paper"], ["run"]):
         return "what is finished is kept, and the same command goes on from there"
     if "fit" in arguments[:1] and any(given.split("=")[0] == "--checkpoints" for given in arguments):
         return "its checkpoints are kept, and the same command with --resume goes on from them"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli.live import live_view, say_outcome, say_plan
 from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.terminal import text_width, writing
 from domaincover.errors import InputError
@@ -18,12 +18,13 @@ from domaincover.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.experiments.runner import OnEpoch, Plan
+    from domaincover.experiments.runner import Means, Outcome
     from domaincover.experiments.study import Study
 
 paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 
 MOST_FEATURES = 2000
+SOME_FAILED = 1
 MOST_TRAINING_DOMAINS = 1000  # their examples are all in memory
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
@@ -57,6 +58,7 @@ def paper_synthetic(
     Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
     """
     from domaincover.experiments.datasets import synthetic_name
+    from domaincover.experiments.runner import Means
     from domaincover.experiments.study import Study
 
     check_counts(seeds, jobs)
@@ -73,20 +75,28 @@ def paper_synthetic(
         seeds=tuple(range(seeds)),
         epochs=epochs,
     )
-    carry_out(study, out, jobs or n_cores())
+    leave_if_failed(carry_out([study], out, Means(jobs or n_cores())))
 
 
-def carry_out(study: Study, out: Path, n_processes: int) -> None:
-    """Do what is left of a study, and say so."""
-    from domaincover.experiments.runner import plan_study, run_study
+def carry_out(studies: Sequence[Study], out: Path, means: Means) -> Outcome:
+    """Do what is left of studies in one directory, and say so."""
+    from domaincover.experiments.runner import plan_studies, run_study
 
     with warnings_in_a_line():
-        plan = plan_study(study, out, say)
-    with warnings_in_a_line(), writing(out), _progress(plan) as on_epoch:
-        outcome = run_study(plan, out, n_processes, on_epoch)
-    kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
-    runs = "run" if outcome.n_new == 1 else "runs"
-    say(f"{outcome.n_new} {runs} finished in {outcome.seconds:.0f} s{kept}: {out}")
+        plan = plan_studies(studies, out, say)
+    here = f"in {means.n_processes} processes" if means.n_processes > 1 else "in this process"
+    where = here if means.scheduler is None else f"on the cluster at {means.scheduler}"
+    say_plan(plan, where, means.n_processes if means.scheduler is None else None)
+    with warnings_in_a_line(), writing(out), live_view(plan) as on_progress:
+        outcome = run_study(plan, out, means, on_progress)
+    say_outcome(outcome, out)
+    return outcome
+
+
+def leave_if_failed(outcome: Outcome) -> None:
+    """End with a code that tells a script that something is missing."""
+    if outcome.failures:
+        raise typer.Exit(SOME_FAILED)
 
 
 def check_counts(seeds: int, jobs: int | None) -> None:
@@ -201,29 +211,6 @@ def figures(
 
 def _only_unseen(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["split"] == "unseen"]
-
-
-@contextmanager
-def _progress(plan: Plan) -> Iterator[OnEpoch]:
-    """Show a bar with what runs now and the time left; nothing when the output is not a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    if not console.is_terminal or not plan.jobs:
-        yield lambda _: None
-        return
-    left = {job.name: job.epochs for job in plan.jobs}
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("epochs,"), TimeRemainingColumn(), TextColumn("left"))
-    with Progress(*columns, TextColumn("{task.description}"), console=console, transient=True) as bar:
-        task = bar.add_task("", total=plan.n_epochs)
-
-        def on_epoch(name: str) -> None:
-            left[name] -= 1
-            running = [job.name for job in plan.jobs if 0 < left[job.name] < job.epochs]
-            bar.update(task, advance=1, description=", ".join(running))
-
-        yield on_epoch
 
 
 def n_cores() -> int:

@@ -14,6 +14,7 @@ from domaincover.cli.study import (
     carry_out,
     check_counts,
     chosen_methods,
+    leave_if_failed,
     n_cores,
     numbers,
     paper,
@@ -247,10 +248,11 @@ def _settings(
 
 
 def _carry_out(source: WildsSource, settings: dict[str, Any], out: Path, n_jobs: int, notes: list[str]) -> None:
+    from domaincover.experiments import runner
     from domaincover.experiments.study import Study
 
-    study = Study(datasets=(source.name,), source=source, **settings)
-    source.check(study.min_cell_size)  # a fault is to be the only line
+    study = Study(datasets=(source.name,), sources=(source,), **settings)
+    source.check(settings["min_cell_size"])  # a fault is to be the only line
     for note in notes:
         say(note)
-    carry_out(study, out, n_jobs)
+    leave_if_failed(carry_out([study], out, runner.Means(n_jobs)))

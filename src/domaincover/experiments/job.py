@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +32,7 @@ from domaincover.experiments.networks import (
     threads_for,
     train_group,
 )
+from domaincover.experiments.own_methods import sets_of_own
 from domaincover.experiments.run_directory import write_json, write_run
 from domaincover.experiments.study import Run
 from domaincover.prediction_sets import Sets
@@ -49,14 +51,33 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What runs now, for the progress bar."""
-        seeds = [run.seed for run in self.runs]
-        return f"{self.dataset} {self.scorer}, seeds {min(seeds)} to {max(seeds)}"
+        """What runs now, for the live view."""
+        seeds = sorted({run.seed for run in self.runs})
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+        return f"{self.dataset} {self.kind}, {which}"
+
+    @property
+    def file(self) -> str:
+        """A name for files about it."""
+        return re.sub("[^a-z0-9.]+", "-", self.name.lower())
+
+    @property
+    def kind(self) -> str:
+        """What trains: the scorer, or a method of one's own."""
+        return self.runs[0].method if self.scorer == "own" else self.scorer
 
     @property
     def epochs(self) -> int:
         """How many epochs its stacks train."""
+        if self.scorer == "own":
+            return 1
         return self.runs[0].epochs * (2 if study_method(self.runs[0].method).promises else 1)
+
+    @property
+    def n_networks(self) -> int:
+        """How many networks train, or estimators are fitted."""
+        networks = len(self.runs if self.scorer == "own" else {_network_key(run) for run in self.runs})
+        return networks * (1 + self.setting.n_train_domains if study_method(self.runs[0].method).promises else 1)
 
     @property
     def setting(self) -> Setting:
@@ -66,20 +87,19 @@ class Job:
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     """Group runs into jobs, the costly ones first so that processes end together."""
-    groups: dict[tuple[str, Scorer, int], list[Run]] = defaultdict(list)
+    groups: dict[tuple[str, Scorer, str, int], list[Run]] = defaultdict(list)
     for run in runs:
         method, per_stack = study_method(run.method), run.setting.seeds_per_stack
         if method.promises:
             per_stack = max(1, per_stack // 4)
-        groups[run.dataset, method.scorer, run.seed // per_stack].append(run)
-    jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _), members in groups.items()]
+        own = "" if method.make is None else method.name
+        groups[run.dataset, method.scorer, own, run.seed if own else run.seed // per_stack].append(run)
+    jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _, _), members in groups.items()]
     return sorted(jobs, key=_rough_cost, reverse=True)
 
 
 def _rough_cost(job: Job) -> float:
-    networks = len({_network_key(run) for run in job.runs})
-    networks *= job.setting.n_train_domains if study_method(job.runs[0].method).promises else 1
-    return (job.setting.hidden + 20 * networks) * (0.5 if job.scorer == "erm-half" else 1)
+    return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
 def _network_key(run: Run) -> Key:
@@ -89,6 +109,9 @@ def _network_key(run: Run) -> Key:
 
 def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) -> None:
     """Train the job's networks and write its run directories."""
+    if job.scorer == "own":
+        _run_own(job, out, on_epoch)
+        return
     by_network: dict[Key, list[Run]] = defaultdict(list)
     for run in job.runs:
         by_network[_network_key(run)].append(run)
@@ -113,7 +136,10 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
                 material = materials[replica.key[0]]
                 scores = Scores(score(network, material.data.examples), *each.get(replica.key, ()))
                 for run in by_network[replica.key]:
-                    _write(out, run, material, scores, history, seconds)
+                    sets, thresholds = study_method(run.method).predict(
+                        scores, _training(material), run.target_recall, run.domain_confidence, run.min_cell_size
+                    )
+                    _write(out, run, material, Predicted(sets, thresholds, scores.predicting, history), seconds)
                 forget_checkpoints(out, some, job.scorer, replica, material)
         epochs.all_done()
 
@@ -149,11 +175,34 @@ def _scores_of_each(
     return by_key, (time.perf_counter() - started) / len(left_out)
 
 
-def _write(out: Path, run: Run, material: Material, scores: Scores, history: History, train_seconds: float) -> None:
+def _run_own(job: Job, out: Path, on_epoch: Callable[[], object]) -> None:
+    """Fit the estimators of a method that a function makes, one for each run."""
+    for run in job.runs:
+        material = draw_material(job.setting, "erm", run.seed, run.min_cell_size, job.unreadable)
+        make = study_method(run.method).make
+        assert make is not None  # noqa: S101 - for the type checker: such a job has no other methods
+        started = time.perf_counter()
+        sets = sets_of_own(make(run.target_recall, run.seed), material)
+        _write(out, run, material, Predicted(sets), time.perf_counter() - started)
+    on_epoch()
+
+
+class Predicted(NamedTuple):
+    """The sets of all examples, and what they were made from, where that is known."""
+
+    sets: Sets
+    thresholds: NDArray[np.float64] | None = None
+    scores: NDArray[Any] | None = None
+    history: History | None = None
+
+
+def _training(material: Material) -> Training:
     data, rows = material.data, material.split.train
-    training = Training(data.labels[rows], data.domains[rows], material.calibration_rows)
-    method, asked = study_method(run.method), (run.target_recall, run.domain_confidence, run.min_cell_size)
-    sets, thresholds = method.predict(scores, training, *asked)
+    return Training(data.labels[rows], data.domains[rows], material.calibration_rows)
+
+
+def _write(out: Path, run: Run, material: Material, predicted: Predicted, train_seconds: float) -> None:
+    data, sets, thresholds = material.data, predicted.sets, predicted.thresholds
     splits = {}
     for name, rows in material.split._asdict().items():
         report = domain_report(
@@ -168,17 +217,20 @@ def _write(out: Path, run: Run, material: Material, scores: Scores, history: His
         "versions": versions(*(() if run.source is None else ("transformers",))),
         "splits": splits,
     }
-    write_run(out, run, partial(_write_files, content, _predictions(material, scores.predicting, sets), history))
+    predictions = _predictions(material, predicted.scores, sets)
+    write_run(out, run, partial(_write_files, content, predictions, predicted.history))
 
 
-def _write_files(content: dict[str, Any], predictions: pa.Table, history: History, folder: Path) -> None:
+def _write_files(content: dict[str, Any], predictions: pa.Table, history: History | None, folder: Path) -> None:
     write_json(folder / "report.json", content)
     pq.write_table(predictions, folder / "predictions.parquet")
+    if history is None:
+        return
     kept = {name: values for name, values in vars(history).items() if values is not None}
     np.savez_compressed(folder / "history.npz", **kept)
 
 
-def _predictions(material: Material, scores: NDArray[Any], sets: Sets) -> pa.Table:
+def _predictions(material: Material, scores: NDArray[Any] | None, sets: Sets) -> pa.Table:
     data = material.data
     split = np.repeat(np.arange(len(material.split)), [len(rows) for rows in material.split])
     columns = {
@@ -186,7 +238,8 @@ def _predictions(material: Material, scores: NDArray[Any], sets: Sets) -> pa.Tab
         "domain": pa.DictionaryArray.from_arrays(data.domains, texts(data.domain_names)),
         "label": pa.DictionaryArray.from_arrays(data.labels, texts(data.label_names)),
     }
-    columns |= {f"score[{name}]": scores[:, k] for k, name in enumerate(texts(data.label_names))}
+    if scores is not None:
+        columns |= {f"score[{name}]": scores[:, k] for k, name in enumerate(texts(data.label_names))}
     columns |= {f"in_set[{name}]": sets[:, k] for k, name in enumerate(texts(data.label_names))}
     return pa.table(columns)
 

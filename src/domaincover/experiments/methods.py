@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,14 +15,18 @@ from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError
+from domaincover.experiments.datasets import check_plain
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 
 # What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
-# SET-COVER's loss. "-each" trains a network without each of the training domains, too, which then gives that domain's
-# scores.
-Scorer = Literal["erm", "erm-half", "set-cover", "erm-each", "set-cover-each", DomainPenalty]
+# SET-COVER's loss, also with its full-set penalty. "-each" trains a network without each of the training domains, too,
+# which then gives that domain's scores. "own" is an estimator that a function makes.
+Scorer = Literal[
+    "erm", "erm-half", "set-cover", "set-cover-full-set", "erm-each", "set-cover-each", "own", DomainPenalty
+]
 Rule = Callable[..., NDArray[np.float64]]
+Make = Callable[[float, int], Any]
 
 
 class Scores(NamedTuple):
@@ -42,11 +47,15 @@ class Training(NamedTuple):
 
 @dataclass(frozen=True)
 class Method:
-    """A scorer, and the rule that calibrates thresholds on its scores (none: the scorer's own sets)."""
+    """A scorer, and the rule that calibrates thresholds on its scores (none: the scorer's own sets).
+
+    Or an estimator of one's own, which `make` returns for a target recall and a seed.
+    """
 
     name: str
     scorer: Scorer
     rule: Rule | None = None
+    make: Make | None = None
 
     @property
     def is_set_cover(self) -> bool:
@@ -134,6 +143,7 @@ METHODS = {
         Method("pooled-held-out", "erm-half", pooled_thresholds),
         Method("robust", "erm", robust_thresholds),
         Method("set-cover", "set-cover"),
+        Method("set-cover-full-set", "set-cover-full-set"),
         Method("erm-joint", "erm-each", joint_thresholds),
         Method("set-cover-joint", "set-cover-each", joint_thresholds),
     )
@@ -144,16 +154,29 @@ METHODS = {
 GROUPS = {
     "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
     "single-label": ("erm", *get_args(DomainPenalty), "set-cover"),
+    "joint": ("erm-joint", "set-cover-joint"),
 }
 
 
 def study_method(name: str) -> Method:
     """Find a method by its name."""
     if name not in METHODS:
-        raise InputError(f"no method {name!r}; there are {', '.join(METHODS)}, and for several {', '.join(GROUPS)}.")
+        near = get_close_matches(name, [*METHODS, *GROUPS], 1)
+        meant = f" (did you mean {near[0]}?)" if near else ""
+        raise InputError(
+            f"no method {name!r}{meant}; there are {', '.join(METHODS)}, and for several {', '.join(GROUPS)}."
+        )
     return METHODS[name]
 
 
 def study_methods(names: Iterable[str]) -> tuple[str, ...]:
     """Return methods by their names, each once; the name of a group means all in it."""
     return tuple(dict.fromkeys(method for name in names for method in GROUPS.get(name, (name,))))
+
+
+def add_method(method: Method) -> None:
+    """Make a method known by its name."""
+    if method.name in METHODS or method.name in GROUPS:
+        raise InputError(f"there is a method {method.name!r} already; choose another name.")
+    check_plain(method.name, "method")
+    METHODS[method.name] = method

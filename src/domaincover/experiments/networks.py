@@ -29,7 +29,7 @@ from domaincover.training.engine import Engine
 from domaincover.training.history import History
 from domaincover.training.listeners import OnEpoch
 from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.objectives import CrossEntropy, SetCoverLoss
+from domaincover.training.objectives import CrossEntropy, Penalty, SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -74,14 +74,15 @@ class Epochs:
 
 
 def groups_of(replicas: Sequence[Replica], materials: Mapping[int, Material]) -> list[list[Replica]]:
-    """Return replicas that train together: those with equally many rows, for each to train as if alone.
+    """Return replicas that train together: those with equally many rows, for each to train as if alone, and columns.
 
     Whole networks, on examples that are read as they are needed, train by themselves.
     """
     groups: dict[Any, list[Replica]] = defaultdict(list)
     for number, replica in enumerate(replicas):
-        is_lazy = isinstance(materials[replica.key[0]].data.examples, LazyExamples)
-        groups[-number - 1 if is_lazy else len(replica.rows)].append(replica)
+        examples = materials[replica.key[0]].data.examples
+        alike = number if isinstance(examples, LazyExamples) else (len(replica.rows), examples.shape[1:])
+        groups[alike].append(replica)
     return list(groups.values())
 
 
@@ -149,7 +150,9 @@ def _objective(
         return domain_objective(scorer, there, weight=run.penalty_weight, n_steps=n_steps)  # type: ignore[arg-type]
     if targets := [target for (_, target), _, _ in group if target is not None]:
         some = data[0]
-        return SetCoverLoss(some.n_domains, some.n_labels, targets, initial_multiplier=run.initial_multiplier)
+        penalty: Penalty = "full-set" if scorer == "set-cover-full-set" else "wrong-label"
+        start = run.initial_multiplier
+        return SetCoverLoss(some.n_domains, some.n_labels, targets, penalty=penalty, initial_multiplier=start)
     return CrossEntropy()
 
 

@@ -11,6 +11,7 @@ from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
 from domaincover.experiments.job import Job
 from domaincover.experiments.material import Drawn, draw_split
+from domaincover.experiments.study import Run
 from domaincover.experiments.wilds import WildsSource
 
 Say = Callable[[str], object]
@@ -21,17 +22,25 @@ def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
 
     Each image is decoded once, whichever seeds use it. Too many that cannot be read stop the study here.
     """
-    sources = [job.runs[0].source for job in jobs]
-    if not jobs or sources[0] is None:
-        return list(jobs)
-    source, min_cell_size = sources[0], jobs[0].runs[0].min_cell_size
-    draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for job in jobs for run in job.runs})]
+    sources = dict.fromkeys(job.runs[0].source for job in jobs)
+    unreadable = {
+        source: _prepare(source, [run for job in jobs for run in job.runs if run.source == source], say)
+        for source in sources
+        if source is not None
+    }
+    return [replace(job, unreadable=unreadable[source]) if (source := job.runs[0].source) else job for job in jobs]
+
+
+def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[str]:
+    """Make the data of one source ready, and return what of them cannot be read."""
+    min_cell_size = runs[0].min_cell_size
+    draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for run in runs})]
     for drawn in draws:
         _check_cells(drawn, min_cell_size)
     unreadable = _unreadable(source, draws, say)
     if not source.trains_whole_networks and source.means.cache is not None:
         _compute_features(source, draws, unreadable, say)
-    return [replace(job, unreadable=unreadable) for job in jobs]
+    return unreadable
 
 
 def _check_cells(drawn: Drawn, min_cell_size: int) -> None:

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from domaincover.errors import InputError
 from domaincover.experiments.study import Run
@@ -20,6 +25,7 @@ from domaincover.experiments.study import Run
 MARK = "study.json"
 FORMAT = 1
 UNFINISHED = ".unfinished"
+LOCK = ".lock"
 
 
 def open_study(path: Path) -> None:
@@ -59,12 +65,30 @@ def _check_mark(path: Path) -> None:
         raise InputError(f"{path} has format {found} and this version reads {FORMAT}; update domaincover.")
 
 
+@contextmanager
+def at_work(out: Path) -> Iterator[None]:
+    """Have a study's directory for oneself, against other calls that would write to it."""
+    lock = FileLock(out / LOCK)
+    try:
+        with lock.acquire(timeout=0):
+            yield
+    except Timeout:
+        raise InputError(
+            f"another call is at work in {out}; wait until it has ended, or name another directory."
+        ) from None
+
+
 def _remove_leftovers(path: Path) -> None:
     """Remove what interrupted processes left behind, but nothing of one that is still at work."""
     for leftover in (path / UNFINISHED).glob("*-*"):
-        owner = leftover.name.split("-")[0]
-        if owner.isdecimal() and not _is_alive(int(owner)):
+        owner, *machine = leftover.name.split("-")
+        here = machine[0] == _machine()  # what another machine of a cluster does cannot be seen from here
+        if owner.isdecimal() and here and not _is_alive(int(owner)):
             shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(platform.node().encode()):08x}"
 
 
 def _is_alive(pid: int) -> bool:
@@ -82,8 +106,8 @@ def is_finished(out: Path, run: Run) -> bool:
     folder = out / run.folder
     if not (folder / "DONE").exists():
         return False
-    config = _read_json(folder / "config.json")
-    differing = [f"{key} {config.get(key)!r}" for key, value in run.to_dict().items() if config.get(key) != value]
+    made, asked = _read_json(folder / "config.json"), run.to_dict()
+    differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
     if differing:
         raise InputError(
             f"{folder} was made with {', '.join(differing)}, not what is asked for now; name another directory."
@@ -94,7 +118,7 @@ def is_finished(out: Path, run: Run) -> bool:
 def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
     """Fill a temporary folder, mark it as done, and move it to its place in one step."""
     (out / UNFINISHED).mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=out / UNFINISHED))
+    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{_machine()}-", dir=out / UNFINISHED))
     try:
         write_json(folder / "config.json", run.to_dict())
         write_files(folder)
@@ -104,8 +128,11 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
         if final.exists() and not (final / "DONE").exists():
             shutil.rmtree(final)
         folder.chmod(0o755)  # mkdtemp makes it private
-        if not final.exists():
+        try:
             folder.rename(final)
+        except OSError:
+            if not (final / "DONE").exists():  # else another worker was quicker, and its run stays
+                raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,46 +1,64 @@
-"""Runs a study's unfinished runs, in this process or in several."""
+"""Runs a study's unfinished runs: in this process, in several, or on a cluster."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
+import shutil
+import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.context import SpawnContext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from domaincover.errors import InputError
-from domaincover.experiments.run_directory import is_finished, open_study
+from domaincover.experiments.run_directory import at_work, is_finished, open_study
 from domaincover.experiments.study import Run, Study
+from domaincover.experiments.timings import Expected, expected_seconds, remember
 
 if TYPE_CHECKING:
     from domaincover.experiments.job import Job
 
-OnEpoch = Callable[[str], object]
+PROGRESS = ".progress"
+POLL = 0.25  # seconds between two looks at how far the jobs are
+
+Say = Callable[[str], object]
+OnProgress = Callable[[Mapping[str, int]], object]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that ended without its runs, and why."""
+
+    job: str
+    n_runs: int
+    reason: str
+    is_input: bool = False  # whether it is something that a user can mend
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many runs were there before, how many are new, and how long those took."""
+    """How many runs were there before, how many are new, how long those took, and what failed."""
 
     n_finished_before: int
     n_new: int
     seconds: float
+    failures: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The jobs to do and the number of runs that are finished."""
+    """The jobs to do, the number of runs that are finished, and how long the jobs took when they were done before."""
 
     jobs: tuple[Job, ...]
     n_finished: int
+    expected: Expected
+
+    @property
+    def n_to_do(self) -> int:
+        """How many runs the jobs have."""
+        return sum(len(job.runs) for job in self.jobs)
 
     @property
     def n_epochs(self) -> int:
@@ -48,92 +66,125 @@ class Plan:
         return sum(job.epochs for job in self.jobs)
 
 
-def plan_study(study: Study, out: Path, say: Callable[[str], object] = lambda _: None) -> Plan:
-    """Open the study's directory, see what is left to do, and make the data of that ready."""
+@dataclass(frozen=True)
+class Means:
+    """Where jobs run: in so many processes here, or on the workers of a dask scheduler; and the plug-ins they need."""
+
+    n_processes: int = 1
+    scheduler: str | None = None
+    plugins: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.n_processes < 1:
+            raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
+
+
+def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> Plan:
+    """See what is left to do of a study."""
+    return plan_studies([study], out, say)
+
+
+def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> Plan:
+    """Open the studies' directory, see what is left to do, and make the data of that ready.
+
+    A run that several studies have is done once.
+    """
     from domaincover.experiments.job import plan_jobs
     from domaincover.experiments.preparation import prepare
 
-    if study.source is not None:
-        study.source.check(study.min_cell_size)
-    open_study(out)
-    runs = list(study.runs())
-    to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
-    return Plan(tuple(prepare(plan_jobs(to_do), say)), len(runs) - len(to_do))
-
-
-def run_study(plan: Plan, out: Path, n_processes: int = 1, on_epoch: OnEpoch = lambda _: None) -> Outcome:
-    """Do the plan's jobs; `on_epoch` hears the name of the job whose stack has finished another epoch."""
-    if n_processes < 1:
-        raise InputError(f"jobs must be at least 1, got {n_processes}.")
-    started = time.perf_counter()
-    n_processes = min(n_processes, len(plan.jobs))
-    if n_processes > 1:
-        _run_in_processes(plan, out, n_processes, on_epoch)
-    else:
-        from domaincover.experiments.job import run_job
-
-        for job in plan.jobs:
-            run_job(job, out, lambda name=job.name: on_epoch(name))  # type: ignore[misc]
-    return Outcome(plan.n_finished, sum(len(job.runs) for job in plan.jobs), time.perf_counter() - started)
-
-
-def _run_in_processes(plan: Plan, out: Path, n_processes: int, on_epoch: OnEpoch) -> None:
-    context = multiprocessing.get_context("spawn")  # a forked torch may hang
-    stop = context.Semaphore(0)  # not an Event: setting one waits for every sleeper, also for one that was killed
-    with (
-        _listening(context, on_epoch) as epochs,
-        ProcessPoolExecutor(n_processes, context, initializer=_start_worker, initargs=(stop, epochs)) as pool,
+    for source, min_cell_size in dict.fromkeys(
+        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
     ):
-        futures = [pool.submit(_work, job, out) for job in plan.jobs]
-        try:
-            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-        except BrokenProcessPool:
-            raise InputError(
-                "a process of the study was killed, perhaps for want of memory; what is finished is kept: "
-                "run the same command again, with fewer --jobs."
-            ) from None
-        except BaseException:
-            for _ in range(n_processes):
-                stop.release()
-            pool.shutdown(cancel_futures=True)
-            raise
+        source.check(min_cell_size)
+    runs = list(dict.fromkeys(run for study in studies for run in study.runs()))
+    _check_different(runs)
+    open_study(out)
+    to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
+    jobs = tuple(prepare(plan_jobs(to_do), say))
+    return Plan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
+
+
+def run_study(plan: Plan, out: Path, means: Means | int = 1, on_progress: OnProgress = lambda _: None) -> Outcome:
+    """Do the plan's jobs; `on_progress` hears now and then how many epochs each has done, by the job's name.
+
+    What fails does not keep the rest from being done. A number for `means` is a number of processes.
+    """
+    means = Means(means) if isinstance(means, int) else means
+    started = time.perf_counter()
+    failures = []
+    if plan.jobs:
+        with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
+            failures = list(_done(plan.jobs, out, progress, means))
+    n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
+    if failures and n_new == 0 and all(failure.is_input for failure in failures):
+        raise InputError(failures[0].reason)
+    return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
+
+
+def _done(jobs: Sequence[Job], out: Path, progress: Path, means: Means) -> Iterator[Failure]:
+    from domaincover.experiments.executors import in_processes, in_turn, on_cluster
+    from domaincover.experiments.work import Work
+
+    work = Work(str(out.absolute()), str(progress.absolute()), means.plugins)
+    if means.scheduler is not None:
+        ended = on_cluster(jobs, work, means.scheduler)
+    elif (n_processes := min(means.n_processes, len(jobs))) > 1:
+        ended = in_processes(jobs, work, n_processes)
+    else:
+        ended = in_turn(jobs, work)
+    seconds = {}
+    for job, done in ended:
+        if done.reason is None:
+            seconds[job] = done.seconds
+            continue
+        n_missing = sum(not is_finished(out, run) for run in job.runs)
+        if n_missing:
+            yield Failure(job.name, n_missing, done.reason, done.is_input)
+    remember(seconds)
 
 
 @contextmanager
-def _listening(context: SpawnContext, on_epoch: OnEpoch) -> Iterator[Any]:
-    """Give a queue for the names of jobs, and call `on_epoch` for each that comes."""
-    epochs: Any = context.Queue()
-    listener = threading.Thread(target=lambda: [on_epoch(name) for name in iter(epochs.get, None)], daemon=True)
-    listener.start()
+def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Iterator[Path]:
+    """Give a folder where jobs leave word of how far they are, and look into it while they run.
+
+    The folder goes when the study ends: a job on a cluster that finds it gone stops.
+    """
+    (out / PROGRESS).mkdir(exist_ok=True)
+    for left_behind in (out / PROGRESS).iterdir():  # by a study that was killed; nobody else is at work here
+        shutil.rmtree(left_behind, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=out / PROGRESS))
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(POLL):
+            on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
     try:
-        yield epochs
+        yield folder
     finally:
-        epochs.put(None)
-        listener.join(timeout=5)  # a killed worker may have taken the queue's lock with it
-        epochs.cancel_join_thread()
+        over.set()
+        watcher.join()
+        shutil.rmtree(out / PROGRESS, ignore_errors=True)
 
 
-_epochs: Any = None  # the worker process's end of the queue
+def _n_epochs_done(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # not begun, or being written
+        return 0
 
 
-def _start_worker(stop: Any, epochs: Any) -> None:
-    global _epochs
-    _epochs = epochs
-    warnings.formatwarning = lambda message, *_: f"Note: {message}\n"  # for users, not programmers
-    threading.Thread(target=_leave_when_told, args=(stop,), daemon=True).start()
-
-
-def _leave_when_told(stop: Any) -> None:
-    """End this worker when the study is stopped or the parent has died; what it was writing is never read."""
-    parent = multiprocessing.parent_process()
-    while not stop.acquire(timeout=0.3) and parent is not None and parent.is_alive():
-        pass
-    os._exit(1)
-
-
-def _work(job: Job, out: Path) -> None:
-    from domaincover.experiments.job import run_job
-
-    run_job(job, out, lambda: _epochs.put(job.name))
+def _check_different(runs: Iterable[Run]) -> None:
+    """Refuse studies that want a run of one name with different settings."""
+    by_folder: dict[str, Run] = {}
+    for run in runs:
+        other = by_folder.setdefault(run.folder, run)
+        if other != run:
+            first, second = other.to_dict(), run.to_dict()
+            differing = next(name for name in second if first.get(name) != second[name])
+            raise InputError(
+                f"two experiments want {run.folder} with {differing} {first.get(differing)!r} and "
+                f"{second[differing]!r}; give them directories of their own."
+            )

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
-from domaincover.experiments.datasets import StudyDataset, study_dataset
+from domaincover.experiments.datasets import QUICK, Sizes, StudyDataset, study_dataset
 from domaincover.experiments.methods import GROUPS, study_method
 from domaincover.experiments.wilds import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
@@ -37,7 +37,8 @@ class Run:
     domain_confidence: float | None = None  # of the methods that promise something
     domains_per_batch: int | None = None  # of the methods that compare domains
     penalty_weight: float | None = None  # of those that have one; None is the paper's
-    source: WildsSource | None = None  # of data that are read and not drawn
+    source: WildsSource | None = None  # of data that are read from a folder
+    sizes: Sizes | None = None  # of other data; None is the data set's own
 
     @property
     def folder(self) -> str:
@@ -47,39 +48,45 @@ class Run:
     @property
     def setting(self) -> StudyDataset | WildsSource:
         """Where its examples come from, and how many are used."""
-        return study_dataset(self.dataset) if self.source is None else self.source
+        return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings by name, those of the source among them."""
-        own = {key: value for key, value in asdict(self).items() if key != "source"}
+        """Return the settings by name, those of the source or the sizes among them."""
+        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes")}
+        own |= {} if self.sizes is None else self.sizes._asdict()
         return own | ({} if self.source is None else self.source.to_dict())
 
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of runs, checked on entry. With a source, its data set is the one of the study."""
+    """A grid of runs, checked on entry. What is None is as the data set has it.
+
+    Data sets that are read from a folder have a source of their name.
+    """
 
     datasets: tuple[str, ...]
     methods: tuple[str, ...] = GROUPS["paper"]
     target_recalls: tuple[float, ...] = (0.9,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    epochs: int = 30
+    epochs: int | None = None
     domain_confidence: float = 0.9
     domains_per_batch: int = 4
     penalty_weight: float | None = None
-    batch_size: int = 128
+    batch_size: int | None = None
     learning_rate: float = 1e-3
     update_every: int = 500
-    recall_from: str = "full-pass"
-    min_cell_size: int = 100
-    source: WildsSource | None = None
+    recall_from: str | None = None
+    min_cell_size: int | None = None
+    sources: tuple[WildsSource, ...] = ()
+    sizes: Sizes | None = None
+    quick: bool = False  # to see that all works: of everything a little
 
     def __post_init__(self) -> None:
-        if self.source is None:
-            for name in self.datasets:
-                study_dataset(name)
-        elif self.datasets != (self.source.name,):
-            raise InputError(f"the source is of {self.source.name}, and the study of {', '.join(self.datasets)}.")
+        for source in self.sources:
+            if source.name not in self.datasets:
+                raise InputError(f"the source is of {source.name}, and the study of {', '.join(self.datasets)}.")
+        for name in self.datasets:
+            self.setting(name)
         for name in self.methods:
             study_method(name)
         for target in self.target_recalls:
@@ -87,8 +94,9 @@ class Study:
         for seed in self.seeds:
             if seed < 0:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
-        self._check_promises()
-        self._check_features()
+        if self.sizes is not None and min(self.sizes) < 1:
+            raise InputError(f"domains and rows must be at least 1, got {min(self.sizes)}.")
+        self._check_methods()
         for name, least in (
             ("epochs", 1),
             ("batch_size", 1),
@@ -96,26 +104,35 @@ class Study:
             ("min_cell_size", 0),
             ("domains_per_batch", 2),
         ):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} must be at least {least}, got {getattr(self, name)}.")
+            if (value := getattr(self, name)) is not None and value < least:
+                raise InputError(f"{name} must be at least {least}, got {value}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
         self._check_weight()
-        if self.recall_from not in ("full-pass", "batches"):
+        if self.recall_from not in (None, "full-pass", "batches"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
 
-    def _check_promises(self) -> None:
+    def source(self, dataset: str) -> WildsSource | None:
+        """Return where a data set's folder is, if it is read from one."""
+        return next((source for source in self.sources if source.name == dataset), None)
+
+    def setting(self, dataset: str) -> StudyDataset | WildsSource:
+        """Return a data set, with the study's sizes."""
+        return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
+
+    def _sizes(self, dataset: str) -> Sizes | None:
+        if self.source(dataset) is not None:
+            return None
+        return Sizes(*map(min, QUICK, study_dataset(dataset).sizes)) if self.quick else self.sizes
+
+    def _check_methods(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
-        promising = [name for name in self.methods if study_method(name).promises]
-        if not promising:
-            return
-        if self.source is not None and self.source.trains_whole_networks:
-            raise InputError(
-                f"{promising[0]} trains a network more for each training domain, which whole networks are too costly "
-                "for; give --learn head, or leave the method out."
-            )
-        for setting in [self.source] if self.source is not None else map(study_dataset, self.datasets):
-            check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
+        for setting in map(self.setting, self.datasets):
+            for name in self.methods:
+                if (reason := why_not(name, setting)) is not None:
+                    raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or leave the method out.")
+            if any(study_method(name).promises for name in self.methods):
+                check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
 
     def _check_weight(self) -> None:
         if self.penalty_weight is None:
@@ -125,20 +142,20 @@ class Study:
         if not any(study_method(name).has_weight for name in self.methods):
             raise InputError("penalty_weight is of irm, vrex, mmd and coral, and the study has none of them.")
 
-    def _check_features(self) -> None:
-        """Refuse to align features where none are learned: the result would be ERM's under another name."""
-        comparing = [name for name in self.methods if study_method(name).compares_features]
-        if comparing and self.source is not None and self.source.hidden == 0 and not self.source.trains_whole_networks:
-            raise InputError(
-                f"features that a network learns are what {' and '.join(comparing)} would compare, and a linear head "
-                "on fixed features learns none; give --learn all, or leave the method out of --methods."
-            )
-
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
-        shared = ("epochs", "batch_size", "learning_rate", "update_every", "recall_from", "min_cell_size", "source")
-        settings = {name: getattr(self, name) for name in shared}
-        for dataset, method, target, seed in product(self.datasets, self.methods, self.target_recalls, self.seeds):
+        for dataset in self.datasets:
+            yield from self._runs(dataset)
+
+    def _runs(self, dataset: str) -> Iterator[Run]:
+        setting = self.setting(dataset)
+        settings: dict[str, Any] = {
+            name: _given(getattr(self, name), getattr(setting, name))
+            for name in ("epochs", "batch_size", "recall_from", "min_cell_size")
+        }
+        settings |= {"learning_rate": self.learning_rate, "update_every": self.update_every}
+        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset)}
+        for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(
                 dataset,
@@ -150,3 +167,25 @@ class Study:
                 penalty_weight=self.penalty_weight if own.has_weight else None,
                 **settings,
             )
+
+
+Value = TypeVar("Value")
+
+
+def _given(value: Value | None, otherwise: Value) -> Value:
+    return otherwise if value is None else value
+
+
+def why_not(name: str, setting: StudyDataset | WildsSource) -> str | None:
+    """Say why a method cannot be run on a data set, and what would help; None where it can."""
+    method = study_method(name)
+    if method.promises and setting.trains_whole_networks:
+        return (
+            "it trains a network more for each training domain, and whole networks are too costly; give --learn head."
+        )
+    if method.make is not None and setting.trains_whole_networks:
+        return "it takes numbers, and these are images for whole networks; give --learn head."
+    if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
+        # The result would be ERM's under another name.
+        return "it compares features that a network learns, and a linear head learns none; give --learn all."
+    return None

