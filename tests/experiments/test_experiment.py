@@ -21,7 +21,7 @@ max_test_rows = 200
 
 
 def studies(experiment, quick=False):
-    return list(experiment.studies((), quick, lambda note: None))
+    return list(experiment.studies((), quick, lambda _: None))
 
 
 def test_a_file_says_what_is_run():
@@ -120,5 +120,3 @@ def test_the_papers_numbers_are_of_known_data_sets_and_methods_and_name_their_ta
     ours = table.query("dataset == 'synthetic-50-random' and method == 'set-cover'").iloc[0]
     assert (ours["min_recall"], ours["set_size"], ours["share_at_target"]) == (0.91, 1.18, 0.68)
     assert set(published_times()["dataset"]) == set(DATASET_GROUPS["wilds"])
-
-

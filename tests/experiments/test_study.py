@@ -220,7 +220,10 @@ def test_a_torn_report_is_named(copy):
 
 
 def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
-    dead, alive, foreign, elsewhere = (copy / ".unfinished" / name for name in (f"999999999-{_machine()}-x", f"1-{_machine()}-x", "a-b", "999999999-other-x"))
+    dead, alive, foreign, elsewhere = (
+        copy / ".unfinished" / name
+        for name in (f"999999999-{_machine()}-x", f"1-{_machine()}-x", "a-b", "999999999-other-x")
+    )
     for folder in (dead, alive, foreign, elsewhere):
         folder.mkdir(parents=True)
     plan_study(SMALL, copy)

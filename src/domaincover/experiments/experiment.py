@@ -85,11 +85,13 @@ def paper_experiments() -> dict[str, Experiment]:
 
 def with_plugins(experiment: Experiment) -> Experiment:
     """Return an experiment with the data sets of plug-ins, and with their methods where it compares groups of them."""
+    if experiment.kind == "theory":
+        return experiment
     datasets, methods = registered()
     compares = any(name in GROUPS for name in experiment.methods)
     return replace(
         experiment,
-        datasets=experiment.datasets + (datasets if experiment.datasets else ()),
+        datasets=experiment.datasets + datasets,
         methods=experiment.methods + (methods if compares else ()),
     )
 
