@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from domaincover.report.style import (
+    COMPARISONS,
     FURTHER_LOOKS,
     GLYPHS,
     KNOWN_METHODS,
-    SINGLE_LABEL_METHODS,
     dataset_label,
     method_styles,
     split_label,
@@ -67,13 +67,6 @@ def test_every_method_colour_has_a_contrast_of_three_on_light_and_dark_paper(pap
     assert {color: contrast(color, paper) for color in colors if contrast(color, paper) < 3} == {}
 
 
-# Methods that the paper shows in one figure: sets against ERM, and single labels against SET-COVER.
-COMPARISONS = {
-    "sets": ("erm", *(method for method in KNOWN_METHODS if method not in SINGLE_LABEL_METHODS)),
-    "single labels": (*SINGLE_LABEL_METHODS, "set-cover"),
-}
-
-
 def closest(colors, eyes):
     pairs = itertools.combinations(colors, 2)
     return min(np.linalg.norm(seen_as(a, eyes) - seen_as(b, eyes)) for a, b in pairs)
@@ -126,7 +119,8 @@ def test_more_unknown_methods_than_colours_still_get_a_style():
     [
         ("synthetic-10", "Synthetic 10-d, shared covariance"),
         ("synthetic-50-random", "Synthetic 50-d, random covariance"),
-        ("camelyon17", "camelyon17"),
+        ("camelyon17", "Camelyon17, by patient"),
+        ("mine", "mine"),
         ("synthetic-ten", "synthetic-ten"),
     ],
 )
