@@ -92,8 +92,8 @@ def test_the_random_line_is_left_out_where_it_does_not_pass():
 
 def test_a_note_says_where_random_sets_are_when_out_of_sight(results, domains):
     tables = cross_plot_tables(results, domains, "synthetic-10")
-    assert "Random sets of these sizes would have a recall of 0.3" in note_on_random_sets(tables)
-    assert note_on_random_sets(tables._replace(near=Limits((1.0, 2.0), (0.3, 1.0)))) == ""
+    assert "Random sets of these sizes would have a recall of 0.3" in note_on_random_sets(tables.n_labels, tables.near)
+    assert note_on_random_sets(tables.n_labels, Limits((1.0, 2.0), (0.3, 1.0))) == ""
 
 
 def test_the_random_line_is_drawn_where_it_passes():

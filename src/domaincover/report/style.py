@@ -116,6 +116,26 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     }
 
 
+def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
+    """Return which of the methods present each comparison shows; unknown ones take part in every comparison.
+
+    A comparison of fewer than two known methods is left out, and so is one within an earlier one; "all" is there
+    where no comparison shows every method.
+
+    >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
+    {'single-label': ['erm', 'irm', 'set-cover', 'mine']}
+    """
+    present = list(method_styles(methods))
+    unknown = [method for method in present if method not in KNOWN_METHODS]
+    shown: dict[str, list[str]] = {}
+    for name, compared in COMPARISONS.items():
+        known = [method for method in present if method in compared]
+        if len(known) > 1 and not any(set(known) <= set(earlier) for earlier in shown.values()):
+            shown = {key: earlier for key, earlier in shown.items() if not set(earlier) <= {*known, *unknown}}
+            shown[name] = [*known, *unknown]
+    return shown if any(len(group) == len(present) for group in shown.values()) else shown | {"all": present}
+
+
 def dataset_label(dataset: str) -> str:
     """Return the name of a data set for readers, the name itself where no rule applies."""
     match = SYNTHETIC_NAME.fullmatch(dataset)
