@@ -151,3 +151,20 @@ def published_numbers(dataset: str, methods: list[str], target_recall: float = 0
         }
     )
     return rows.assign(min_recall_std=np.nan, set_size_std=np.nan, share_at_target_std=np.nan)
+
+
+def made_up_theory() -> dict[str, object]:
+    """Return the content of a theory.json of three numbers of domains and two seeds."""
+    rows = [
+        {
+            "predictor": predictor,
+            "n_domains": n_domains,
+            "seed": seed,
+            "share_missing_new": 0.4 / n_domains,
+            "share_missing_training": 0.1 * seed if predictor == "trained" else 0.0,
+        }
+        for predictor in ("trained", "at-target")
+        for n_domains in (1, 10, 50)
+        for seed in (0, 1)
+    ]
+    return {"settings": {"n_features": 10, "target_recall": 0.9, "n_seeds": 2}, "rows": rows}

@@ -8,6 +8,7 @@ from domaincover.report.style import (
     FURTHER_LOOKS,
     GLYPHS,
     KNOWN_METHODS,
+    comparisons_of,
     dataset_label,
     method_styles,
     split_label,
@@ -134,3 +135,15 @@ def test_an_unknown_split_keeps_its_name():
 
 def test_splits_come_unseen_first_and_unknown_ones_last():
     assert splits_in_order(["test", "train", "unseen", "a", "train"]) == ["unseen", "train", "a", "test"]
+
+
+def test_methods_that_are_compared_in_the_paper_are_offered_together_and_unknown_ones_everywhere():
+    offered = comparisons_of([*KNOWN_METHODS, "mine"])
+    assert list(offered) == [*COMPARISONS, "all"]
+    assert all(group[-1] == "mine" for group in offered.values())
+    assert len(offered["all"]) == len(KNOWN_METHODS) + 1
+
+
+def test_where_one_comparison_shows_everything_there_is_no_other():
+    assert list(comparisons_of(["erm", "robust", "set-cover"])) == ["sets"]
+    assert comparisons_of(["a", "b"]) == {"all": ["a", "b"]}

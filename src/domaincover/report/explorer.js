@@ -56,12 +56,14 @@ function chosenDomains() {
 
 // Columns: what to sort by, and how to fill a cell.
 function columnsOf(data, low) {
-  const recall = (found) => {
-    const text = found.value === null ? "absent" : found.value.toFixed(3);
-    return element("td", found.below ? "below" : "", text);
+  const target = Number(explorer.target.value);
+  // What is just below the target is not written as if it were at target.
+  const recall = ({ value, below }) => {
+    if (value === null) return element("td", "", "absent");
+    const hidden = below && Number(value.toFixed(3)) >= target;
+    return element("td", below ? "below" : "", value.toFixed(hidden ? 4 : 3));
   };
   const few = data.labels.length <= FEW_LABELS;
-  const target = Number(explorer.target.value);
   return [
     { name: "domain", head: "Domain", text: true, of: (row) => row.domain, cell: (row) => {
       const head = element("th", "text name", row.domain);

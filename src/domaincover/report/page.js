@@ -78,11 +78,12 @@ function chosenIn(data, number) {
 }
 
 // What every template needs: the methods of the choice that have rows, in order, with their looks.
-function looks(rows, group) {
+function looks(rows, group, width) {
   const present = new Set(rows.map((row) => row.method));
   const methods = group.methods.filter((method) => present.has(method));
   const styles = methods.map((method) => styleOf[method]);
   const labels = styles.map((style) => style.label);
+  const longest = Math.max(...labels.map((label) => label.length));
   const lines = JSON.stringify(styles.map((style) => style.lines));
   const names = `${lines}[indexof(${JSON.stringify(labels)}, datum.value)]`;
   return {
@@ -93,16 +94,17 @@ function looks(rows, group) {
       shapes: styles.map((style) => style.shape),
       names,
       is_long: `length(${names}) > 1`,
+      columns: String(Math.max(1, Math.min(3, Math.floor((width - 60) / (30 + 6.3 * longest))))),
     },
   };
 }
 
 const makers = {
-  cross(data, choice) {
+  cross(data, choice, width) {
     const own = data.by_target[choice.target];
     const group = data.groups[choice.group];
     const frame = own.frames[choice.group];
-    const { kept, values } = looks(own.crosses.filter((row) => row.split === charts.split_names[choice.split]), group);
+    const { kept, values } = looks(own.crosses.filter((row) => row.split === charts.split_names[choice.split]), group, width);
     const points = !choice.points ? [] : domainsOf(data, (run) => run.target === choice.target
       && run.split === choice.split && group.methods.includes(run.method));
     points.forEach((point) => { point.recalls = recallsInWords(data.labels, point.recalls); });
@@ -145,17 +147,17 @@ const makers = {
     spec.description = inWords("Median min recall of unseen domains", data, kept.map((row) => `${row.label} ${row.said}`));
     return { spec };
   },
-  curves(data) {
+  curves(data, _, width) {
     const all = { methods: charts.methods };
-    const { kept, values } = looks(data.curves.rows, all);
+    const { kept, values } = looks(data.curves.rows, all, width);
     const spec = filled(charts.templates.curves, { ...values, size: data.curves.size, recall: data.curves.recall });
     spec.datasets = { rows: kept, target: data.curves.targets.map((target) => ({ target })) };
     spec.description = inWords("Min recall against set size by target recall", data, kept.map((row) =>
       `${row.label} at ${row.target}: ${row.min_recall} with size ${row.set_size}`));
     return { spec };
   },
-  coverage(data, choice) {
-    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group]);
+  coverage(data, choice, width) {
+    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group], width);
     const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
     const size = around(kept.flatMap((row) => [row.set_size, row.size_low, row.size_high]), 0.1);
     const recall = around(kept.flatMap((row) => [row.share, row.low, row.high]), 0.05, 0, 1);
@@ -177,7 +179,8 @@ function drawPlace(place) {
   const { kind } = place.dataset;
   const number = Number(place.dataset.number);
   const data = charts.datasets[number];
-  const { spec, caption } = kind === "theory" ? { spec: charts.theory } : makers[kind](data, chosenIn(data, number));
+  const { spec, caption } = kind === "theory" ? { spec: charts.theory }
+    : makers[kind](data, chosenIn(data, number), place.clientWidth);
   if (caption) place.nextElementSibling.textContent = caption;
   const before = drawn.get(place);
   if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
@@ -197,6 +200,8 @@ const near = new IntersectionObserver((entries) => {
 }, { rootMargin: "400px" });
 places.forEach((place) => near.observe(place));
 window.addEventListener("beforeprint", () => places.filter((place) => !drawn.has(place)).forEach(drawPlace));
+// With "?draw=all" in the address nothing waits to be scrolled to: for pictures of the whole page.
+if (location.search.includes("draw=all")) addEventListener("load", () => dispatchEvent(new Event("beforeprint")));
 
 document.querySelectorAll("form.choices").forEach((form) => {
   form.addEventListener("submit", (event) => event.preventDefault());

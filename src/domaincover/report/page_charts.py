@@ -48,5 +48,5 @@ def _scales() -> Scales:
         recall=alt.Scale(domain=["@recall"], zero=False, nice=False),
         color=alt.Scale(domain=["@labels"], range=["@colors"]),
         shape=alt.Scale(domain=["@labels"], range=["@shapes"]),
-        legend=alt.Legend(orient="bottom", columns=alt.ExprRef("width < 350 ? 1 : width < 480 ? 2 : 3")),
+        legend=alt.Legend(orient="bottom", columns=alt.ExprRef("@columns")),
     )

@@ -24,7 +24,7 @@ SALTIRE = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,
 HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
 PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
 BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
-HOURGLASS = "M-.95,-1.1L.95,-1.1L.15,0L.95,1.1L-.95,1.1L-.15,0Z"
+CORNER = "M-1,-1.1L1.2,1.1L-1,1.1Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
@@ -43,7 +43,7 @@ KNOWN_METHODS = {
     "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
     "erm-joint": MethodStyle("ERM (joint)", "#ca150a", "triangle-right"),
     "set-cover-joint": MethodStyle("SET-COVER (joint)", "#b113b0", "triangle-down"),
-    "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", HOURGLASS),
+    "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", CORNER),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
 # What the paper compares with one another, in the order in which a reader is offered it.
@@ -82,7 +82,7 @@ GLYPHS = {
     HALF_DISC: "◗",
     PENTAGON: "⬟",
     BOW_TIE: "⧓",
-    HOURGLASS: "⧗",
+    CORNER: "◣",
 }
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"

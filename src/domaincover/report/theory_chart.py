@@ -93,9 +93,9 @@ def learnability_chart(data: LearnabilityData, target_recall: float) -> alt.Laye
 
 
 def learnability_spec(data: LearnabilityData) -> dict[str, Any]:
-    """Return the same chart for a page, in its ink and as wide as its place; words around it say the rest."""
+    """Return the same chart for a page, in its ink; words around it say the rest."""
     description = "New domains that miss the target against the number of training domains, with bounds"
-    chart = alt.LayerChart(layer=_layers(data, PAGE_INK), width="container", height=360, description=description)
+    chart = alt.LayerChart(layer=_layers(data, PAGE_INK), width=640, height=360, description=description)
     spec: dict[str, Any] = chart.configure(**chart_config(PAGE_INK)).to_dict()
     return spec
 
