@@ -73,3 +73,98 @@ def results_of(domains: pd.DataFrame) -> pd.DataFrame:
     spread = seeds[["min_recall", "set_size", "share_at_target"]].std().add_suffix("_std")
     results = seeds.mean().join(spread).assign(n_seeds=seeds.size(), train_seconds=12.345, share_by_noise=0.61)
     return results.reset_index().astype({"n_domains": int})
+
+
+FIVE = tuple(METHODS)
+ALL_METHODS = METHODS | {
+    "erm-joint": (0.93, 1.12),
+    "set-cover-joint": (0.935, 1.2),
+    "set-cover-full-set": (0.955, 1.35),
+    "irm": (0.45, 1.0),
+    "vrex": (0.88, 1.0),
+    "mmd": (0.8, 1.0),
+    "coral": (0.84, 1.0),
+    "group-dro": (0.89, 1.0),
+    "qrm": (0.875, 1.0),
+}
+SINGLE = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
+
+
+def full_study(
+    rng: np.random.Generator,
+    datasets: tuple[str, ...] = ("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
+    methods: dict[str, tuple[float, float]] = ALL_METHODS,
+    labels: tuple[str, ...] = ("0", "1"),
+    n_seeds: int = 5,
+    n_domains: int = 25,
+    domain_name: str = "domain",
+    targets: tuple[float, ...] = (0.8, 0.9, 0.95),
+) -> pd.DataFrame:
+    """Return single domains of every method at 0.9 and of the paper's five at the other targets, as a study has."""
+    runs = pd.DataFrame(
+        [
+            {"dataset": dataset, "method": method, "target_recall": target, "split": split, "seed": seed}
+            for dataset in datasets
+            for target in targets
+            for method in methods
+            if target == 0.9 or method in FIVE
+            for split in SPLITS
+            for seed in range(n_seeds)
+        ]
+    )
+    rows = runs.loc[runs.index.repeat(n_domains)].reset_index(drop=True)
+    recall, size = (rows["method"].map({name: pair[i] for name, pair in methods.items()}) for i in (0, 1))
+    single = rows["method"].isin(SINGLE)
+    shift = (rows["target_recall"] - 0.9).mask(single, 0.0)
+    place = rows.groupby(["dataset", "seed"], sort=False).ngroup() % 3 * 0.004
+    recalls = np.clip(
+        (recall + shift * 0.9 + place + 0.02).to_numpy()[:, None] + rng.normal(0, 0.03, (len(rows), len(labels))),
+        0.2,
+        1,
+    )
+    sizes = (size * (1 + 2.5 * shift) + rng.normal(0, 0.03, len(rows))).mask(single, 1.0)
+    numbers = np.tile(np.arange(n_domains), len(runs))
+    return rows.assign(
+        domain=[f"{domain_name} {number}" for number in numbers],
+        n=1000,
+        min_recall=recalls.min(axis=1),
+        set_size=sizes,
+        empty_rate=0.0,
+        single_rate=0.8,
+        n_labels=len(labels),
+        recall=[dict(zip(labels, row, strict=True)) for row in recalls.round(6).tolist()],
+    )
+
+
+def published_numbers(dataset: str, methods: list[str], target_recall: float = 0.9) -> pd.DataFrame:
+    """Return published numbers of one data set, in the columns of the paper's table; they have no spread."""
+    rows = pd.DataFrame(
+        {
+            "experiment": "main",
+            "dataset": dataset,
+            "target_recall": target_recall,
+            "method": methods,
+            "min_recall": [0.88 + 0.01 * i for i in range(len(methods))],
+            "set_size": [1.0 + 0.05 * i for i in range(len(methods))],
+            "share_at_target": [0.39 + 0.1 * i for i in range(len(methods))],
+            "source": "Table 5",
+        }
+    )
+    return rows.assign(min_recall_std=np.nan, set_size_std=np.nan, share_at_target_std=np.nan)
+
+
+def made_up_theory() -> dict[str, object]:
+    """Return the content of a theory.json of three numbers of domains and two seeds."""
+    rows = [
+        {
+            "predictor": predictor,
+            "n_domains": n_domains,
+            "seed": seed,
+            "share_missing_new": 0.4 / n_domains,
+            "share_missing_training": 0.1 * seed if predictor == "trained" else 0.0,
+        }
+        for predictor in ("trained", "at-target")
+        for n_domains in (1, 10, 50)
+        for seed in (0, 1)
+    ]
+    return {"settings": {"n_features": 10, "target_recall": 0.9, "n_seeds": 2}, "rows": rows}

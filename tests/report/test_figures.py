@@ -1,5 +1,7 @@
+import html
 import json
 import math
+import re
 import struct
 from pathlib import Path
 
@@ -25,8 +27,9 @@ from domaincover.report.figures import (
     figure_files,
     save_chart,
 )
+from domaincover.report.style import KNOWN_METHODS
 
-from .made_up import METHODS, random_domains, results_of
+from .made_up import METHODS, full_study, random_domains, results_of
 
 
 def values_in(spec):
@@ -92,8 +95,8 @@ def test_the_random_line_is_left_out_where_it_does_not_pass():
 
 def test_a_note_says_where_random_sets_are_when_out_of_sight(results, domains):
     tables = cross_plot_tables(results, domains, "synthetic-10")
-    assert "Random sets of these sizes would have a recall of 0.3" in note_on_random_sets(tables)
-    assert note_on_random_sets(tables._replace(near=Limits((1.0, 2.0), (0.3, 1.0)))) == ""
+    assert "Random sets of these sizes would have a recall of 0.3" in note_on_random_sets(tables.n_labels, tables.near)
+    assert note_on_random_sets(tables.n_labels, Limits((1.0, 2.0), (0.3, 1.0))) == ""
 
 
 def test_the_random_line_is_drawn_where_it_passes():
@@ -235,55 +238,96 @@ def test_svg_says_target_and_methods_in_text(results, domains, tmp_path):
     assert "Pooled CDFs (held-out domains)" in text
 
 
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Return every kind of figure as SVG, of a study of every known method, by kind."""
+    domains = full_study(np.random.default_rng(0), ("data",), n_seeds=2, n_domains=4, targets=(0.8, 0.9))
+    results = results_of(domains)
+    shown = results[(results["target_recall"] == 0.9) | results["method"].isin(["erm", "set-cover"])]
+    paths = figure_files(shown, domains, tmp_path_factory.mktemp("figures"), "svg")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in paths if "0.8" not in path.name}
+    return {name.partition("-data")[0]: text for name, text in texts.items()}
+
+
+def size_of(svg):
+    return tuple(float(number) for number in re.search('width="([0-9.]+)pt" height="([0-9.]+)pt"', svg).groups())
+
+
+@pytest.mark.slow
+def test_figures_are_as_wide_as_a_column_or_two(drawn):
+    widths = {kind: size_of(svg)[0] for kind, svg in drawn.items()}
+    assert widths.pop("cross-splits") == pytest.approx(486, abs=4)
+    assert widths == dict.fromkeys(("cross", "share", "min-recall", "curves", "coverage"), 234)
+
+
+def test_text_in_figures_has_at_least_seven_and_a_half_points(drawn):
+    sizes = {float(size) for svg in drawn.values() for size in re.findall(r'font-size="([0-9.]+)px"', svg)}
+    assert min(sizes) >= 7.5
+
+
+def test_legends_in_figures_name_every_method(drawn):
+    names = [html.escape(style.label, quote=False) for style in KNOWN_METHODS.values()]
+    assert [name for name in names for kind in ("cross", "cross-splits", "coverage") if name not in drawn[kind]] == []
+
+
 @pytest.mark.slow
 def test_svg_holds_hostile_names_as_text_only(hostile_results, hostile_domains, tmp_path):
-    for path in figure_files(hostile_results, hostile_domains, tmp_path, "svg"):
+    first = hostile_results[hostile_results["dataset"] == hostile_results["dataset"].iloc[0]]
+    both = pd.concat([first, first.assign(target_recall=0.8)])
+    for path in figure_files(both, hostile_domains, tmp_path, "svg", ("cross", "min-recall", "curves", "coverage")):
         assert "<script" not in path.read_text(encoding="utf-8")
         assert "<img" not in path.read_text(encoding="utf-8")
 
 
+def test_pdf_of_a_figure_is_a_column_wide_in_points(results, domains, tmp_path):
+    (first, _) = figure_files(results, domains, tmp_path, "pdf", ["share"])
+    assert re.search(rb"/MediaBox\s*\[0 0 234 ", first.read_bytes())
+
+
 @pytest.fixture
 def no_drawing(monkeypatch):
-    monkeypatch.setattr(figures, "save_chart", lambda _chart, _path, _fmt: None)
+    monkeypatch.setattr(figures, "save_chart", lambda *_: None)
 
 
 @pytest.mark.usefixtures("no_drawing")
-def test_files_are_named_after_data_sets(results, domains, tmp_path):
+def test_files_are_named_after_kinds_and_data_sets(results, domains, tmp_path):
     assert [path.name for path in figure_files(results, domains, tmp_path)] == [
-        "cross-synthetic-10.png",
-        "cross-splits-synthetic-10.png",
-        "share-synthetic-10.png",
-        "min-recall-synthetic-10.png",
-        "cross-synthetic-10-random.png",
-        "cross-splits-synthetic-10-random.png",
-        "share-synthetic-10-random.png",
-        "min-recall-synthetic-10-random.png",
+        f"{kind}-{dataset}.png"
+        for dataset in ("synthetic-10", "synthetic-10-random")
+        for kind in ("cross", "cross-splits", "share", "min-recall", "coverage")
     ]
 
 
 @pytest.mark.usefixtures("no_drawing")
-def test_files_name_the_target_only_where_there_are_several(results, domains, tmp_path):
+def test_files_name_the_target_only_where_there_are_several_and_curves_are_of_all(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.8)])
-    names = [path.name for path in figure_files(both, domains, tmp_path)]
-    assert names[:5:4] == ["cross-synthetic-10-target-0.8.png", "cross-synthetic-10-target-0.9.png"]
+    first = both[both["dataset"] == "synthetic-10"]
+    assert [path.name for path in figure_files(first, domains, tmp_path, kinds=["share", "curves"])] == [
+        "share-synthetic-10-target-0.8.png",
+        "share-synthetic-10-target-0.9.png",
+        "curves-synthetic-10.png",
+    ]
 
 
 @pytest.mark.usefixtures("no_drawing")
-@pytest.mark.slow
 def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.90000001)])
-    names = [path.name for path in figure_files(both, domains, tmp_path)]
-    assert names[:5:4] == ["cross-synthetic-10-target-0.9.png", "cross-synthetic-10-target-0.90000001.png"]
+    names = [path.name for path in figure_files(both, domains, tmp_path, kinds=["share"])]
+    assert names[:2] == ["share-synthetic-10-target-0.9.png", "share-synthetic-10-target-0.90000001.png"]
 
 
 @pytest.mark.usefixtures("no_drawing")
-@pytest.mark.slow
 def test_names_that_clash_get_a_number(tmp_path):
     domains = random_domains(np.random.default_rng(0), ("A b", "a-b", "../a/b", "splits-a-b", "???"))
-    names = [path.name for path in figure_files(results_of(domains), domains, tmp_path)]
-    assert len(set(names)) == len(names) == 20
-    assert {"cross-a-b.png", "cross-a-b-2.png", "cross-a-b-3.png", "cross-data-set.png"} <= set(names)
+    names = [path.name for path in figure_files(results_of(domains), domains, tmp_path, kinds=["share"])]
+    assert len(set(names)) == len(names) == 5
+    assert {"share-a-b.png", "share-a-b-2.png", "share-a-b-3.png", "share-data-set.png"} <= set(names)
     assert not any("/" in name or ".." in name for name in names)
+
+
+def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
+    with pytest.raises(InputError, match="one of cross, cross-splits, share, min-recall, curves, coverage, got 'pie'"):
+        figure_files(results, domains, tmp_path, kinds=["share", "pie"])
 
 
 def test_a_failed_drawing_leaves_the_old_file_and_no_rest(results, domains, tmp_path, monkeypatch):

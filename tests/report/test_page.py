@@ -1,3 +1,4 @@
+import base64
 import json
 import re
 from html.parser import HTMLParser
@@ -8,9 +9,21 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.report.comparisons import compared_methods, recall_boxes
-from domaincover.report.page import chart_library, packed, write_page
+from domaincover.report.page import chart_library, write_page
 
-from .made_up import HOSTILE, METHODS, random_domains, results_of
+from .made_up import (
+    HOSTILE,
+    METHODS,
+    full_study,
+    made_up_theory,
+    published_numbers,
+    random_domains,
+    results_of,
+)
+
+PUBLISHED_TIMES = pd.DataFrame(
+    {"dataset": ["synthetic-10"], "erm_minutes": [98], "set_cover_minutes": [133], "source": ["Table 9"]}
+)
 
 
 class Page(HTMLParser):
@@ -39,18 +52,35 @@ class Page(HTMLParser):
         return [attrs for name, attrs in self.tags if name == tag]
 
 
+def written(path, *study, **options):
+    write_page(*study, path, **options)
+    return path.read_text(encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def text(results, domains, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(results, domains, path, settings={"seeds": "0, 1", "torch": "2.13.0"})
-    return path.read_text(encoding="utf-8")
+    return written(path, results, domains, settings={"seeds": "0, 1", "torch": "2.13.0"})
+
+
+@pytest.fixture(scope="module")
+def full_text(tmp_path_factory):
+    """Return the page of two targets with everything that a page can have."""
+    domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
+    return written(
+        tmp_path_factory.mktemp("page") / "report.html",
+        results_of(domains),
+        domains,
+        published=published_numbers("synthetic-10", list(METHODS)),
+        published_times=PUBLISHED_TIMES,
+        theory=made_up_theory(),
+    )
 
 
 @pytest.fixture(scope="module")
 def hostile_text(hostile_results, hostile_domains, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
-    write_page(hostile_results, hostile_domains, path, title=HOSTILE, settings={HOSTILE: HOSTILE})
-    return path.read_text(encoding="utf-8")
+    return written(path, hostile_results, hostile_domains, title=HOSTILE, settings={HOSTILE: HOSTILE})
 
 
 def chart_data(text):
@@ -77,20 +107,26 @@ def test_the_chart_library_is_there_once_and_cannot_end_its_script(text):
     assert "<!--" not in chart_library()
 
 
-def test_there_is_a_table_of_unseen_domains_per_data_set_and_one_of_everything(text, results):
-    tables = Page(text).tables
-    assert [len(table) - 1 for table in tables] == [len(METHODS), len(METHODS), len(results)]
-    assert tables[0][5][0].endswith("SET-COVER")
+def test_a_data_set_has_a_table_of_unseen_domains_and_one_of_certificates(text, results):
+    n_with_sets = len(METHODS) - 1
+    explorer_and_times = [0, 2]
+    assert [len(table) - 1 for table in Page(text).tables] == [
+        *(len(METHODS), n_with_sets),
+        *(len(METHODS), n_with_sets),
+        *explorer_and_times,
+        len(results),
+    ]
 
 
-def test_every_table_has_a_caption_and_heads_with_a_scope(text):
-    page = Page(text)
+def test_every_table_has_a_caption_and_heads_with_a_scope(full_text):
+    page = Page(full_text)
     assert len(page.all("caption")) == len(page.tables)
     assert all(head.get("scope") in ("row", "col") for head in page.all("th"))
 
 
 def test_captions_say_how_many_seeds_and_domains_are_averaged(text):
-    captions = re.findall("<caption>(.*?)</caption>", text)
+    captions = [caption for caption in re.findall("<caption>(.*?)</caption>", text) if "every number" in caption]
+    assert len(captions) == 3
     assert all("every number is the mean over 2 seeds of 6 domains each" in caption for caption in captions)
 
 
@@ -102,55 +138,85 @@ def test_every_head_of_a_number_that_needs_words_has_them(text):
 
 def test_the_page_has_landmarks_and_one_heading_of_the_first_level(text):
     page = Page(text)
-    assert [len(page.all(tag)) for tag in ("header", "main", "footer", "h1")] == [1, 1, 1, 1]
+    assert [len(page.all(tag)) for tag in ("header", "nav", "main", "footer", "h1")] == [1, 1, 1, 1, 1]
     assert page.all("html") == [{"lang": "en"}]
 
 
-def test_every_section_is_labelled_by_an_element_that_exists(text):
-    page = Page(text)
+def test_every_section_and_every_link_leads_to_an_element_that_exists(full_text):
+    page = Page(full_text)
     ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
     assert len(ids) == len(set(ids))
     assert {section["aria-labelledby"] for section in page.all("section")} <= set(ids)
+    assert {link["href"].removeprefix("#") for link in page.all("a")} <= set(ids)
 
 
-def test_settings_are_listed_and_left_out_when_there_are_none(text, results, domains, tmp_path):
+def test_every_field_has_a_label(full_text):
+    assert len(re.findall("<label[^>]*>(?:(?!</label>).)*<(?:input|select)", full_text, re.DOTALL)) == len(
+        [*Page(full_text).all("input"), *Page(full_text).all("select")]
+    )
+
+
+def test_settings_are_listed_and_left_out_when_there_are_none(text, full_text):
     assert "<dt>torch</dt><dd>2.13.0</dd>" in text
-    write_page(results, domains, tmp_path / "a.html")
-    assert "Settings and versions" not in (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert "Settings and versions" not in full_text
 
 
 def test_every_chart_has_a_place_and_a_caption(text):
     page = Page(text)
     places = [attrs["id"] for attrs in page.all("div") if "chart" in attrs.get("class", "").split()]
-    assert places == [f"{kind}-{i}" for i in (1, 2) for kind in ("chart", "share", "min-recall")]
+    kinds = ("cross", "share", "min-recall", "coverage")
+    assert places == [f"{kind}-{i}" for i in (1, 2) for kind in kinds]
     assert len(page.all("figcaption")) == len(page.all("figure")) == len(places)
 
 
-def test_captions_of_the_comparison_name_target_and_seeds(text):
-    captions = re.findall("<figcaption>(.*?)</figcaption>", text)
-    assert captions[1].startswith("Share of unseen domains where every label’s recall is at least 0.9.")
-    assert "domains of 2 seeds together" in captions[2]
+def test_curves_need_several_targets_and_the_caption_says_what_is_left_out(full_text):
+    assert 'id="curves-1"' in full_text
+    assert "9 methods with a single target recall left out." in full_text
 
 
-def test_the_comparison_holds_no_single_domains_but_outliers(text, results, domains):
-    specs = [chart["comparison"]["min-recall"] for chart in chart_data(text)]
-    names = ("synthetic-10", "synthetic-10-random")
-    for spec, dataset in zip(specs, names, strict=True):
-        held = [row for rows in spec["datasets"].values() for row in rows if "domain" in row]
+def test_a_data_set_has_one_section_with_a_choice_of_targets_and_comparisons(full_text):
+    assert len(re.findall('<section aria-labelledby="data-', full_text)) == 1
+    chosen = [
+        box["value"] for box in Page(full_text).all("input") if box.get("name") == "target-1" and "checked" in box
+    ]
+    assert chosen == ["1"]  # of 0.8 and 0.9, the usual one
+    assert re.findall(
+        "(methods that give sets|single-label methods|penalties of SET-COVER|all methods)</label>", full_text
+    )
+
+
+def test_choices_with_one_answer_are_left_out(text):
+    names = {box.get("name", "").rpartition("-")[0] for box in Page(text).all("input")}
+    assert names == {"", "split", "points"}
+
+
+def test_the_table_has_the_main_target_first_and_the_paper_s_numbers_below_ours(full_text):
+    table = Page(full_text).tables[0]
+    assert [row[1] for row in table[1:]] == ["0.9"] * 14 + ["0.8"] * 5
+    assert [cell for cell in table[1] if "paper 0.88 (" in cell]
+    assert "Second lines are the paper’s numbers (Table 5)" in full_text
+
+
+def test_times_and_theory_have_sections_where_they_are_given(text, full_text):
+    assert "98" in " ".join(Page(full_text).tables[3][1])
+    assert "SET-COVER misses the target recall of 0.9" in full_text
+    assert 'id="theory"' not in text
+
+
+def test_boxes_come_with_the_outliers_of_every_target(text, results, domains):
+    for data, dataset in zip(chart_data(text)["datasets"], ("synthetic-10", "synthetic-10-random"), strict=True):
         outliers = recall_boxes(compared_methods(results, dataset), domains).outliers
-        assert len(held) == len(outliers) < len(METHODS) * 12
+        assert len(data["by_target"][0]["outliers"]) == len(outliers) < len(METHODS) * 12
 
 
-def test_points_are_packed_without_loss(domains, text):
-    points = chart_data(text)[0]["points"]
-    domain_names = [points["domain"]["texts"][code] for code in points["domain"]["codes"]]
+def test_packed_domains_read_back_as_they_were(domains, text):
+    data = chart_data(text)["datasets"][0]
+    values = np.frombuffer(base64.b64decode(data["values"]), "<u2").reshape(-1, 2 + len(data["labels"]))
     expected = domains[domains["dataset"] == "synthetic-10"]
-    assert domain_names == expected["domain"].tolist()
-    assert points["min_recall"] == pytest.approx(expected["min_recall"].tolist(), abs=5e-5)
-
-
-def test_a_missing_number_is_null_in_packed_points():
-    assert packed(pd.DataFrame({"min_recall": [0.5, np.nan]})) == {"min_recall": [0.5, None]}
+    first = expected[(expected["method"] == "erm") & (expected["split"] == "unseen") & (expected["seed"] == 0)]
+    assert values[:6, 0] / 1e4 == pytest.approx(first["min_recall"].to_numpy(), abs=1.01e-4)
+    assert len(values) == len(expected)
+    assert [data["domains"][code] for code in data["rosters"][0]["domains"]] == first["domain"].tolist()
 
 
 def test_hostile_names_are_only_text(hostile_text):
@@ -164,51 +230,38 @@ def test_hostile_names_are_only_text(hostile_text):
 def test_embedded_data_has_no_character_that_ends_a_script(hostile_text):
     data = re.search(r'id="chart-data">(.*?)</script>', hostile_text, re.DOTALL)[1]
     assert not set(data) & set("<>&\u2028\u2029")
-    assert any(HOSTILE in name for name in chart_data(hostile_text)[0]["points"]["domain"]["texts"])
+    assert any(HOSTILE in name for name in chart_data(hostile_text)["datasets"][0]["domains"])
 
 
 @pytest.mark.slow
-def test_7500_domains_fit_in_3_megabytes(tmp_path):
-    domains = random_domains(np.random.default_rng(0), datasets=("a", "b", "c", "d"), n_seeds=5, n_domains=25)
-    assert len(domains) == 7500
+def test_the_full_synthetic_study_fits_in_3_megabytes(tmp_path):
+    domains = full_study(np.random.default_rng(0))
+    assert len(domains) == 36_000
     write_page(results_of(domains), domains, tmp_path / "a.html")
     assert (tmp_path / "a.html").stat().st_size < 3_000_000
 
 
-def test_each_target_has_its_own_section(results, domains, tmp_path):
-    both = pd.concat([results, results.assign(target_recall=0.8)])
-    write_page(both, domains, tmp_path / "a.html")
-    text = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert [title for title in re.findall("<h2[^>]*>(.*?)</h2>", text) if "target" in title] == [
-        "Synthetic 10-d, shared covariance, target 0.8",
-        "Synthetic 10-d, shared covariance, target 0.9",
-        "Synthetic 10-d, random covariance, target 0.8",
-        "Synthetic 10-d, random covariance, target 0.9",
-    ]
-
-
 def test_results_without_unseen_domains_make_a_page_that_claims_nothing(results, domains, tmp_path):
-    write_page(results[results["split"] == "train"], domains, tmp_path / "a.html")
-    text = (tmp_path / "a.html").read_text(encoding="utf-8")
+    text = written(tmp_path / "a.html", results[results["split"] == "train"], domains)
     assert "they say nothing about new ones" in text
-    assert len(Page(text).tables) == 1
     assert len(Page(text).all("figure")) == 2
-    assert [chart["comparison"] for chart in chart_data(text)] == [{}, {}]
+    assert "What this shows about the next domain" not in text
+    assert [data["by_target"][0]["boxes"] for data in chart_data(text)["datasets"]] == [[], []]
 
 
 def test_an_unknown_method_has_the_same_look_in_table_and_plot(tmp_path):
     domains = pd.concat(
         random_domains(np.random.default_rng(0), (name,), {method: (0.9, 1.1)}) for name, method in ["xa", "yb"]
     )
-    write_page(results_of(domains), domains, tmp_path / "a.html")
-    text = (tmp_path / "a.html").read_text(encoding="utf-8")
-    drawn = [chart["spec"]["layer"][-1]["encoding"]["color"]["scale"]["range"][0] for chart in chart_data(text)]
-    assert [mark["style"] for mark in Page(text).all("span")[:2]] == [f"color:{color}" for color in drawn]
+    text = written(tmp_path / "a.html", results_of(domains), domains)
+    drawn = [style["color"] for style in chart_data(text)["styles"]]
+    marks = [mark["style"] for mark in Page(text).all("span") if mark.get("class") == "mark"]
+    assert set(marks) == {f"color:{color}" for color in drawn}
+    assert len(drawn) == 2
 
 
 def test_the_same_results_make_the_same_page(text, results, domains, tmp_path):
-    write_page(results, domains, tmp_path / "a.html", settings={"seeds": "0, 1", "torch": "2.13.0"})
-    assert (tmp_path / "a.html").read_text(encoding="utf-8") == text
+    assert written(tmp_path / "a.html", results, domains, settings={"seeds": "0, 1", "torch": "2.13.0"}) == text
 
 
 def test_empty_results_make_no_page(domains, tmp_path):

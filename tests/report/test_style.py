@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from domaincover.report.style import (
+    COMPARISONS,
     FURTHER_LOOKS,
     GLYPHS,
     KNOWN_METHODS,
-    SINGLE_LABEL_METHODS,
+    comparisons_of,
     dataset_label,
     method_styles,
     split_label,
@@ -67,13 +68,6 @@ def test_every_method_colour_has_a_contrast_of_three_on_light_and_dark_paper(pap
     assert {color: contrast(color, paper) for color in colors if contrast(color, paper) < 3} == {}
 
 
-# Methods that the paper shows in one figure: sets against ERM, and single labels against SET-COVER.
-COMPARISONS = {
-    "sets": ("erm", *(method for method in KNOWN_METHODS if method not in SINGLE_LABEL_METHODS)),
-    "single labels": (*SINGLE_LABEL_METHODS, "set-cover"),
-}
-
-
 def closest(colors, eyes):
     pairs = itertools.combinations(colors, 2)
     return min(np.linalg.norm(seen_as(a, eyes) - seen_as(b, eyes)) for a, b in pairs)
@@ -126,7 +120,8 @@ def test_more_unknown_methods_than_colours_still_get_a_style():
     [
         ("synthetic-10", "Synthetic 10-d, shared covariance"),
         ("synthetic-50-random", "Synthetic 50-d, random covariance"),
-        ("camelyon17", "camelyon17"),
+        ("camelyon17", "Camelyon17, by patient"),
+        ("mine", "mine"),
         ("synthetic-ten", "synthetic-ten"),
     ],
 )
@@ -140,3 +135,15 @@ def test_an_unknown_split_keeps_its_name():
 
 def test_splits_come_unseen_first_and_unknown_ones_last():
     assert splits_in_order(["test", "train", "unseen", "a", "train"]) == ["unseen", "train", "a", "test"]
+
+
+def test_methods_that_are_compared_in_the_paper_are_offered_together_and_unknown_ones_everywhere():
+    offered = comparisons_of([*KNOWN_METHODS, "mine"])
+    assert list(offered) == [*COMPARISONS, "all"]
+    assert all(group[-1] == "mine" for group in offered.values())
+    assert len(offered["all"]) == len(KNOWN_METHODS) + 1
+
+
+def test_where_one_comparison_shows_everything_there_is_no_other():
+    assert list(comparisons_of(["erm", "robust", "set-cover"])) == ["sets"]
+    assert comparisons_of(["a", "b"]) == {"all": ["a", "b"]}

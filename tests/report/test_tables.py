@@ -13,8 +13,9 @@ from domaincover.report.frames import RESULT_COLUMNS, checked_results
 from domaincover.report.readable import best_by_share, heads_of, readable_rows
 from domaincover.report.style import SINGLE_LABEL_METHODS
 from domaincover.report.tables import format_results
+from domaincover.report.times import format_times, training_times
 
-from .made_up import METHODS, random_domains, results_of
+from .made_up import METHODS, published_numbers, random_domains, results_of
 
 
 @pytest.fixture
@@ -220,9 +221,12 @@ def test_latex_has_as_many_cells_in_every_row_as_columns(results):
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="pdflatex is not installed")
 def test_latex_compiles(hostile_results, results, tmp_path):
-    tables = format_results(results, "latex") + format_results(hostile_results, "latex")
+    names = hostile_results["dataset"].iloc[0], hostile_results["method"].unique().tolist()
+    published = pd.concat([published_numbers("synthetic-10", list(METHODS)), published_numbers(*names)])
+    tables = [format_results(table, "latex", published=published) for table in (results, hostile_results)]
+    tables.append(format_times(training_times(results), "latex"))
     packages = r"\documentclass{article}\usepackage{booktabs}\usepackage{graphicx}"
-    document = packages + r"\begin{document}" + tables + r"\end{document}"
+    document = packages + r"\begin{document}" + "".join(tables) + r"\end{document}"
     (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", check=False)

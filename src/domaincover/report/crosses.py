@@ -67,7 +67,7 @@ def cross_plot_tables(
     single = checked_domains(domains, table)
     drawn = single["method"].isin(crosses["method"])
     points = _points(of_experiment(single[drawn], dataset, target_recall), styles)
-    near = _limits(crosses, ("q25", "q75"), target_recall)
+    near = cross_limits(crosses, target_recall)
     return CrossPlotTables(
         dataset=dataset,
         target_recall=target_recall,
@@ -103,18 +103,29 @@ def random_line(n_labels: int, limits: Limits) -> pd.DataFrame:
     return pd.DataFrame({"set_size": ends, "min_recall": [size / n_labels for size in ends]}, dtype=float)
 
 
-def note_on_random_sets(tables: CrossPlotTables) -> str:
+def note_on_random_sets(n_labels: int, near: Limits) -> str:
     """Say where random sets would lie if their line is out of sight, else nothing."""
-    if not random_line(tables.n_labels, tables.near).empty:
+    if not random_line(n_labels, near).empty:
         return ""
-    low, high = (min(size / tables.n_labels, 1.0) for size in tables.near.size)
+    low, high = (min(size / n_labels, 1.0) for size in near.size)
     return f"Random sets of these sizes would have a recall of {low:.2f} to {high:.2f}, outside this plot."
 
 
 def recall_limits(recalls: Iterable[float], target_recall: float) -> tuple[float, float]:
     """Return the part of an axis that holds these recalls and the target, with some room, within 0 and 1."""
-    low, high = _with_room([*recalls, target_recall], LEAST_SPAN["min_recall"])
-    return max(low, 0.0), min(high, 1.0)
+    return limits_around([], [*recalls, target_recall]).recall
+
+
+def cross_limits(crosses: pd.DataFrame, target_recall: float) -> Limits:
+    """Return the part of the plane that holds these crosses and the target, with some room."""
+    return _limits(crosses, ("q25", "q75"), target_recall)
+
+
+def limits_around(sizes: Iterable[float], recalls: Iterable[float]) -> Limits:
+    """Return the part of the plane that holds these sizes and recalls, with some room; recalls within 0 and 1."""
+    known = [[float(value) for value in values if not pd.isna(value)] for values in (sizes, recalls)]
+    low, high = _with_room(known[1] or [1.0], LEAST_SPAN["min_recall"])
+    return Limits(_with_room(known[0] or [1.0], LEAST_SPAN["set_size"]), (max(low, 0.0), min(high, 1.0)))
 
 
 def _points(domains: pd.DataFrame, styles: Mapping[str, MethodStyle]) -> pd.DataFrame:
@@ -140,10 +151,10 @@ def _quartiles(results: pd.DataFrame, name: str) -> list[str]:
 
 def _limits(table: pd.DataFrame, quartiles: Iterable[str], target_recall: float) -> Limits:
     sizes, recalls = (
-        [value for end in ("", *(f"_{q}" for q in quartiles)) for value in table[name + end].dropna()]
+        [value for end in ("", *(f"_{q}" for q in quartiles)) for value in table[name + end]]
         for name in ("set_size", "min_recall")
     )
-    return Limits(_with_room(sizes or [1.0], LEAST_SPAN["set_size"]), recall_limits(recalls, target_recall))
+    return limits_around(sizes, [*recalls, target_recall])
 
 
 def _with_room(values: list[float], least_span: float) -> tuple[float, float]:

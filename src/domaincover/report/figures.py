@@ -2,6 +2,8 @@
 
 import io
 import re
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -17,17 +19,36 @@ from domaincover.report.crosses import (
     cross_plot_tables,
     note_on_random_sets,
 )
-from domaincover.report.drawing import Pen, chart_config, inline
-from domaincover.report.frames import checked_domains, checked_results, experiments
+from domaincover.report.drawing import RECALL_LINES, RECALL_TITLE, interactive_cross_plot, static_cross_plot
+from domaincover.report.frames import checked_domains, checked_results, experiments, targets_of
+from domaincover.report.look import (
+    BESIDE_AXIS,
+    COLUMN,
+    PAPER,
+    SCREEN,
+    TWO_COLUMNS,
+    Look,
+    chart_config,
+    fitted,
+    title_of,
+)
 from domaincover.report.style import INK, dataset_label, split_label, splits_in_order, unused_name
+from domaincover.report.tradeoff_charts import recall_against_size, share_against_size
+from domaincover.report.tradeoffs import has_curves
 
-__all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
+__all__ = ["KINDS", "cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
 
 FigureFormat = Literal["png", "svg", "pdf"]
 PNG_SCALE = 2
+PAPER_PNG_SCALE = 4  # 288 dots per inch
 LONGEST_SLUG = 80
+PLOT_HEIGHT = 165  # points of a plot in a column
+LEFT_OF_PLOTS = 52  # points of the recall axis with its title
+PANEL_GAP = 12
+KINDS = ("cross", "cross-splits", "share", "min-recall", "curves", "coverage")
 
 SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
+AnyChart = alt.LayerChart | alt.HConcatChart
 
 
 def cross_plot(
@@ -37,28 +58,54 @@ def cross_plot(
     split: str = "unseen",
     target_recall: float | None = None,
     points: bool = True,
+    paper: bool = False,
 ) -> alt.LayerChart:
-    """Return the cross-plot of one split; without points it holds no single domains and no controls."""
+    """Return the cross-plot of one split; without points it holds no single domains and no controls.
+
+    For a paper it is one column wide, with text of 8 points, and holds no points.
+    """
     tables = cross_plot_tables(results, domains, dataset, target_recall)
     if split not in splits_of(tables):
         raise InputError(f"data set {dataset!r} has no split {split!r}, only {', '.join(splits_of(tables))}.")
-    chart = _one_split(Pen(tables, interactive=points), split)
-    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split)))
-    return _with_look(chart)
+    crosses, single = (table[table["split"] == split] for table in (tables.crosses, tables.points))
+    if paper:
+        chart = fitted(static_cross_plot(tables, crosses, PAPER, BESIDE_AXIS, RECALL_LINES), COLUMN, PLOT_HEIGHT)
+        return _with_look(chart.properties(title=_title(tables, split_label(split), PAPER, COLUMN)), PAPER)
+    if points:
+        chart = interactive_cross_plot(tables, crosses, single)
+    else:
+        chart = static_cross_plot(tables, crosses, SCREEN, 480, RECALL_TITLE)
+    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), SCREEN, 480))
+    return _with_look(chart, SCREEN)
 
 
 def cross_splits_plot(
-    results: pd.DataFrame, domains: pd.DataFrame, dataset: str, target_recall: float | None = None
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    dataset: str,
+    target_recall: float | None = None,
+    paper: bool = False,
 ) -> alt.HConcatChart:
-    """Return the cross-plots of all splits side by side on the same axes, without single domains."""
+    """Return the cross-plots of all splits side by side on the same axes; for a paper, two columns wide."""
     tables = cross_plot_tables(results, domains, dataset, target_recall)
-    first, *others = reversed(splits_of(tables))
-    panels = [_one_split(Pen(tables, interactive=False), first)]
-    panels += [_one_split(Pen(tables, interactive=False, recall_title=None), split) for split in others]
-    for panel, split in zip(panels, (first, *others), strict=True):
-        name = alt.TitleParams(split_label(split).capitalize(), fontSize=12, fontWeight="normal", frame="group")
-        panel.width, panel.height, panel.title = 280, 280, name
-    return _with_look(alt.hconcat(*panels, title=_title(tables, "all splits"), spacing=24))
+    splits = list(reversed(splits_of(tables)))
+    look, gap = (PAPER, PANEL_GAP) if paper else (SCREEN, 24)
+    width = int((TWO_COLUMNS - LEFT_OF_PLOTS - gap * (len(splits) - 1)) / len(splits)) if paper else 280
+    whole = TWO_COLUMNS if paper else 3 * width
+    panels = []
+    for place, split in enumerate(splits):
+        crosses = tables.crosses[tables.crosses["split"] == split]
+        recall_title = None if place else RECALL_LINES if paper else RECALL_TITLE
+        panel = static_cross_plot(tables, crosses, look, whole - LEFT_OF_PLOTS, recall_title)
+        name = alt.TitleParams(
+            split_label(split).capitalize(), fontSize=8 if paper else 12, fontWeight="normal", frame="group", offset=6
+        )
+        panels.append(panel.properties(width=width, height=130 if paper else 280, title=name))
+    chart = alt.hconcat(*panels, title=_title(tables, "all splits", look, whole), spacing=gap)
+    styled = _with_look(chart, look)
+    if paper:
+        styled.padding = {"left": 1, "right": 2, "top": 2, "bottom": 2}
+    return styled
 
 
 def splits_of(tables: CrossPlotTables) -> list[str]:
@@ -66,55 +113,78 @@ def splits_of(tables: CrossPlotTables) -> list[str]:
     return splits_in_order(tables.crosses["split"])
 
 
-def save_chart(chart: alt.LayerChart | alt.HConcatChart, path: Path, fmt: FigureFormat) -> None:
-    """Write the chart as a picture that appears whole or not at all."""
+def save_chart(chart: AnyChart, path: Path, fmt: FigureFormat, paper: bool = False) -> None:
+    """Write the chart as a picture that appears whole or not at all; for a paper, its pixels are points."""
     if fmt not in get_args(FigureFormat):
         raise InputError(f"figure format must be one of {', '.join(get_args(FigureFormat))}, got {fmt!r}.")
     picture = io.StringIO() if fmt == "svg" else io.BytesIO()
-    chart.save(picture, format=fmt, scale_factor=PNG_SCALE if fmt == "png" else 1)
+    fine = PAPER_PNG_SCALE if paper else PNG_SCALE
+    chart.save(picture, format=fmt, scale_factor=fine if fmt == "png" else 1)
     content = picture.getvalue()
-    write_whole(Path(path), content.encode() if isinstance(content, str) else content)
+    if isinstance(content, str):
+        content = (_in_points(content) if paper else content).encode()
+    write_whole(Path(path), content)
 
 
-def figure_files(results: pd.DataFrame, domains: pd.DataFrame, out_dir: Path, fmt: FigureFormat = "png") -> list[Path]:
-    """Draw every figure of every data set and target; return the files.
+def figure_files(
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    out_dir: Path,
+    fmt: FigureFormat = "png",
+    kinds: Collection[str] | None = None,
+) -> list[Path]:
+    """Draw the figures of every data set and target at the width of a paper's column; return the files.
 
-    These are the cross-plots of unseen domains alone and of all splits side by side, the bars of the share of
-    unseen domains at target, and the boxes of their min recalls.
+    Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
+    "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
+    (min recall against set size by target, one per data set that has several), and "coverage" (share at target
+    against set size). None draws all that apply.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
-    one_target = table["target_recall"].nunique() == 1
+    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    if unknown:
+        raise InputError(f"kind of figure must be one of {', '.join(KINDS)}, got {unknown[0]!r}.")
+    wanted = KINDS if kinds is None else [kind for kind in KINDS if kind in kinds]
     used: set[str] = set()
     paths = []
-    for dataset, target in experiments(table):
-        suffix = "" if one_target else f"-target-{target!r}"
-        charts: dict[str, alt.LayerChart | alt.HConcatChart] = {
-            "cross": cross_plot(table, single, dataset, "unseen", target, points=False),
-            "cross-splits": cross_splits_plot(table, single, dataset, target),
-            "share": share_bars(table, dataset, target),
-            "min-recall": min_recall_boxes(table, single, dataset, target),
-        }
-        for kind, chart in charts.items():
-            stem = unused_name(f"{kind}-{_slug(dataset)}{suffix}", used)
+    for kind, name, draw in _figures(table, single):
+        if kind in wanted:
+            stem = unused_name(f"{kind}-{name}", used)
             paths.append(Path(out_dir) / f"{stem}.{fmt}")
-            save_chart(chart, paths[-1], fmt)
+            save_chart(draw(), paths[-1], fmt, True)
     return paths
 
 
-def _with_look(chart: SomeChart) -> SomeChart:
-    styled: SomeChart = chart.configure(**chart_config(INK))
+def _figures(table: pd.DataFrame, single: pd.DataFrame) -> Iterator[tuple[str, str, Callable[[], AnyChart]]]:
+    """Yield kind, name and drawer of every figure, data set by data set."""
+    one_target = table["target_recall"].nunique() == 1
+    for dataset, target in experiments(table):
+        name = _slug(dataset) + ("" if one_target else f"-target-{target!r}")
+        targets = targets_of(table, dataset)
+        yield "cross", name, partial(cross_plot, table, single, dataset, "unseen", target, paper=True)
+        yield "cross-splits", name, partial(cross_splits_plot, table, single, dataset, target, paper=True)
+        yield "share", name, partial(share_bars, table, dataset, target, paper=True)
+        yield "min-recall", name, partial(min_recall_boxes, table, single, dataset, target, paper=True)
+        yield "coverage", name, partial(share_against_size, table, dataset, target, paper=True)
+        if target == targets[-1] and has_curves(table, dataset):
+            yield "curves", _slug(dataset), partial(recall_against_size, table, dataset, paper=True)
+
+
+def _with_look(chart: SomeChart, look: Look) -> SomeChart:
+    styled: SomeChart = chart.configure(**chart_config(INK, look))
     return styled
 
 
-def _one_split(pen: Pen, split: str) -> alt.LayerChart:
-    crosses, points = (table[table["split"] == split] for table in (pen.tables.crosses, pen.tables.points))
-    return pen.draw(inline(crosses), inline(points if pen.interactive else points[:0]))
+def _title(tables: CrossPlotTables, domains: str, look: Look, width: float) -> alt.TitleParams:
+    return title_of(
+        f"{dataset_label(tables.dataset)}: {domains}", [note_on_random_sets(tables.n_labels, tables.near)], look, width
+    )
 
 
-def _title(tables: CrossPlotTables, domains: str) -> alt.TitleParams:
-    text = f"{dataset_label(tables.dataset)}: {domains}"
-    return alt.TitleParams(text, subtitle=note_on_random_sets(tables))
+def _in_points(svg: str) -> str:
+    """Return the picture with its width and height in points."""
+    return re.sub(r'(width|height)="([\d.]+)"', r'\1="\2pt"', svg[: svg.index(">")]) + svg[svg.index(">") :]
 
 
 def _slug(name: str) -> str:

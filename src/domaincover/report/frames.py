@@ -17,6 +17,7 @@ DOMAIN_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "seed", "domain", "n"),
     *("min_recall", "set_size", "empty_rate", "single_rate", "n_labels", "recall"),
 )
+USUAL_TARGET = 0.9
 TEXT_COLUMNS = ("dataset", "method", "split")
 
 
@@ -61,6 +62,23 @@ def chosen_target(results: pd.DataFrame, dataset: str, target_recall: float | No
     if target_recall is not None and target_recall not in targets:
         raise InputError(f"data set {dataset!r} has no target recall {target_recall}, only {targets}.")
     return targets[0] if target_recall is None else target_recall
+
+
+def targets_of(results: pd.DataFrame, dataset: str) -> list[float]:
+    """Return the target recalls of a data set, lowest first."""
+    return sorted({target for name, target in experiments(results) if name == dataset})
+
+
+def main_target(results: pd.DataFrame, dataset: str) -> float:
+    """Return the target recall that a data set is summed up at: 0.9, the paper's, or else the highest."""
+    targets = targets_of(results, dataset)
+    return USUAL_TARGET if USUAL_TARGET in targets else targets[-1]
+
+
+def at_main_targets(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of every data set at its main target."""
+    mains = {dataset: main_target(results, dataset) for dataset in set(results["dataset"])}
+    return results[results["target_recall"] == results["dataset"].map(mains)]
 
 
 def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:

@@ -36,11 +36,11 @@ def overall_sentence(results: pd.DataFrame) -> str:
     return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{close}"
 
 
-def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> str:
+def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> list[str]:
     """Say who holds the target in most unseen domains, who comes next, where SET-COVER and single labels stand."""
     ranking = ranked_unseen(results, dataset, target_recall)
     if not ranking:
-        return "No unseen domains were evaluated."
+        return ["No unseen domains were evaluated."]
     first, *others = ranking
     sentences = [_first_place(first)]
     sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
@@ -48,7 +48,7 @@ def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: flo
         sentences += _closest_with_one_label([row for row in others if row["one_label"]])
     if others and first["share_at_target"] < 0.5:
         sentences.append("So no method holds the target in half of the unseen domains.")
-    return " ".join(sentences)
+    return sentences
 
 
 def ranked_unseen(results: pd.DataFrame, dataset: str, target_recall: float) -> list[dict[str, Any]]:

@@ -1,12 +1,213 @@
-function rowsOf(columns) {
-  const names = Object.keys(columns);
-  const valueAt = (column, i) => (column.codes ? column.texts[column.codes[i]] : column[i]);
-  return columns.set_size.map((_, i) =>
-    Object.fromEntries(names.map((name) => [name, valueAt(columns[name], i)])));
+const ABSENT = 65535;
+const UNIT = 1e-4;
+const styleOf = Object.fromEntries(charts.methods.map((method, code) => [method, charts.styles[code]]));
+
+// A data set's single domains, unpacked when first asked for: `runs` have codes, a place in `values`, and a roster.
+function unpacked(data) {
+  if (!data.unpacked) {
+    const bytes = Uint8Array.from(atob(data.values), (char) => char.charCodeAt(0));
+    let start = 0;
+    const runs = data.runs.map(([method, target, split, seed, roster]) => {
+      const run = { method: charts.methods[method], target, split, seed, roster: data.rosters[roster], start };
+      start += run.roster.domains.length;
+      return run;
+    });
+    data.unpacked = { runs, values: new Uint16Array(bytes.buffer), width: 2 + data.labels.length };
+  }
+  return data.unpacked;
 }
 
-charts.forEach(({ spec, points, comparison }, i) => {
-  spec.datasets = { ...spec.datasets, points: rowsOf(points) };
-  draw(document.getElementById(`chart-${i + 1}`), spec);
-  Object.entries(comparison).forEach(([kind, chart]) => draw(document.getElementById(`${kind}-${i + 1}`), chart));
+function domainsOf(data, keep) {
+  const { runs, values, width } = unpacked(data);
+  const number = (whole, unit) => (whole === ABSENT ? null : whole * unit);
+  return runs.filter(keep).flatMap(({ method, seed, target, roster, start }) => roster.domains.map((domain, i) => {
+    const at = (start + i) * width;
+    return {
+      label: styleOf[method].label,
+      domain: data.domains[domain],
+      seed,
+      n: typeof roster.n === "number" ? roster.n : roster.n[i],
+      min_recall: number(values[at], UNIT),
+      set_size: number(values[at + 1], data.size_unit),
+      below: values[at] < data.least[target],
+      recalls: Array.from(values.subarray(at + 2, at + width), (whole) => ({
+        value: number(whole, UNIT), below: whole < data.least[target],
+      })),
+    };
+  }));
+}
+
+function recallsInWords(labels, recalls) {
+  const shown = recalls.map(({ value }, i) => [labels[i], value]).sort(([, a], [, b]) => (a ?? 2) - (b ?? 2));
+  const lines = shown.slice(0, 12).map(([label, value]) => `${label}: ${value === null ? "absent" : value.toFixed(3)}`);
+  return [...lines, ...(shown.length > 12 ? [`and ${shown.length - 12} more labels`] : [])].join("\n");
+}
+
+// The part of an axis that holds these values, with some room.
+function around(values, leastSpan, low = 0, high = Infinity) {
+  const known = values.filter((value) => value !== null && value !== undefined);
+  if (!known.length) known.push(1);
+  const [least, most] = [Math.min(...known), Math.max(...known)];
+  const room = Math.max(0.08 * (most - least), (leastSpan - (most - least)) / 2, 0.08 * leastSpan);
+  return [Math.max(least - room, low), Math.min(most + room, high)];
+}
+
+// Replaces "@name" and ["@name"] in a template by the value of that name.
+function filled(node, values) {
+  if (typeof node === "string") return node.startsWith("@") ? values[node.slice(1)] : node;
+  if (Array.isArray(node)) {
+    const alone = node.length === 1 && typeof node[0] === "string" && node[0].startsWith("@");
+    return alone ? values[node[0].slice(1)] : node.map((item) => filled(item, values));
+  }
+  if (node === null || typeof node !== "object") return node;
+  return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, filled(value, values)]));
+}
+
+function chosenIn(data, number) {
+  const form = document.querySelector(`form.choices[data-number="${number}"]`);
+  const chosen = (name, usual) => {
+    const box = form.querySelector(`[name="${name}-${number + 1}"]:checked`);
+    return box ? Number(box.value) : usual;
+  };
+  return {
+    target: chosen("target", data.main),
+    group: chosen("group", 0),
+    split: chosen("split", data.splits[0]),
+    points: form.querySelector("[type=checkbox]").checked,
+  };
+}
+
+// What every template needs: the methods of the choice that have rows, in order, with their looks.
+function looks(rows, group, width) {
+  const present = new Set(rows.map((row) => row.method));
+  const methods = group.methods.filter((method) => present.has(method));
+  const styles = methods.map((method) => styleOf[method]);
+  const labels = styles.map((style) => style.label);
+  const longest = Math.max(...labels.map((label) => label.length));
+  const lines = JSON.stringify(styles.map((style) => style.lines));
+  const names = `${lines}[indexof(${JSON.stringify(labels)}, datum.value)]`;
+  return {
+    kept: rows.filter((row) => methods.includes(row.method)).map((row) => ({ ...row, label: styleOf[row.method].label })),
+    values: {
+      labels,
+      colors: styles.map((style) => style.color),
+      shapes: styles.map((style) => style.shape),
+      names,
+      is_long: `length(${names}) > 1`,
+      columns: String(Math.max(1, Math.min(3, Math.floor((width - 60) / (30 + 6.3 * longest))))),
+    },
+  };
+}
+
+const makers = {
+  cross(data, choice, width) {
+    const own = data.by_target[choice.target];
+    const group = data.groups[choice.group];
+    const frame = own.frames[choice.group];
+    const { kept, values } = looks(own.crosses.filter((row) => row.split === charts.split_names[choice.split]), group, width);
+    const points = !choice.points ? [] : domainsOf(data, (run) => run.target === choice.target
+      && run.split === choice.split && group.methods.includes(run.method));
+    points.forEach((point) => { point.recalls = recallsInWords(data.labels, point.recalls); });
+    const wide = (axis, name, ...ends) => (points.length
+      ? around([...frame[axis], ...points.map((point) => point[name])], 0, ...ends) : frame[axis]);
+    const spec = filled(charts.templates.cross, {
+      ...values, size: wide("size", "set_size"), recall: wide("recall", "min_recall", 0, 1),
+    });
+    const middle = frame.random.length ? [{
+      set_size: (frame.random[0].set_size + frame.random[1].set_size) / 2,
+      min_recall: (frame.random[0].min_recall + frame.random[1].min_recall) / 2,
+    }] : [];
+    spec.description = `Set size against min recall: ${data.label}`;
+    spec.datasets = {
+      crosses: kept, points, target: [frame.target], random_line: frame.random, random_name: middle,
+      target_below: frame.above ? [] : [frame.target], target_above: frame.above ? [frame.target] : [],
+    };
+    return { spec, caption: `Min recall against mean set size. ${frame.note}` };
+  },
+  share(data, choice) {
+    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group]);
+    const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
+    const spec = filled(charts.templates.share, { ...values, title });
+    spec.height = 30 * values.labels.length;
+    spec.datasets = { rows: kept };
+    spec.description = inWords(title, data, kept.map((row) => `${row.label} ${row.text}`));
+    return { spec };
+  },
+  "min-recall"(data, choice) {
+    const own = data.by_target[choice.target];
+    const { kept, values } = looks(own.boxes, data.groups[choice.group]);
+    const outliers = looks(own.outliers, data.groups[choice.group]).kept;
+    const target = data.targets[choice.target];
+    const recall = around(
+      [...kept.flatMap((row) => [row.low, row.high]), ...outliers.map((row) => row.min_recall), target], 0.05, 0, 1);
+    const named = { recall, targets: [target], target_name: `'target ${target}'` };
+    const spec = filled(charts.templates["min-recall"], { ...values, ...named });
+    spec.height = 30 * values.labels.length;
+    spec.datasets = { rows: kept, outliers, target: [{ target }] };
+    spec.description = inWords("Median min recall of unseen domains", data, kept.map((row) => `${row.label} ${row.said}`));
+    return { spec };
+  },
+  curves(data, _, width) {
+    const all = { methods: charts.methods };
+    const { kept, values } = looks(data.curves.rows, all, width);
+    const spec = filled(charts.templates.curves, { ...values, size: data.curves.size, recall: data.curves.recall });
+    spec.datasets = { rows: kept, target: data.curves.targets.map((target) => ({ target })) };
+    spec.description = inWords("Min recall against set size by target recall", data, kept.map((row) =>
+      `${row.label} at ${row.target}: ${row.min_recall} with size ${row.set_size}`));
+    return { spec };
+  },
+  coverage(data, choice, width) {
+    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group], width);
+    const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
+    const size = around(kept.flatMap((row) => [row.set_size, row.size_low, row.size_high]), 0.1);
+    const recall = around(kept.flatMap((row) => [row.share, row.low, row.high]), 0.05, 0, 1);
+    const spec = filled(charts.templates.coverage, { ...values, title, size, recall });
+    spec.datasets = { rows: kept };
+    spec.description = inWords(`${title} against set size`, data, kept.map((row) =>
+      `${row.label} ${row.text} with size ${row.size_text}`));
+    return { spec };
+  },
+};
+
+function inWords(title, data, numbers) {
+  return `${title}, ${data.label}: ${numbers.join("; ")}`;
+}
+
+const drawn = new Map(); // place of a chart: the promise of its view
+
+function drawPlace(place) {
+  const { kind } = place.dataset;
+  const number = Number(place.dataset.number);
+  const data = charts.datasets[number];
+  const { spec, caption } = kind === "theory" ? { spec: charts.theory }
+    : makers[kind](data, chosenIn(data, number), place.clientWidth);
+  if (caption) place.nextElementSibling.textContent = caption;
+  const before = drawn.get(place);
+  if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
+  const now = Promise.resolve(before).then((view) => {
+    view?.finalize();
+    return draw(place, spec);
+  }).then((view) => {
+    place.style.minHeight = "";
+    return view;
+  });
+  drawn.set(place, now);
+}
+
+const places = [...document.querySelectorAll(".chart[data-kind]")];
+const near = new IntersectionObserver((entries) => {
+  entries.filter((entry) => entry.isIntersecting && !drawn.has(entry.target)).forEach((entry) => drawPlace(entry.target));
+}, { rootMargin: "400px" });
+places.forEach((place) => near.observe(place));
+window.addEventListener("beforeprint", () => places.filter((place) => !drawn.has(place)).forEach(drawPlace));
+// With "?draw=all" in the address nothing waits to be scrolled to: for pictures of the whole page.
+if (location.search.includes("draw=all")) addEventListener("load", () => dispatchEvent(new Event("beforeprint")));
+
+document.querySelectorAll("form.choices").forEach((form) => {
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("change", ({ target }) => {
+    const only = /^(split|points)-/.test(target.name) ? ["cross"] : ["cross", "share", "min-recall", "coverage"];
+    places.filter((place) => place.dataset.number === form.dataset.number && only.includes(place.dataset.kind)
+      && drawn.has(place)).forEach(drawPlace);
+  });
 });

@@ -4,35 +4,68 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import altair as alt
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.report.comparison_charts import captions, comparison_specs
-from domaincover.report.comparisons import ComparedMethods, compared_methods
-from domaincover.report.crosses import CrossPlotTables, cross_plot_tables, note_on_random_sets
-from domaincover.report.drawing import Pen, chart_config, inline
-from domaincover.report.figures import splits_of
-from domaincover.report.frames import checked_domains, checked_results, experiments, of_experiment
+from domaincover.report.comparison_charts import captions
+from domaincover.report.comparisons import compared_methods
+from domaincover.report.frames import (
+    at_main_targets,
+    checked_domains,
+    checked_results,
+    experiments,
+    main_target,
+    of_experiment,
+    targets_of,
+)
 from domaincover.report.headline import experiment_sentences, overall_sentence
-from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
-from domaincover.report.style import dataset_label, split_label
+from domaincover.report.page_charts import chart_templates
+from domaincover.report.page_data import page_data
+from domaincover.report.published import MEASURES, compared_with_published, measure_texts
+from domaincover.report.readable import (
+    HEADS,
+    TEXT_HEADS,
+    ReadableRow,
+    heads_of,
+    percent,
+    readable_rows,
+    seeds_and_domains,
+)
+from domaincover.report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
+from domaincover.report.style import dataset_label
 from domaincover.report.template import chart_library, rendered
+from domaincover.report.theory_chart import (
+    MARKS_IN_WORDS,
+    learnability_data,
+    learnability_sentence,
+    learnability_spec,
+)
+from domaincover.report.times import TIME_CAPTION, times_table, training_times
+from domaincover.report.tradeoff_charts import CURVE_NOTE, left_out_in_words, spread_note
+from domaincover.report.tradeoffs import curves_of, has_curves
 
-__all__ = ["chart_library", "chart_spec", "packed", "write_page"]
+__all__ = ["chart_library", "write_page"]
 
-CHOSEN_SPLIT = "chosen_split"
-CODED_COLUMNS = ("label", "split", "domain")
+COLUMN_OF = {"min_recall": "min_recall", "set_size": "set_size", "share_at_target": "share"}
+
+
+class TableRow(NamedTuple):
+    """A row of results and, by column, the paper's number with the difference."""
+
+    row: ReadableRow
+    paper: dict[str, str]
 
 
 class Section(NamedTuple):
-    """What the page shows of one data set and target recall."""
+    """What the page shows of one data set; captions by kind of chart."""
 
     title: str
-    sentences: str
-    rows: list[ReadableRow]
-    note: str
-    comparison: dict[str, str]
+    sentences: list[str]
+    rows: list[TableRow]
+    sources: str
+    target: str
+    captions: dict[str, str]
+    evidence: list[StudyEvidence]
 
 
 def write_page(
@@ -41,82 +74,89 @@ def write_page(
     path: Path,
     title: str = "Prediction sets in new domains",
     settings: Mapping[str, str] | None = None,
+    published: pd.DataFrame | None = None,
+    published_times: pd.DataFrame | None = None,
+    theory: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the report as one file that needs no network; it appears whole or not at all."""
+    """Write the report as one file that needs no network; it appears whole or not at all.
+
+    Published numbers and times stand beside ours where they are of the same data sets; `theory` is the content of
+    a `theory.json`.
+    """
     table = checked_results(results)
     single = checked_domains(domains, table)
-    all_tables = [cross_plot_tables(table, single, *experiment) for experiment in experiments(table)]
-    compared = [_compared(table, tables) for tables in all_tables]
     rows = readable_rows(table)
+    times = training_times(table, published_times)
+    data = page_data(table, single)
     page = rendered(
         "page.html",
         title=title,
-        headline=overall_sentence(table),
-        sections=[_section(table, rows, *shown) for shown in zip(all_tables, compared, strict=True)],
-        charts=[
-            {
-                "spec": chart_spec(tables),
-                "points": packed(tables.points),
-                "comparison": {} if methods is None else comparison_specs(methods, single),
-            }
-            for tables, methods in zip(all_tables, compared, strict=True)
-        ],
-        rows=rows,
+        headline=overall_sentence(at_main_targets(table)),
+        sections=[_section(table, single, rows, dataset, published) for dataset in dict.fromkeys(table["dataset"])],
+        charts=data
+        | {"templates": chart_templates()}
+        | {"theory": None if theory is None else learnability_spec(learnability_data(theory))},
+        rows=[TableRow(row, {}) for row in rows],
         heads=HEADS,
         text_heads=TEXT_HEADS,
-        heads_of=heads_of,
-        seeds_and_domains=seeds_and_domains,
+        heads_of=lambda shown: heads_of(one.row for one in shown),
+        seeds_and_domains=lambda shown: seeds_and_domains(one.row for one in shown),
+        percent=percent,
+        rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
+        times=None if times.empty else times_table(times),
+        times_caption=TIME_CAPTION,
+        theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
         settings=settings or {},
     )
     write_whole(Path(path), page)
 
 
-def chart_spec(tables: CrossPlotTables) -> dict[str, Any]:
-    """Return a cross-plot with a choice of splits; the page itself adds the single domains as "points"."""
-    splits = splits_of(tables)
-    choice = alt.param(
-        name=CHOSEN_SPLIT,
-        value=splits[0],
-        bind=alt.binding_radio(options=splits, labels=[split_label(split) for split in splits], name="Split"),
-    )
-    pen = Pen(tables, interactive=True, keep=f"datum.split === {CHOSEN_SPLIT}")
-    chart = pen.draw(inline(tables.crosses), alt.NamedData("points"), choice)
-    chart = chart.properties(width="container", height=380)
-    spec: dict[str, Any] = chart.configure(**chart_config("currentColor")).to_dict()
-    return spec
-
-
-def packed(points: pd.DataFrame) -> dict[str, Any]:
-    """Return the points column by column, repeated texts as codes: a quarter of the size of rows."""
-    columns: dict[str, Any] = {}
-    for name in points:
-        column = points[name]
-        if name in CODED_COLUMNS:
-            codes, texts = pd.factorize(column)
-            columns[str(name)] = {"codes": codes.tolist(), "texts": texts.tolist()}
-        else:
-            columns[str(name)] = column.astype(object).where(column.notna(), None).tolist()
-    return columns
-
-
-def _compared(results: pd.DataFrame, tables: CrossPlotTables) -> ComparedMethods | None:
-    """Return the methods to compare in unseen domains, None where there are none."""
-    if "unseen" not in splits_of(tables):
-        return None
-    return compared_methods(results, tables.dataset, tables.target_recall)
-
-
 def _section(
-    results: pd.DataFrame, rows: list[ReadableRow], tables: CrossPlotTables, compared: ComparedMethods | None
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    rows: list[ReadableRow],
+    dataset: str,
+    published: pd.DataFrame | None,
 ) -> Section:
-    dataset, target = tables.dataset, tables.target_recall
-    shown = of_experiment(results, dataset, target).query("split == 'unseen'").index
-    one_target = results["target_recall"].nunique() == 1
+    target = main_target(results, dataset)
+    own = results[(results["dataset"] == dataset) & (results["split"] == "unseen")]
+    # The main target first, then the others from the lowest.
+    order = [target, *(other for other in targets_of(results, dataset) if other != target)]
+    places = [place for one in order for place in own.index[own["target_recall"] == one]]
+    compared = None if published is None or own.empty else compared_with_published(own, published)
+    beside = {} if compared is None else {_key(row): row for row in compared.to_dict("records")}
+    papers = [beside.get(_key(results.loc[place])) for place in places]
     return Section(
-        title=dataset_label(dataset) + ("" if one_target else f", target {target:g}"),
+        title=dataset_label(dataset),
         sentences=experiment_sentences(results, dataset, target),
-        rows=[rows[place] for place in shown],
-        note=note_on_random_sets(tables),
-        comparison={} if compared is None else captions(compared),
+        rows=[TableRow(rows[place], _paper_texts(paper)) for place, paper in zip(places, papers, strict=True)],
+        sources=", ".join(dict.fromkeys(str(paper["source"]) for paper in papers if paper is not None)),
+        target=f"{target:g}",
+        captions=_captions(results, dataset, target),
+        evidence=study_evidence(results, domains, dataset),
     )
+
+
+def _key(row: Any) -> tuple[float, str]:
+    return row["target_recall"], row["method"]
+
+
+def _paper_texts(paper: Mapping[Any, Any] | None) -> dict[str, str]:
+    """Return by column what stands below our number: the paper's and, in brackets, ours less it."""
+    if paper is None:
+        return {}
+    texts = {measure: list(measure_texts(paper, measure).values())[1:] for measure in MEASURES}
+    return {COLUMN_OF[measure]: f"{theirs} ({difference})" for measure, (theirs, difference) in texts.items()}
+
+
+def _captions(results: pd.DataFrame, dataset: str, target: float) -> dict[str, str]:
+    """Return the captions of the charts of unseen domains that the data set has, by kind."""
+    if "unseen" not in set(of_experiment(results, dataset, target)["split"]):
+        return {}
+    compared = compared_methods(results, dataset, target)
+    found = captions(compared)
+    if has_curves(results, dataset):
+        found["curves"] = f"{CURVE_NOTE} {left_out_in_words(curves_of(results, dataset))}"
+    found["coverage"] = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
+    return found

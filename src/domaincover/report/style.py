@@ -24,10 +24,11 @@ SALTIRE = "M-1,-.6L-.6,-1L0,-.4L.6,-1L1,-.6L.4,0L1,.6L.6,1L0,.4L-.6,1L-1,.6L-.4,
 HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
 PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
 BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
+CORNER = "M-1,-1.1L1.2,1.1L-1,1.1Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
-# one of the paper's two comparisons; others differ less in colour, but in shape. Tests measure it.
+# one of the paper's three comparisons; others differ less in colour, but in shape. Tests measure it.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
     "irm": MethodStyle("IRM", "#a90aca", "cross"),
@@ -42,8 +43,24 @@ KNOWN_METHODS = {
     "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
     "erm-joint": MethodStyle("ERM (joint)", "#ca150a", "triangle-right"),
     "set-cover-joint": MethodStyle("SET-COVER (joint)", "#b113b0", "triangle-down"),
+    "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", CORNER),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
+# What the paper compares with one another, in the order in which a reader is offered it.
+COMPARISONS = {
+    "sets": (
+        *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
+        *("erm-joint", "set-cover-joint"),
+    ),
+    "single-label": (*SINGLE_LABEL_METHODS, "set-cover"),
+    "penalties": ("set-cover", "set-cover-full-set"),
+}
+COMPARISON_LABELS = {
+    "sets": "methods that give sets",
+    "single-label": "single-label methods",
+    "penalties": "penalties of SET-COVER",
+    "all": "all methods",
+}
 FURTHER_LOOKS = (
     ("#a0622d", "triangle-left"),
     ("#c8372d", "circle"),
@@ -65,6 +82,7 @@ GLYPHS = {
     HALF_DISC: "◗",
     PENTAGON: "⬟",
     BOW_TIE: "⧓",
+    CORNER: "◣",
 }
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"
@@ -73,6 +91,15 @@ SPLIT_LABELS = {
     "unseen": "unseen domains",
     "seen": "seen domains, new examples",
     "train": "training examples",
+}
+DATASET_LABELS = {
+    "votes": "Votes, by state",
+    "flights": "Late flights, by day",
+    "storms": "Storms, by season",
+    "camelyon17": "Camelyon17, by patient",
+    "fmow": "FMoW, by region and year",
+    "iwildcam": "iWildCam, by camera",
+    "amazon": "Amazon, by reviewer",
 }
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d+)(-random)?")
 
@@ -89,11 +116,31 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     }
 
 
+def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
+    """Return which of the methods present each comparison shows; unknown ones take part in every comparison.
+
+    A comparison of fewer than two known methods is left out, and so is one within an earlier one; "all" is there
+    where no comparison shows every method.
+
+    >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
+    {'single-label': ['erm', 'irm', 'set-cover', 'mine']}
+    """
+    present = list(method_styles(methods))
+    unknown = [method for method in present if method not in KNOWN_METHODS]
+    shown: dict[str, list[str]] = {}
+    for name, compared in COMPARISONS.items():
+        known = [method for method in present if method in compared]
+        if len(known) > 1 and not any(set(known) <= set(earlier) for earlier in shown.values()):
+            shown = {key: earlier for key, earlier in shown.items() if not set(earlier) <= {*known, *unknown}}
+            shown[name] = [*known, *unknown]
+    return shown if any(len(group) == len(present) for group in shown.values()) else shown | {"all": present}
+
+
 def dataset_label(dataset: str) -> str:
     """Return the name of a data set for readers, the name itself where no rule applies."""
     match = SYNTHETIC_NAME.fullmatch(dataset)
     if match is None:
-        return dataset
+        return DATASET_LABELS.get(dataset, dataset)
     n_dimensions, random = match.groups()
     return f"Synthetic {n_dimensions}-d, {'random' if random else 'shared'} covariance"
 

@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 
 from domaincover.guarantees.learnability import consistent_bound, uniform_bound
-from domaincover.report.drawing import chart_config, inline
+from domaincover.report.drawing import inline
 from domaincover.report.figures import save_chart
+from domaincover.report.look import PAGE_INK, chart_config
 from domaincover.report.style import INK, KNOWN_METHODS
 
 N_LABELS = 2  # of the paper's Gaussian domains
@@ -26,6 +27,10 @@ BOUNDS = {
     "uniform": ("bound for all predictors", "#747677"),
     "consistent": ("bound for those at target in all training domains", INK),
 }
+MARKS_IN_WORDS = [
+    "Points: seeds, hollow where a training domain is below the target; lines: medians. Recall is exact.",
+    f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
+]
 GRAIN = 0.0005  # one of 2,000 domains: below it the axis is straight, so that "none" has a place
 
 
@@ -77,20 +82,45 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
 
 def learnability_chart(data: LearnabilityData, target_recall: float) -> alt.LayerChart:
     """Return the share of new domains that miss the target against the number of training domains."""
-    x = _x(int(data.seeds["n_domains"].min()))
-    layers = _bound_layers(data.bounds, x)
-    for predictor, (label, color) in PREDICTORS.items():
-        layers += _predictor_layers(data, x, predictor, label, color)
+    layers = _layers(data, INK)
     title = alt.TitleParams(
         f"New domains below the target recall of {target_recall:g}",
-        subtitle=[
-            "Points: seeds, hollow where a training domain is below the target; lines: medians. Recall is exact.",
-            f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
-        ],
+        subtitle=MARKS_IN_WORDS,
     )
     chart = alt.LayerChart(layer=layers, width=640, height=360, title=title)
     styled: alt.LayerChart = chart.configure(**chart_config(INK))
     return styled
+
+
+def learnability_spec(data: LearnabilityData) -> dict[str, Any]:
+    """Return the same chart for a page, in its ink; words around it say the rest."""
+    description = "New domains that miss the target against the number of training domains, with bounds"
+    chart = alt.LayerChart(layer=_layers(data, PAGE_INK), width=640, height=360, description=description)
+    spec: dict[str, Any] = chart.configure(**chart_config(PAGE_INK)).to_dict()
+    return spec
+
+
+def learnability_sentence(content: Mapping[str, Any], domain_counts: Sequence[int] | None = None) -> str:
+    """Say what came of the largest number of training domains, beside what the theorem promises."""
+    data = learnability_data(content, domain_counts)
+    count = int(data.seeds["n_domains"].max())
+    medians = data.medians[data.medians["n_domains"] == count].set_index("predictor")["share_missing_new"]
+    bound = consistent_bound(count, content["settings"]["n_features"] + 1, N_LABELS, DELTA)
+    promise = f"at most {bound:.0%}" if bound < 1 else "nothing yet"
+    return (
+        f"Trained on {count} domains, SET-COVER misses the target recall of {content['settings']['target_recall']:g} "
+        f"in {medians['trained']:.1%} of new domains (median of {content['settings']['n_seeds']} seeds), and in "
+        f"{medians['at-target']:.1%} with the smallest sets that are at target in every training domain. For the "
+        f"latter the theorem promises {promise}, with probability {1 - DELTA:g}."
+    )
+
+
+def _layers(data: LearnabilityData, ink: str) -> list[alt.Chart]:
+    x = _x(int(data.seeds["n_domains"].min()))
+    layers = _bound_layers(data.bounds, x, ink)
+    for predictor, (label, color) in PREDICTORS.items():
+        layers += _predictor_layers(data, x, predictor, label, color)
+    return layers
 
 
 def write_theory_figures(
@@ -116,9 +146,10 @@ def _y() -> alt.Y:
     return alt.Y("share_missing_new:Q", title="New domains that miss the target", scale=scale, axis=axis)
 
 
-def _bound_layers(bounds: pd.DataFrame, x: alt.X) -> list[alt.Chart]:
+def _bound_layers(bounds: pd.DataFrame, x: alt.X, ink: str) -> list[alt.Chart]:
     layers = []
-    for name, (label, color) in BOUNDS.items():
+    for name, (label, shade) in BOUNDS.items():
+        color = ink if shade == INK else shade
         own = bounds[bounds["bound"] == name]
         line = alt.Chart(inline(own)).mark_line(color=color, strokeWidth=1.5, strokeDash=[6, 4])
         at = own.iloc[(own["share_missing_new"] - (0.42 if name == "uniform" else 0.06)).abs().argsort()[:1]]
