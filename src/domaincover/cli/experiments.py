@@ -178,7 +178,8 @@ def do_experiments(chosen: Sequence[Experiment], options: Options) -> None:
     for note in notes:
         say(f"Note: {note}")
     grid = [study for experiment in chosen for study in _grid(experiment, studies.get(experiment.name, ()))]
-    means = runner.Means(options.jobs or n_cores(), options.scheduler, options.plugins)
+    whole = any(source.trains_whole_networks for source in sources)  # one at a time: they share what there is
+    means = runner.Means(options.jobs or (1 if whole else n_cores()), options.scheduler, options.plugins)
     outcome = carry_out(grid, options.out, means)
     for experiment in chosen:
         _measure(experiment, studies.get(experiment.name, ()), options)
@@ -227,7 +228,7 @@ def _narrowed(experiment: Experiment, options: Options) -> Experiment:
     return replace(experiment, datasets=tuple(wanted))
 
 
-def _sources(options: Options, chosen: Iterable[Experiment]) -> tuple[WildsSource, ...]:
+def _sources(options: Options, chosen: Sequence[Experiment]) -> tuple[WildsSource, ...]:
     """Return the data sets of WILDS that are in the folder given."""
     if options.wilds is None:
         return ()
@@ -238,20 +239,21 @@ def _sources(options: Options, chosen: Iterable[Experiment]) -> tuple[WildsSourc
     if not options.wilds.is_dir():
         raise InputError(f"--wilds: there is no folder {options.wilds}.")
     wanted = {name for experiment in chosen for name in study_datasets(experiment.datasets)}
-    sizes = QUICK._asdict() if options.quick else {}
+    sizes = QUICK if options.quick else next((e.settings["sizes"] for e in chosen if "sizes" in e.settings), None)
+    share = max(1, n_cores() // (options.jobs or n_cores()))
+    given: dict[str, Any] = {"means": Means(workers=min(4, share)), **({} if sizes is None else sizes._asdict())}
     sources = []
     for name, release in RELEASES.items():
         if name not in wanted:
             continue
         if not (options.wilds / release.folder).is_dir():
             say(f"Note: {name} is left out: there is no {release.folder} in {options.wilds}.")
-            continue
-        if release.kind == "text" and options.network is None:
+        elif release.kind != "text":
+            sources.append(wilds_source(name, options.wilds, weights=options.weights, **given))
+        elif options.network is None:
             say(f"Note: {name} is left out: give --network, the folder of a BERT-like model.")
-            continue
-        own = {"model": options.network} if release.kind == "text" else {"weights": options.weights}
-        share = max(1, n_cores() // (options.jobs or n_cores()))
-        sources.append(wilds_source(name, options.wilds, **own, **sizes, means=Means(workers=min(4, share))))  # type: ignore[arg-type]
+        else:
+            sources.append(wilds_source(name, options.wilds, model=options.network, **given))
     if not sources:
-        raise InputError(f"--wilds: {options.wilds} holds none of {', '.join(r.folder for r in RELEASES.values())}.")
+        raise InputError(f"--wilds: {options.wilds} holds none of the data sets that can be run.")
     return tuple(sources)

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
     from domaincover.experiments.collect import StudyTables
     from domaincover.experiments.experiment import Experiment
+    from domaincover.report.tables import TableStyle
 
 RESULTS = "results"
 PAGE = "report.html"
 MADE = ".made.json"
-TABLES = {"md": "md", "csv": "csv", "latex": "tex"}
+TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 FigureFormat = Literal["png", "svg", "pdf"]
 
 
@@ -89,13 +90,19 @@ def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: Figure
         return []
     published = published_results()
     unseen = results[results["split"] == "unseen"]
-    paths = []
-    for style, ending in TABLES.items():
+
+    def table(style: TableStyle) -> str:
         shown = results if style == "csv" else unseen
-        text = format_results(shown, style)  # type: ignore[arg-type]
-        paths.append(folder / f"table.{ending}")
-        write_whole(paths[-1], text.encode())
-    return [*paths, *figure_files(results, domains, folder, fmt)]
+        return format_results(shown, style, published=published, experiment=experiment.name)
+
+    return [*_written(folder, table), *figure_files(results, domains, folder, fmt, kinds=experiment.figures)]
+
+
+def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
+    """Write a table in every style of a file."""
+    for style, ending in TABLES.items():
+        write_whole(folder / f"table.{ending}", table(style).encode())
+    return [folder / f"table.{ending}" for ending in TABLES.values()]
 
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
@@ -109,13 +116,13 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _times(tables: StudyTables | None, folder: Path, out: Path) -> list[Path]:
+    from domaincover.experiments.published import published_times
+    from domaincover.report.times import format_times, training_times
 
-    return []
-    paths = []
-    for style, ending in TABLES.items():
-        paths.append(folder / f"table.{ending}")
-        write_whole(paths[-1], format_times(frame, style).encode())  # type: ignore[arg-type]
-    return paths
+    times = training_times(measured_times(tables, out), published_times())
+    if times.empty:
+        return []
+    return _written(folder, lambda style: format_times(times, style))
 
 
 def measured_times(tables: StudyTables | None, out: Path) -> pd.DataFrame:
@@ -130,8 +137,10 @@ def measured_times(tables: StudyTables | None, out: Path) -> pd.DataFrame:
         wanted = tables.results["dataset"].isin(DATASET_GROUPS["wilds"]) & (tables.results["split"] == "unseen")
         by_method = tables.results[wanted].groupby(["dataset", "method"])["train_seconds"].mean().unstack()
         if {"erm", "set-cover"} <= set(by_method):
-            rows += by_method[["erm", "set-cover"]].dropna().reset_index().to_dict("records")
-    return pd.DataFrame(rows, columns=["dataset", "erm", "set-cover"])
+            both = by_method[["erm", "set-cover"]].dropna()
+            rows += [{"dataset": name, "erm": erm, "set-cover": own} for name, erm, own in both.itertuples()]
+    times = pd.DataFrame(rows, columns=["dataset", "erm", "set-cover"])
+    return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
@@ -141,7 +150,7 @@ def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
     if content is None:
         return []
     write_whole(folder / "table.txt", learnability_table(content).encode())
-    return [folder / "table.txt", *write_theory_figures(content, folder)]
+    return [folder / "table.txt", *write_theory_figures(content, folder, formats=(fmt,))]
 
 
 def read_theory(out: Path) -> dict[str, Any] | None:
@@ -158,6 +167,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all that a study's directory holds."""
+    from domaincover.experiments.published import published_results, published_times
     from domaincover.report.page import write_page
 
     write_page(
@@ -165,4 +175,8 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         tables.domains,
         page,
         settings=tables.settings,
+        published=published_results(),
+        times=measured_times(tables, out),
+        published_times=published_times(),
+        theory=read_theory(out),
     )

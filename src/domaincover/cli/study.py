@@ -164,13 +164,14 @@ def results(
     Example: domaincover results runs/synthetic --format json | jq .
     """
     from domaincover.experiments.collect import collect
+    from domaincover.experiments.published import published_results
     from domaincover.report.tables import format_results
 
     table = collect(directory).results
     if format in ("table", "md", "latex") and not all_splits:
         table = _only_unseen(table)
     terminal = sys.stdout.isatty()
-    text = format_results(table, format, width=text_width(), color=terminal)
+    text = format_results(table, format, width=text_width(), color=terminal, published=published_results())
     typer.echo(text.rstrip("\n"), color=terminal or None)
 
 
@@ -182,12 +183,12 @@ def report(
 
     Example: domaincover report runs/synthetic --out report.html
     """
+    from domaincover.cli.products import write_study_page
     from domaincover.experiments.collect import collect
-    from domaincover.report.page import write_page
 
     tables = collect(directory)
     with writing(out):
-        write_page(tables.results, tables.domains, out, settings=tables.settings)
+        write_study_page(tables, directory, out)
     typer.echo(f"The page is {out.resolve().as_uri()}", err=True)
 
 

@@ -75,18 +75,19 @@ def write_page(
     title: str = "Prediction sets in new domains",
     settings: Mapping[str, str] | None = None,
     published: pd.DataFrame | None = None,
+    times: pd.DataFrame | None = None,
     published_times: pd.DataFrame | None = None,
     theory: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the report as one file that needs no network; it appears whole or not at all.
 
-    Published numbers and times stand beside ours where they are of the same data sets; `theory` is the content of
-    a `theory.json`.
+    Published numbers and times stand beside ours where they are of the same data sets; `times` has seconds of ERM and
+    SET-COVER by data set, and `theory` is the content of a `theory.json`.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
     rows = readable_rows(table)
-    times = training_times(table, published_times)
+    compared_times = None if times is None or times.empty else training_times(times, published_times)
     data = page_data(table, single)
     page = rendered(
         "page.html",
@@ -104,7 +105,7 @@ def write_page(
         percent=percent,
         rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
-        times=None if times.empty else times_table(times),
+        times=None if compared_times is None else times_table(compared_times),
         times_caption=TIME_CAPTION,
         theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
         settings=settings or {},

@@ -12,7 +12,7 @@ import pandas as pd
 
 from domaincover.guarantees.learnability import consistent_bound, uniform_bound
 from domaincover.report.drawing import inline
-from domaincover.report.figures import save_chart
+from domaincover.report.figures import FigureFormat, save_chart
 from domaincover.report.look import PAGE_INK, chart_config
 from domaincover.report.style import INK, KNOWN_METHODS
 
@@ -124,14 +124,16 @@ def _layers(data: LearnabilityData, ink: str) -> list[alt.Chart]:
 
 
 def write_theory_figures(
-    content: Mapping[str, Any], out: Path, domain_counts: Sequence[int] | None = None
+    content: Mapping[str, Any],
+    out: Path,
+    domain_counts: Sequence[int] | None = None,
+    formats: Sequence[FigureFormat] = ("png", "svg"),
 ) -> list[Path]:
-    """Draw theory.png and theory.svg in the directory; return the files."""
+    """Draw theory.png and theory.svg, or other formats, in the directory; return the files."""
     chart = learnability_chart(learnability_data(content, domain_counts), content["settings"]["target_recall"])
-    paths = [out / "theory.png", out / "theory.svg"]
-    save_chart(chart, paths[0], "png")
-    save_chart(chart, paths[1], "svg")
-    return paths
+    for fmt in formats:
+        save_chart(chart, out / f"theory.{fmt}", fmt)
+    return [out / f"theory.{fmt}" for fmt in formats]
 
 
 def _x(first: int) -> alt.X:

