@@ -467,15 +467,14 @@ def test_cells_of_the_smallest_size_count_and_smaller_ones_are_null(model, tmp_p
     assert record["n"] == 59
 
 
-def test_evaluation_as_a_table_is_worst_first_with_a_page(model, new, tmp_path):
-    done = call("evaluate", model, new, "--html", tmp_path / "page.html")
-    assert done.returncode == 0
-    assert done.stderr == f"The page is {(tmp_path / 'page.html').as_uri()}\n"
-    rows = [line for line in done.stdout.splitlines() if line.startswith("ward 1")]
+def test_evaluation_as_a_table_is_worst_first_with_a_page(model, new, tmp_path, here):
+    code, printed, told = here("evaluate", model, new, "--html", tmp_path / "page.html")
+    assert (code, told) == (0, f"The page is {(tmp_path / 'page.html').as_uri()}\n")
+    rows = [line for line in printed.splitlines() if line.startswith("ward 1")]
     min_recalls = [float(row.replace("▼", " ").split()[3]) for row in rows]
     assert len(min_recalls) == 3
     assert min_recalls == sorted(min_recalls)
-    assert "When the model was fitted: " in done.stdout.splitlines()[-1]
+    assert "When the model was fitted: " in printed.splitlines()[-1]
     assert "ward 101" in (tmp_path / "page.html").read_text()
 
 
@@ -699,7 +698,7 @@ def test_a_stopped_predict_leaves_the_older_file_and_nothing_else(model, tmp_pat
 
 def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_path):
     table, out = written(patients(1200, 16), tmp_path / "train.csv"), tmp_path / "model"
-    promise = ["--domain-confidence", "0.8", "--base", "linear", "--method", "erm"]
+    promise = ["--domain-confidence", "0.8", "--base", "linear", "--method", "erm", "--epochs", 5]
     code, printed, told = here("fit", table, *ROLES, *promise, "--out", out)
     assert code == 0, told
     assert "ERM (joint)" in printed
@@ -715,7 +714,7 @@ def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_
 @pytest.mark.parametrize(("calibration", "n_wards"), [("held-out-domains", 12), ("jackknife-minmax", 4)])
 def test_the_exact_ways_say_nothing_of_not_being_proved(here, tmp_path, calibration, n_wards):
     table = written(patients(75 * n_wards, n_wards), tmp_path / "train.csv")
-    options = [*QUICK, "--domain-confidence", "0.7", "--calibration", calibration, "--method", "erm"]
+    options = [*QUICK, "--domain-confidence", "0.7", "--calibration", calibration, "--method", "erm", "--epochs", 5]
     code, _, told = here("fit", table, *options, "--out", tmp_path / "model")
     assert code == 0, told
     assert "with probability 0.7 or more." in told
