@@ -22,7 +22,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item):
-    """Do not count lines in fixtures either where a whole module is marked no_cover; pytest-cov leaves out calls only."""
+    """Do not count lines in fixtures either where a whole module is marked no_cover; pytest-cov looks at calls only."""
     controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
     of_module = any(isinstance(node, pytest.Module) for node, _ in item.iter_markers_with_node("no_cover"))
     if controller is None or not of_module:
