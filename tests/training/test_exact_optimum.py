@@ -17,6 +17,8 @@ from domaincover.training.scoring import score
 
 from .exact_optimum import positions_of, smallest_sets
 
+pytestmark = pytest.mark.no_cover  # almost all of it is the solver's time
+
 # Halving the step and doubling the positions moves the mean and median sizes by 0.0015 at most.
 OF_THE_GRID = 0.002
 
