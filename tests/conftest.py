@@ -6,8 +6,12 @@ import sys
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from domaincover.cli import main
+
+settings.register_profile("untimed", deadline=None)  # timings are not asserted: the machine may be busy
+settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items):
