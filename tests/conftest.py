@@ -6,15 +6,36 @@ import sys
 
 import pytest
 from filelock import FileLock
+from hypothesis import settings
 
 from domaincover.cli import main
 
+settings.register_profile("untimed", deadline=None)  # timings are not asserted: the machine may be busy
+settings.load_profile("untimed")
+
 
 def pytest_collection_modifyitems(items):
-    """Do not count lines in slow tests, which repeat what others run: it takes them half as long again."""
+    """Do not count lines in slow tests and in those of many drawn examples, which repeat what others run.
+
+    To count them takes half as long again, and more where little is numpy's or torch's.
+    """
     for item in items:
-        if item.get_closest_marker("slow"):
+        if item.get_closest_marker("slow") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    """Do not count lines in fixtures either where a whole module is marked no_cover; pytest-cov looks at calls only."""
+    controller = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
+    of_module = any(isinstance(node, pytest.Module) for node, _ in item.iter_markers_with_node("no_cover"))
+    if controller is None or not of_module:
+        return (yield)
+    controller.pause()
+    try:
+        return (yield)
+    finally:
+        controller.resume()
 
 
 @pytest.fixture(scope="session")

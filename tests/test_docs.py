@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.no_cover  # the tests of what the guides use count its lines
+
 DOCS = Path(__file__).parent.parent / "docs"
 
 
