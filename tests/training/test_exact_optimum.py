@@ -52,7 +52,7 @@ def test_a_finer_grid_has_the_same_optimum(n_positions, step):
     assert fine.median_size == pytest.approx(coarse.median_size, abs=OF_THE_GRID)
 
 
-SEEDS = range(3)
+SEEDS = range(5)
 N_DOMAINS, N_PER_DOMAIN, N_FRESH = 25, 2_000, 40_000
 
 
@@ -105,9 +105,8 @@ def test_set_cover_is_within_8_percent_of_the_optimum_at_its_own_recalls(n_featu
     """Compare sizes over Z in [low, high], averaged over the seeds, under two readings of equal recall.
 
     - The same worst recall of each label: the optimum may lower label 1's recall to it in every domain, although the
-      wrong-label penalty never asks SET-COVER to. Measured 1.037 and 1.056 (medians over domains: 1.042 and 1.066),
-      with standard errors over the seeds of 0.009 at most.
-    - The same recall of each label in every domain. Measured 1.003 and 1.009. SET-COVER is then one of the rules that
+      wrong-label penalty never asks SET-COVER to. Measured 1.034 and 1.050 (medians over domains: 1.041 and 1.061).
+    - The same recall of each label in every domain. Measured 1.002 and 1.007. SET-COVER is then one of the rules that
       the optimum is chosen from, so a ratio below 1 would be a fault here. Sizes and recalls have standard errors
       below 0.5/√n each, and a recall moves the size by less than itself: 4 of them, for the size and both recalls.
     """
