@@ -57,7 +57,7 @@ COMPARISONS = {
 }
 COMPARISON_LABELS = {
     "sets": "methods that give sets",
-    "single-label": "single-label methods",
+    "single-label": "single labels and SET-COVER",
     "penalties": "penalties of SET-COVER",
     "all": "all methods",
 }
@@ -119,8 +119,8 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
 def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
     """Return which of the methods present each comparison shows; unknown ones take part in every comparison.
 
-    A comparison of fewer than two known methods is left out, and so is one within an earlier one; "all" is there
-    where no comparison shows every method.
+    A comparison of fewer than two known methods is left out, and so is one within another; "all" is there where no
+    comparison shows every method.
 
     >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
     {'single-label': ['erm', 'irm', 'set-cover', 'mine']}

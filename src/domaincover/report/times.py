@@ -23,10 +23,11 @@ TIME_HEADS = {
     "ratio_published": "Paper: ratio",
     "source": "Source",
 }
-TIME_CAPTION = (
+OURS = (
     "Seconds to train one network, mean over seeds. Networks of tables are trained in stacks: theirs is the time of a "
-    "stack divided by its networks. The paper’s times are of other machines and networks, so compare ratios"
+    "stack divided by its networks"
 )
+THEIRS = ". The paper’s times are of other machines and networks, so compare ratios"
 
 
 def training_times(results: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -58,6 +59,11 @@ def training_times(results: pd.DataFrame, published_times: pd.DataFrame | None =
     return joined if joined["source"].notna().any() else times
 
 
+def times_caption(times: pd.DataFrame) -> str:
+    """Say what the times are of, without a full stop at the end."""
+    return OURS + (THEIRS if "source" in times else "")
+
+
 def times_table(times: pd.DataFrame) -> TextTable:
     """Return the times as texts."""
     heads = {name: TIME_HEADS[name] for name in times.columns}
@@ -83,12 +89,12 @@ def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int
     if style == "csv":
         return as_csv(times)
     table = times_table(times)
+    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
     if style == "md":
         return markdown(table)
     if style == "latex":
-        return latex(table, f"{TIME_CAPTION}.")
-    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
-    return terminal(table, TerminalLook(heads, ("source",), width, color), [TIME_CAPTION], blocks=False)
+        return latex(table, f"{times_caption(times)}.", heads, blocks=False)
+    return terminal(table, TerminalLook(heads, ("source",), width, color), [times_caption(times)], blocks=False)
 
 
 def _text(name: str, value: object) -> str:
