@@ -67,6 +67,12 @@ def test_rows_come_by_data_set_split_and_method_whatever_their_order(results):
     assert [row.split for row in rows[:15:5]] == ["unseen", "seen", "train"]
 
 
+def test_known_data_sets_come_in_the_paper_s_order_and_others_after_them(results):
+    names = ["mine", "votes", "synthetic-50", "another", "synthetic-10"]
+    table = checked_results(pd.concat(results[:1].assign(dataset=name) for name in names))
+    assert table["dataset"].tolist() == ["synthetic-10", "synthetic-50", "votes", "mine", "another"]
+
+
 def test_markdown_has_one_line_per_row_and_as_many_cells_as_heads(results):
     lines = format_results(results, "md").splitlines()
     assert len(lines) == len(results) + 2

@@ -101,6 +101,11 @@ DATASET_LABELS = {
     "iwildcam": "iWildCam, by camera",
     "amazon": "Amazon, by reviewer",
 }
+# The order in which a study shows its data sets; others come after them as they come.
+DATASET_ORDER = (
+    *("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
+    *DATASET_LABELS,
+)
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d+)(-random)?")
 
 
