@@ -197,6 +197,10 @@ def test_the_table_has_the_main_target_first_and_the_paper_s_numbers_below_ours(
     assert "Second lines are the paper’s numbers (Table 5)" in full_text
 
 
+def test_what_certificates_rest_on_is_said_once(text):
+    assert text.count("drawn one by one from where the next will come from") == 1
+
+
 def test_times_and_theory_have_sections_where_they_are_given(text, full_text):
     assert "98" in " ".join(Page(full_text).tables[3][1])
     assert "SET-COVER misses the target recall of 0.9" in full_text

@@ -100,9 +100,8 @@ def test_shares_are_compared_in_points_and_what_rounds_to_nothing_has_no_sign():
         "93 %",
         "−3",
     ]
-    assert measure_texts(row | {"share_at_target_difference": -0.001}, "share_at_target")[
-        "share_at_target_difference"
-    ] == ("0")
+    texts = [measure_texts(row | {"share_at_target_difference": gap}, "share_at_target") for gap in (-0.001, np.nan)]
+    assert [text["share_at_target_difference"] for text in texts] == ["0", "–"]
 
 
 @pytest.fixture

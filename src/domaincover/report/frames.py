@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.report.style import SPLIT_LABELS, method_styles
+from domaincover.report.style import DATASET_ORDER, SPLIT_LABELS, method_styles
 
 RESULT_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "n_seeds", "n_domains"),
@@ -91,9 +91,9 @@ def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
 
 
 def _rank(column: pd.Series) -> pd.Series:
-    """Return a number to sort by: a fixed order for methods and splits, else the order of appearance."""
+    """Return a number to sort by: known data sets, methods and splits in a fixed order, others as they come."""
     if column.name == "target_recall":
         return column
-    fixed: dict[str, list[str]] = {"method": list(method_styles(column)), "split": list(SPLIT_LABELS)}
+    fixed = {"dataset": DATASET_ORDER, "method": list(method_styles(column)), "split": list(SPLIT_LABELS)}
     order = dict.fromkeys([*fixed.get(str(column.name), []), *column])
     return column.map({value: place for place, value in enumerate(order)})

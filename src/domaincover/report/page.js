@@ -52,6 +52,12 @@ function around(values, leastSpan, low = 0, high = Infinity) {
   return [Math.max(least - room, low), Math.min(most + room, high)];
 }
 
+// The ends in sight of "recall = set size / labels", the line of sets drawn by lot.
+function randomLine(nLabels, size, recall) {
+  const ends = [Math.max(size[0], nLabels * recall[0]), Math.min(size[1], nLabels * recall[1])];
+  return ends[0] < ends[1] ? ends.map((end) => ({ set_size: end, min_recall: end / nLabels })) : [];
+}
+
 // Replaces "@name" and ["@name"] in a template by the value of that name.
 function filled(node, values) {
   if (typeof node === "string") return node.startsWith("@") ? values[node.slice(1)] : node;
@@ -110,16 +116,15 @@ const makers = {
     points.forEach((point) => { point.recalls = recallsInWords(data.labels, point.recalls); });
     const wide = (axis, name, ...ends) => (points.length
       ? around([...frame[axis], ...points.map((point) => point[name])], 0, ...ends) : frame[axis]);
-    const spec = filled(charts.templates.cross, {
-      ...values, size: wide("size", "set_size"), recall: wide("recall", "min_recall", 0, 1),
-    });
+    const [size, recall] = [wide("size", "set_size"), wide("recall", "min_recall", 0, 1)];
+    const spec = filled(charts.templates.cross, { ...values, size, recall });
     const middle = frame.random.length ? [{
       set_size: (frame.random[0].set_size + frame.random[1].set_size) / 2,
       min_recall: (frame.random[0].min_recall + frame.random[1].min_recall) / 2,
     }] : [];
     spec.description = `Set size against min recall: ${data.label}`;
     spec.datasets = {
-      crosses: kept, points, target: [frame.target], random_line: frame.random, random_name: middle,
+      crosses: kept, points, target: [frame.target], random_line: randomLine(data.n_labels, size, recall), random_name: middle,
       target_below: frame.above ? [] : [frame.target], target_above: frame.above ? [frame.target] : [],
     };
     return { spec, caption: `Min recall against mean set size. ${frame.note}` };

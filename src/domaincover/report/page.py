@@ -27,7 +27,6 @@ from domaincover.report.readable import (
     TEXT_HEADS,
     ReadableRow,
     heads_of,
-    percent,
     readable_rows,
     seeds_and_domains,
 )
@@ -40,7 +39,7 @@ from domaincover.report.theory_chart import (
     learnability_sentence,
     learnability_spec,
 )
-from domaincover.report.times import TIME_CAPTION, times_table, training_times
+from domaincover.report.times import times_caption, times_table, training_times
 from domaincover.report.tradeoff_charts import CURVE_NOTE, left_out_in_words, spread_note
 from domaincover.report.tradeoffs import curves_of, has_curves
 
@@ -102,11 +101,10 @@ def write_page(
         text_heads=TEXT_HEADS,
         heads_of=lambda shown: heads_of(one.row for one in shown),
         seeds_and_domains=lambda shown: seeds_and_domains(one.row for one in shown),
-        percent=percent,
         rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         times=None if compared_times is None else times_table(compared_times),
-        times_caption=TIME_CAPTION,
+        times_caption="" if compared_times is None else times_caption(compared_times),
         theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
         settings=settings or {},
     )

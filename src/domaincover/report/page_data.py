@@ -59,6 +59,7 @@ def dataset_data(
     crosses = cross_plot_data(rows)
     return {
         "label": dataset_label(dataset),
+        "n_labels": int(single["n_labels"].max()),
         "targets": targets,
         "least": [least_at_target(target) for target in targets],
         "main": targets.index(main_target(rows, dataset)),

@@ -57,7 +57,7 @@ COMPARISONS = {
 }
 COMPARISON_LABELS = {
     "sets": "methods that give sets",
-    "single-label": "single-label methods",
+    "single-label": "single labels and SET-COVER",
     "penalties": "penalties of SET-COVER",
     "all": "all methods",
 }
@@ -101,6 +101,11 @@ DATASET_LABELS = {
     "iwildcam": "iWildCam, by camera",
     "amazon": "Amazon, by reviewer",
 }
+# The order in which a study shows its data sets; others come after them as they come.
+DATASET_ORDER = (
+    *("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
+    *DATASET_LABELS,
+)
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d+)(-random)?")
 
 
@@ -119,8 +124,8 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
 def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
     """Return which of the methods present each comparison shows; unknown ones take part in every comparison.
 
-    A comparison of fewer than two known methods is left out, and so is one within an earlier one; "all" is there
-    where no comparison shows every method.
+    A comparison of fewer than two known methods is left out, and so is one within another; "all" is there where no
+    comparison shows every method.
 
     >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
     {'single-label': ['erm', 'irm', 'set-cover', 'mine']}

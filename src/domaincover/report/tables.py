@@ -75,7 +75,7 @@ def format_results(
     writers: dict[str, Callable[[], str]] = {
         "table": lambda: f"{BESIDE_TITLE}\n{terminal(beside, look, [beside_caption(compared)])}",
         "md": lambda: f"{BESIDE_TITLE}: {beside_caption(compared)}.\n\n{markdown(beside)}",
-        "latex": lambda: latex(beside, f"{BESIDE_TITLE}: {beside_caption(compared)}."),
+        "latex": lambda: latex(beside, f"{BESIDE_TITLE}: {beside_caption(compared)}.", BESIDE_TERMINAL_HEADS),
     }
     return f"{_written(table, style, width, color)}\n{writers[style]()}"
 
@@ -88,8 +88,11 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     rows = readable_rows(table)
     if style == "table":
         return _terminal(rows, width, color)
-    shown = _text_table(rows, heads_of(rows))
-    return markdown(shown) if style == "md" else latex(shown, CAPTION.format(counted=seeds_and_domains(rows)))
+    if style == "md":
+        return markdown(_text_table(rows, heads_of(rows)))
+    shown, once = _said_once(rows)
+    counted = "; ".join([*once, seeds_and_domains(rows)])
+    return latex(shown, CAPTION.format(counted=counted), TERMINAL_HEADS)
 
 
 def as_json(table: pd.DataFrame) -> str:
@@ -117,8 +120,13 @@ def _text_table(rows: list[ReadableRow], heads: dict[str, str]) -> TextTable:
 
 def _terminal(rows: list[ReadableRow], width: int, color: bool) -> str:
     """Return one block per data set; what is the same in every row is said once, below."""
-    said_once = [name for name in ("split", "target") if len({getattr(row, name) for row in rows}) == 1]
-    heads = {name: head for name, head in heads_of(rows).items() if name not in said_once}
-    notes = [f"{HEADS[name].lower()} {getattr(rows[0], name)}" for name in said_once]
+    shown, once = _said_once(rows)
     look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
-    return terminal(_text_table(rows, heads), look, [*notes, seeds_and_domains(rows)])
+    return terminal(shown, look, [*once, seeds_and_domains(rows)])
+
+
+def _said_once(rows: list[ReadableRow]) -> tuple[TextTable, list[str]]:
+    """Return the table without split and target where they are the same in every row, and these in words."""
+    same = [name for name in ("split", "target") if len({getattr(row, name) for row in rows}) == 1]
+    heads = {name: head for name, head in heads_of(rows).items() if name not in same}
+    return _text_table(rows, heads), [f"{HEADS[name].lower()} {getattr(rows[0], name)}" for name in same]

@@ -32,7 +32,7 @@ LATEX_TABLE = r"""% needs \usepackage{{booktabs}} and \usepackage{{graphicx}}
 \begin{{table}}
   \centering
   \caption{{{caption}}}
-  \resizebox{{\linewidth}}{{!}}{{%
+  \resizebox{{\ifdim\width>\linewidth \linewidth\else\width\fi}}{{!}}{{%
   \begin{{tabular}}{{{alignment}}}
     \toprule
     {heads} \\
@@ -88,18 +88,33 @@ def markdown(table: TextTable) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def latex(table: TextTable, caption: str) -> str:
-    """Return the table in LaTeX, with a rule between data sets; it needs booktabs and graphicx."""
-    groups = [
-        " \\\\\n    ".join(" & ".join(table.cells(place, LATEX_ESCAPES, r"\textbf{{{}}}")) for place in places)
-        for places in table.by_dataset()
-    ]
+def latex(table: TextTable, caption: str, heads: Mapping[str, str], *, blocks: bool = True) -> str:
+    """Return the table in LaTeX with heads of one line or two; it needs booktabs and graphicx.
+
+    In blocks, the name of each data set stands above its rows instead of in every one of them.
+    """
+    names = [name for name in heads if name in table.heads and not (blocks and name == "dataset")]
+    shown = {name: heads[name].split("\n") for name in names}
+    height = max(map(len, shown.values()))
+    padded = [[""] * (height - len(lines)) + lines for lines in shown.values()]
+    lines = [" & ".join(map(_latex, line)) for line in zip(*padded, strict=True)]
+    bare = table._replace(heads=dict.fromkeys(names, ""))
+    rows = [" & ".join(bare.cells(place, LATEX_ESCAPES, r"\textbf{{{}}}")) for place in range(len(table.rows))]
+    groups = []
+    for places in table.by_dataset() if blocks else [list(range(len(rows)))]:
+        name = rf"\multicolumn{{{len(names)}}}{{l}}{{\textit{{{_latex(table.rows[places[0]]['dataset'])}}}}}"
+        groups.append([*([name] if blocks else []), *(rows[place] for place in places)])
+    end = " \\\\\n    "
     return LATEX_TABLE.format(
-        caption=escaped(caption, LATEX_ESCAPES),
-        alignment="".join("l" if name in table.text_columns else "r" for name in table.heads),
-        heads=" & ".join(escaped(head, LATEX_ESCAPES) for head in table.heads.values()),
-        body=" \\\\\n    \\midrule\n    ".join(groups) + r" \\",
+        caption=_latex(caption),
+        alignment="".join("l" if name in table.text_columns else "r" for name in names),
+        heads=end.join(lines),
+        body=f"{end}\\midrule\n    ".join(end.join(group) for group in groups) + r" \\",
     )
+
+
+def _latex(text: str) -> str:
+    return escaped(text, LATEX_ESCAPES)
 
 
 def no_formula(text: str) -> str:

@@ -22,10 +22,11 @@ TIME_HEADS = {
     "ratio_published": "Paper: ratio",
     "source": "Source",
 }
-TIME_CAPTION = (
+OURS = (
     "Seconds to train one network: small ones are timed alone, ERM and SET-COVER in turns in one process; of whole "
-    "networks it is the mean over runs. The paper’s times are of another machine, so compare ratios"
+    "networks it is the mean over runs"
 )
+THEIRS = ". The paper’s times are of other machines and networks, so compare ratios"
 
 
 def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -49,6 +50,11 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
     )
     joined = times.merge(theirs, on="dataset", how="left")[[*TIME_COLUMNS, *PUBLISHED_COLUMNS]]
     return joined if joined["source"].notna().any() else times
+
+
+def times_caption(times: pd.DataFrame) -> str:
+    """Say what the times are of, without a full stop at the end."""
+    return OURS + (THEIRS if "source" in times else "")
 
 
 def times_table(times: pd.DataFrame) -> TextTable:
@@ -76,12 +82,12 @@ def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int
     if style == "csv":
         return as_csv(times)
     table = times_table(times)
+    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
     if style == "md":
         return markdown(table)
     if style == "latex":
-        return latex(table, f"{TIME_CAPTION}.")
-    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
-    return terminal(table, TerminalLook(heads, ("source",), width, color), [TIME_CAPTION], blocks=False)
+        return latex(table, f"{times_caption(times)}.", heads, blocks=False)
+    return terminal(table, TerminalLook(heads, ("source",), width, color), [times_caption(times)], blocks=False)
 
 
 def _text(name: str, value: object) -> str:
