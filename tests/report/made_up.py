@@ -168,3 +168,15 @@ def made_up_theory() -> dict[str, object]:
         for seed in (0, 1)
     ]
     return {"settings": {"n_features": 10, "target_recall": 0.9, "n_seeds": 2}, "rows": rows}
+
+
+SECONDS = pd.DataFrame(
+    {
+        "dataset": ["synthetic-10", "synthetic-10-random"],
+        "erm_seconds": [10.0, 10.0],
+        "set_cover_seconds": [15.0, 15.0],
+    }
+)
+PUBLISHED_TIMES = pd.DataFrame(
+    {"dataset": ["synthetic-10"], "erm_minutes": [98], "set_cover_minutes": [133], "source": ["Table 9"]}
+)

@@ -15,7 +15,7 @@ from domaincover.report.style import SINGLE_LABEL_METHODS
 from domaincover.report.tables import format_results
 from domaincover.report.times import format_times, training_times
 
-from .made_up import METHODS, published_numbers, random_domains, results_of
+from .made_up import METHODS, SECONDS, published_numbers, random_domains, results_of
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_latex_compiles(hostile_results, results, tmp_path):
     names = hostile_results["dataset"].iloc[0], hostile_results["method"].unique().tolist()
     published = pd.concat([published_numbers("synthetic-10", list(METHODS)), published_numbers(*names)])
     tables = [format_results(table, "latex", published=published) for table in (results, hostile_results)]
-    tables.append(format_times(training_times(results), "latex"))
+    tables.append(format_times(training_times(SECONDS), "latex"))
     packages = r"\documentclass{article}\usepackage{booktabs}\usepackage{graphicx}"
     document = packages + r"\begin{document}" + "".join(tables) + r"\end{document}"
     (tmp_path / "paper.tex").write_text(document, encoding="utf-8")
