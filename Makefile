@@ -1,4 +1,5 @@
-# `make run` reproduces the paper's synthetic study; `make test` runs every check. Both set up .venv first.
+# `make run` reproduces the paper's synthetic study, `make paper` the whole paper; `make test` runs every check. Each
+# sets up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/synthetic
@@ -6,12 +7,15 @@ OUT ?= runs/synthetic
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib
 
-.PHONY: run test checks lint types contracts tests benchmarks clean
+.PHONY: run paper test checks lint types contracts tests benchmarks clean
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
 	$(BIN)/domaincover results $(OUT)
 	$(BIN)/domaincover report $(OUT) --out $(OUT)/report.html
+
+paper: .venv/.installed-data
+	$(BIN)/domaincover paper all
 
 test: .venv/.installed-dev
 	$(MAKE) -j 2 --output-sync=target tests checks
@@ -42,6 +46,11 @@ benchmarks: .venv/.installed-dev
 	$(INSTALL) -e .
 	-$(COMPILE)
 	touch $@
+
+.venv/.installed-data: .venv/.made pyproject.toml constraints.txt
+	$(INSTALL) -e '.[data]'
+	-$(COMPILE)
+	touch $@ .venv/.installed
 
 .venv/.installed-dev: .venv/.made pyproject.toml constraints.txt examples/packages.txt
 	$(INSTALL) -e '.[dev]'

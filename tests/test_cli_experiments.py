@@ -16,17 +16,15 @@ from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 
 DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
 PLUGIN = Path(__file__).parent / "experiments/plugin_file.py"
-MINE = """
-title = "Mine"
-datasets = ["clinics", "synthetic-10"]
-methods = ["erm", "set-cover", "logistic-robust"]
+OF_WILDS = """
+datasets = ["wilds"]
+methods = ["erm", "set-cover"]
 target_recalls = [0.8, 0.9]
 seeds = 1
 epochs = 2
-min_cell_size = 10
-figures = ["curves"]
-n_train_domains = 10
-n_unseen_domains = 6
+min_cell_size = 2
+n_train_domains = 3
+n_unseen_domains = 2
 max_train_rows = 60
 max_test_rows = 60
 """
@@ -127,16 +125,18 @@ def test_the_list_says_what_each_is_in_the_paper(here):
     assert "Tables 1 and 5" in printed
 
 
-def test_an_experiment_of_ones_own_with_a_plug_in(here, tmp_path, monkeypatch):
-    (tmp_path / "mine.toml").write_text(MINE)
+def test_the_experiment_and_the_plug_in_of_the_guide_run_as_they_stand(here, tmp_path, monkeypatch):
+    guide = (Path(__file__).parent.parent / "docs/studies.md").read_text()
+    for name, kind in (("clinics.toml", "toml"), ("clinics.py", "python")):
+        (tmp_path / name).write_text(re.search(rf"```{kind}\n(# {name}\n.*?)```", guide, re.DOTALL)[1])
     monkeypatch.chdir(tmp_path)
-    done = call("run", "mine.toml", "--plugin", PLUGIN, "--jobs", 2, cwd=tmp_path)
+    done = call("run", "clinics.toml", "--plugin", "clinics.py", "--jobs", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "mine: Mine: runs/mine/results/mine (5 files)\n"
-    results = json.loads(here("results", "runs/mine", "--format", "json")[1])
+    assert done.stdout == "clinics: Our clinics: runs/clinics/results/clinics (9 files)\n"
+    results = json.loads(here("results", "runs/clinics", "--format", "json")[1])
     unseen = {(row["dataset"], row["method"], row["target_recall"]) for row in results if row["split"] == "unseen"}
-    assert len(unseen) == 12
-    assert ("clinics", "logistic-robust", 0.8) in unseen
+    assert len(unseen) == 2 * 4 * 2
+    assert ("clinics", "boosted", 0.8) in unseen
     assert {row["n_domains"] for row in results if row["split"] == "unseen"} == {6}
 
 
@@ -154,10 +154,7 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
     monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
     BUILDERS["amazon"](tmp_path / "wilds", np.random.default_rng(0), n_domains=6, per_cell=12)
     bert = tiny_bert_folder(tmp_path / "bert", [*sum(WORDS, ()), *COMMON_WORDS])
-    text = MINE.replace('["clinics", "synthetic-10"]', '["wilds"]').replace(', "logistic-robust"', "")
-    text = re.sub("n_train_domains = .*", "n_train_domains = 3", text)
-    text = re.sub("n_unseen_domains = .*", "n_unseen_domains = 2", text)
-    (tmp_path / "mine.toml").write_text(text.replace("min_cell_size = 10", "min_cell_size = 2"))
+    (tmp_path / "mine.toml").write_text(OF_WILDS)
     arguments = ["run", tmp_path / "mine.toml", "--wilds", tmp_path / "wilds", "--jobs", 1, "--out", tmp_path / "runs"]
     code, _, told = here(*arguments)
     assert code == 2

@@ -45,10 +45,11 @@ def test_the_tree_of_the_readme_names_what_is_there():
 def test_the_commands_of_the_readme_are_those_of_the_command_line():
     from domaincover.cli import app
     from domaincover.cli.study import paper
+    from domaincover.experiments.experiment import PAPER
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands} | {"paper", "data"}
     shell = "".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
     assert set(re.findall(r"^domaincover (\w+)", shell, re.MULTILINE)) == commands
-    experiments = re.findall(r"^domaincover paper (\w+)", shell, re.MULTILINE)
-    assert set(experiments) <= {command.name for command in paper.registered_commands}
-    assert {"synthetic", "theory", "camelyon17", "amazon"} <= set(experiments)
+    experiments = re.findall(r"^domaincover paper ([\w-]+)", shell, re.MULTILINE)
+    assert set(experiments) <= {"all", *PAPER, *(command.name for command in paper.registered_commands)}
+    assert {"all", "list", "synthetic", "camelyon17", "amazon"} <= set(experiments)
