@@ -1,6 +1,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +124,22 @@ def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monk
     assert plan_study(study, tmp_path / "a").expected == (0, 0)
     (tmp_path / "cache/timings.json").write_text("[1]")
     assert plan_study(study, tmp_path / "b").expected.n_unknown == 3
+
+
+def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_path, monkeypatch):
+    load_plugins([PLUGIN])
+    do(of_clinics("logistic"), tmp_path / "runs")
+    clinics = datasets.REGISTERED["clinics"]
+    X, y, domains = clinics.read()
+    for other, message in (
+        (replace(clinics, read=lambda: (X + 1, y, domains)), "was made with data '[0-9a-f]{32}'"),
+        (replace(clinics, max_train_rows=50), "was made with max_train_rows 60"),
+    ):
+        monkeypatch.setitem(datasets.REGISTERED, "clinics", other)
+        with pytest.raises(InputError, match=message):
+            plan_study(of_clinics("logistic"), tmp_path / "runs")
+    monkeypatch.setitem(datasets.REGISTERED, "clinics", replace(clinics, read=lambda: (X, y, domains)))
+    assert plan_study(of_clinics("logistic"), tmp_path / "runs").n_finished == 2
 
 
 def test_data_of_two_dimensions_need_no_table():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.data.synthetic import Covariance, GaussianDomains
 from domaincover.errors import InputError
-from domaincover.experiments.installable import INSTALLABLE, PACKAGE, Table
+from domaincover.experiments.installable import INSTALLABLE, PACKAGE, Table, carried
 from domaincover.experiments.paper_table import PAPER
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
-RESERVED = ("results", "theory", "times")  # folders of a study that hold no runs
+RESERVED = ("failures", "results", "theory", "times")  # folders of a study that hold no runs
 
 
 class Sizes(NamedTuple):
@@ -62,6 +63,10 @@ class StudyDataset(ABC):
     def sizes(self) -> Sizes:
         """How much of it is used."""
         return Sizes(self.n_train_domains, self.n_unseen_domains, self.max_train_rows, self.max_test_rows)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a result depends on beyond the name, which says it all of data that are drawn."""
+        return {}
 
     def with_sizes(self, sizes: Sizes | None) -> StudyDataset:
         """Return the data set with so much of it used; None changes nothing."""
@@ -116,6 +121,7 @@ class TableDataset(StudyDataset):
     """A table that a function returns: features of any kind, labels and domains. Seeds draw other domains from it."""
 
     read: Callable[[], Table]
+    content: str | None = None  # what names the data; if not given, their digest does
     hidden: int = 32
     max_train_rows: int = 1_000
     max_test_rows: int = 500
@@ -126,6 +132,10 @@ class TableDataset(StudyDataset):
         """How many seeds train together."""
         n_rows = self.n_train_domains * (self.max_train_rows + self.max_test_rows)
         return max(1, min(20, NUMBERS_IN_A_STACK // (100 * n_rows)))
+
+    def identity(self) -> dict[str, Any]:
+        """Return sizes, hidden units and what names the data: all that a study does not say itself."""
+        return self.sizes._asdict() | {"hidden": self.hidden, "data": self.content or _digest(self.read)}
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all rows; an example is its row's number."""
@@ -153,8 +163,22 @@ def _read_once(read: Callable[[], Table]) -> Table:
     return Table(*read())
 
 
+@lru_cache(maxsize=4)
+def _digest(read: Callable[[], Table]) -> str:
+    """Return a digest of a table: of its values, row by row, and the names of its columns."""
+    import pandas as pd
+
+    X, y, domains = _read_once(read)
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (pd.DataFrame(X), pd.DataFrame({"label": y, "domain": domains})):
+        digest.update(repr([*part.columns]).encode())
+        digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
+    return digest.hexdigest()
+
+
 REGISTERED: dict[str, StudyDataset] = {
-    name: TableDataset(name=name, read=found.read, **found.sizes) for name, found in INSTALLABLE.items()
+    name: TableDataset(name=name, read=found.read, content=carried(), **found.sizes)
+    for name, found in INSTALLABLE.items()
 }
 
 

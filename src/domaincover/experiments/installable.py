@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,14 @@ INSTALLABLE = {
     "flights": Installable(read_flights, _sizes(40, 40, 300, 300)),
     "storms": Installable(read_storms, _sizes(22, 22, 250, 200)),
 }
+
+
+def carried() -> str:
+    """Return what names the data: the package that carries them, with its version."""
+    try:
+        return f"{PACKAGE} {version(PACKAGE)}"
+    except PackageNotFoundError:
+        return PACKAGE
 
 
 def _data(package: str, name: str) -> pd.DataFrame:

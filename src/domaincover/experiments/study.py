@@ -53,8 +53,9 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, those of the source or the sizes among them."""
         own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes")}
-        own |= {} if self.sizes is None else self.sizes._asdict()
-        return own | ({} if self.source is None else self.source.to_dict())
+        if self.source is not None:
+            return own | self.source.to_dict()
+        return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
 
 
 @dataclass(frozen=True)
