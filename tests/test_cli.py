@@ -179,7 +179,7 @@ def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
         shown += part
     assert process.wait() == 0
     assert "synthetic-10 set-cover" in shown.decode()
-    assert "epochs of all jobs" in shown.decode()
+    assert "all 1 job" in shown.decode()
 
 
 def workers_of(process):

@@ -56,20 +56,22 @@ def duration(seconds: float) -> str:
 def live_view(plan: Plan) -> Iterator[OnProgress]:
     """Show a bar for the whole, with the time left, and one for each job under way; nothing without a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
     if not console.is_terminal or not plan.jobs:
         yield lambda _: None
         return
     length = {job.name: job.epochs for job in plan.jobs}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    weight = {job.name: job.n_networks for job in plan.jobs}  # an epoch of many networks takes longer
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as bars:
-        whole = bars.add_task("epochs of all jobs", total=plan.n_epochs)
+        total = sum(length[name] * weight[name] for name in length)
+        whole = bars.add_task(f"all {_counted(len(length), 'job')}", total=total)
         shown: dict[str, TaskID] = {}
 
         def on_progress(done: Mapping[str, int]) -> None:
-            bars.update(whole, completed=sum(done.values()))
+            bars.update(whole, completed=sum(n * weight[name] for name, n in done.items()))
             running = [name for name, n in done.items() if 0 < n < length[name]][:MOST_SHOWN]
             for name in running:
                 if name not in shown:

@@ -60,11 +60,6 @@ class Plan:
         """How many runs the jobs have."""
         return sum(len(job.runs) for job in self.jobs)
 
-    @property
-    def n_epochs(self) -> int:
-        """How many epochs all jobs train."""
-        return sum(job.epochs for job in self.jobs)
-
 
 @dataclass(frozen=True)
 class Means:
