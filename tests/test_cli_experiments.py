@@ -91,7 +91,13 @@ def test_the_page_is_small_and_shows_every_part(quick):
     assert f"The page is {page.resolve().as_uri()}" in found["stderr"]
     assert page.stat().st_size < 3_000_000
     text = page.read_text()
-    for words in ("Domain explorer", "Training times", "Votes, by state", "Synthetic 50-d, random covariance"):
+    for words in (
+        "This is a quick look",
+        "Domain explorer",
+        "Training times",
+        "Votes, by state",
+        "Synthetic 50-d, random covariance",
+    ):
         assert words in text
 
 
@@ -132,12 +138,42 @@ def test_the_experiment_and_the_plug_in_of_the_guide_run_as_they_stand(here, tmp
     monkeypatch.chdir(tmp_path)
     done = call("run", "clinics.toml", "--plugin", "clinics.py", "--jobs", 2, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "clinics: Our clinics: runs/clinics/results/clinics (9 files)\n"
+    assert done.stdout.startswith("clinics: Our clinics: runs/clinics/results/clinics (9 files)\n")
+    assert "boosted" in done.stdout, "of one experiment, the table is printed"
     results = json.loads(here("results", "runs/clinics", "--format", "json")[1])
     unseen = {(row["dataset"], row["method"], row["target_recall"]) for row in results if row["split"] == "unseen"}
     assert len(unseen) == 2 * 4 * 2
     assert ("clinics", "boosted", 0.8) in unseen
     assert {row["n_domains"] for row in results if row["split"] == "unseen"} == {6}
+
+
+def test_figures_of_another_kind_take_the_place_of_those_before(here, tmp_path):
+    (tmp_path / "mine.toml").write_text(
+        'datasets = ["synthetic-10"]\nmethods = ["erm"]\nseeds = 1\nfigures = ["share"]\n'
+    )
+    arguments = ["run", tmp_path / "mine.toml", "--quick", "--jobs", 1, "--out", tmp_path / "runs"]
+    figures = tmp_path / "runs/results/mine"
+    for kind in ("png", "svg"):
+        code, printed, _ = here(*arguments, "--format", kind)
+        assert code == 0
+        assert {path.name for path in figures.glob("share-*")} == {f"share-synthetic-10.{kind}"}
+        assert "ERM" in printed
+
+
+def test_times_and_theory_of_ones_own_print_their_tables_and_tell_what_fails(here, tmp_path):
+    (tmp_path / "fast.toml").write_text('kind = "times"\ndatasets = ["synthetic-10"]\nmethods = ["erm", "set-cover"]\n')
+    (tmp_path / "bound.toml").write_text('kind = "theory"\ndomains = [2, 3]\nseeds = 1\nsteps = 20\n')
+    out = tmp_path / "runs"
+    code, printed, _ = here("run", tmp_path / "fast.toml", "--quick", "--out", out)
+    assert (code, "Ratio" in printed) == (0, True)
+    code, printed, _ = here("run", tmp_path / "bound.toml", "--out", out)
+    assert code == 0
+    assert [line.split()[0] for line in printed.splitlines()[3:]] == ["2", "3"]
+    (tmp_path / "bound.toml").write_text('kind = "theory"\ndomains = [2, 3]\nseeds = 1\nsteps = 21\n')
+    code, printed, told = here("run", tmp_path / "bound.toml", "--out", out)
+    assert code == 1
+    assert re.search("Failed: theory: .* was made with other settings", told)
+    assert "bound: " in printed, "what was there before is shown"
 
 
 def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(tmp_path):
@@ -177,6 +213,10 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
         ),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),
+        (
+            ["paper", "main", "--datasets", "synthetic-10", "--scheduler", "here"],
+            "address is as tcp://host:8786, got 'here'",
+        ),
         (["paper", "all", "--seeds", "0"], "--seeds is the number of seeds"),
         (["paper", "all", "--jobs", "0"], "--jobs must be at least 1"),
         (["paper", "all", "--plugin", "nowhere.py"], "plug-in"),

@@ -4,6 +4,7 @@ import pytest
 
 from domaincover import InputError
 from domaincover.experiments import times
+from domaincover.experiments.run_directory import open_study
 from domaincover.experiments.study import Study
 from domaincover.experiments.times import measure_times, read_times
 
@@ -14,6 +15,7 @@ def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):
     trained = []
     real = times.train_group
     monkeypatch.setattr(times, "train_group", lambda run, *rest: trained.append(run) or real(run, *rest))
+    open_study(tmp_path)
     measure_times(STUDY, tmp_path)
     warm_up, timed = trained[:2], trained[2:]
     assert {run.epochs for run in warm_up} == {1}
@@ -27,6 +29,7 @@ def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):
 
 
 def test_times_of_other_settings_and_foreign_files_are_refused(tmp_path):
+    open_study(tmp_path)
     file = tmp_path / "times/synthetic-10.json"
     file.parent.mkdir()
     file.write_text(json.dumps({"config": {"epochs": 99}, "seconds": {"erm": 1, "set-cover": 2}}))

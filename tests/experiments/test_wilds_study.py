@@ -323,7 +323,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         (
             "iwildcam",
             ["--methods", "single-label"],
-            "features that a network learns are what mmd and coral would compare",
+            "mmd cannot be run on iwildcam: it compares features that a network learns",
         ),
         ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),

@@ -74,14 +74,16 @@ def test_known_data_sets_come_in_the_paper_s_order_and_others_after_them(results
 
 
 def test_markdown_has_one_line_per_row_and_as_many_cells_as_heads(results):
-    lines = format_results(results, "md").splitlines()
+    *lines, _, counted = format_results(results, "md").splitlines()
+    assert counted.startswith("Every number is the mean over ")
     assert len(lines) == len(results) + 2
     assert {line.count("|") for line in lines} == {len(heads_of(readable_rows(checked_results(results)))) + 1}
 
 
 def test_markdown_escapes_bars_tags_and_line_breaks():
     results = results_of(random_domains(np.random.default_rng(0), datasets=("a|b\nc<script>",)))
-    lines = format_results(results, "md").splitlines()
+    *lines, _, counted = format_results(results, "md").splitlines()
+    assert counted.startswith("Every number is the mean over ")
     assert len(lines) == len(results) + 2
     assert r"| a\|b c\<script\> |" in lines[2]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,12 +13,13 @@ import typer
 from typer.core import TyperGroup
 
 from domaincover.cli.outputs import say, warnings_in_a_line
-from domaincover.cli.study import carry_out, check_counts, items, leave_if_failed, n_cores, paper
+from domaincover.cli.study import SOME_FAILED, carry_out, check_counts, items, n_cores, paper
 from domaincover.cli.terminal import text_width, writing
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
     from domaincover.experiments.experiment import Experiment
+    from domaincover.experiments.runner import Failure
     from domaincover.experiments.study import Study
     from domaincover.experiments.wilds import WildsSource
 
@@ -161,8 +163,9 @@ def run(
 
 def do_experiments(chosen: Sequence[Experiment], options: Options) -> None:
     """Run what is left of experiments, and make what they show."""
-    from domaincover.cli.products import make_products
+    from domaincover.cli.products import make_products, print_table
     from domaincover.experiments import runner
+    from domaincover.experiments.run_directory import at_work, open_study
 
     check_counts(1 if options.seeds is None else options.seeds, options.jobs)
     chosen = [_narrowed(experiment, options) for experiment in chosen]
@@ -180,12 +183,18 @@ def do_experiments(chosen: Sequence[Experiment], options: Options) -> None:
     grid = [study for experiment in chosen for study in _grid(experiment, studies.get(experiment.name, ()))]
     whole = any(source.trains_whole_networks for source in sources)  # one at a time: they share what there is
     means = runner.Means(options.jobs or (1 if whole else n_cores()), options.scheduler, options.plugins)
-    outcome = carry_out(grid, options.out, means)
-    for experiment in chosen:
-        _measure(experiment, studies.get(experiment.name, ()), options)
-    with warnings_in_a_line(), writing(options.out):
-        make_products(chosen, options.out, options.format)
-    leave_if_failed(outcome)
+    with writing(options.out):
+        open_study(options.out)
+        with at_work(options.out):
+            failures = list(carry_out(grid, options.out, means).failures) if grid else []
+            for experiment in chosen:
+                failures += _measure(experiment, studies.get(experiment.name, ()), options)
+            with warnings_in_a_line():
+                make_products(chosen, options.out, options.format)
+    if len(chosen) == 1:
+        print_table(chosen[0], options.out)
+    if failures:
+        raise typer.Exit(SOME_FAILED)
 
 
 def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
@@ -195,28 +204,50 @@ def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
     return [study for study in studies if study.setting(study.datasets[0]).trains_whole_networks]
 
 
-def _measure(experiment: Experiment, studies: Iterable[Study], options: Options) -> None:
-    """Do what is not a grid of runs, here and alone on the machine: times and the theory."""
-    if experiment.kind == "times":
-        from domaincover.experiments.times import measure_times
+def _measure(experiment: Experiment, studies: Iterable[Study], options: Options) -> list[Failure]:
+    """Do what is not a grid of runs, here and alone on the machine: times and the theory; return what failed."""
+    from domaincover.experiments.theory import TheorySettings, run_theory
+    from domaincover.experiments.times import measure_times
 
-        for study in studies:
-            measure_times(study, options.out, lambda name: say(f"Measuring training times on {name}."))
-    if experiment.kind == "theory":
-        from domaincover.experiments.theory import TheorySettings, run_theory
-
+    def theory() -> None:
         settings = TheorySettings(n_seeds=experiment.seeds, steps=100 if options.quick else experiment.steps)
         counts = experiment.domains[:2] if options.quick else experiment.domains
         run_theory(settings, counts, options.out / "theory", lambda n: say(f"Theory: trained on {n} domains."))
+
+    def times(study: Study) -> None:
+        measure_times(study, options.out, lambda name: say(f"Measuring training times on {name}."))
+
+    if experiment.kind == "grid":
+        return []
+    tasks: dict[str, Callable[[], None]] = {
+        f"times on {study.datasets[0]}": partial(times, study) for study in studies
+    } or {"theory": theory}
+    return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]
+
+
+def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
+    """Do a task; say what went wrong, and go on."""
+    from domaincover.experiments.runner import Failure
+
+    try:
+        task()
+    except Exception as error:
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        failure = Failure(name, 1, f"{kind}{' '.join(str(error).split())}", is_input=isinstance(error, InputError))
+        say(f"Failed: {name}: {failure.reason}")
+        return failure
+    return None
 
 
 def _narrowed(experiment: Experiment, options: Options) -> Experiment:
     """Return an experiment with the seeds and data sets that were asked for."""
     from domaincover.experiments.datasets import study_datasets
 
+    if experiment.kind == "theory":
+        return experiment
     if options.seeds is not None:
         experiment = replace(experiment, seeds=options.seeds)
-    if not options.datasets or experiment.kind == "theory":
+    if not options.datasets:
         return experiment
     wanted = items(options.datasets, "--datasets")
     own = study_datasets(experiment.datasets)
@@ -254,6 +285,4 @@ def _sources(options: Options, chosen: Sequence[Experiment]) -> tuple[WildsSourc
             say(f"Note: {name} is left out: give --network, the folder of a BERT-like model.")
         else:
             sources.append(wilds_source(name, options.wilds, model=options.network, **given))
-    if not sources:
-        raise InputError(f"--wilds: {options.wilds} holds none of the data sets that can be run.")
     return tuple(sources)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from domaincover.cli.outputs import say
+from domaincover.cli.terminal import text_width
 from domaincover.files import write_whole
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 PAGE = "report.html"
+QUICK_NOTE = "This is a quick look, with a little of everything, to see that all works: do not quote its numbers."
+
 MADE = ".made.json"
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 FigureFormat = Literal["png", "svg", "pdf"]
@@ -46,7 +50,7 @@ def _maker(
     if experiment.kind == "theory":
         return lambda: _theory(folder, out, fmt)
     if experiment.kind == "times":
-        return lambda: _times(tables, folder, out)
+        return lambda: _times(folder, out)
     return lambda: [] if tables is None else _grid(experiment, tables, folder, fmt)
 
 
@@ -54,24 +58,37 @@ def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) ->
     """Make files, unless those made before from the same state are all there; return how many there are."""
     digest = hashlib.sha256(state.encode()).hexdigest()
     note = folder / MADE
-    try:
-        before = json.loads(note.read_text())
-        if before["state"] == digest and all((folder / name).is_file() for name in before["files"]):
-            return len(before["files"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
+    before = _note(note)
+    if before.get("state") == digest and all((folder / name).is_file() for name in before["files"]):
+        return len(before["files"])
     folder.mkdir(parents=True, exist_ok=True)
+    note.unlink(missing_ok=True)  # what is made now may be interrupted
     names = [path.relative_to(folder).as_posix() for path in make()]
+    for name in set(before.get("files", ())) - set(names):
+        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and no longer true
     write_whole(note, json.dumps({"state": digest, "files": names}).encode())
     return len(names)
 
 
-def _state(out: Path) -> str:
-    """Return what all products depend on: the finished runs, by when they were, and this version."""
-    from domaincover import __version__
+def _note(path: Path) -> dict[str, Any]:
+    """Return what was made before, and from which state; nothing where that is not known."""
+    try:
+        found = json.loads(path.read_text())
+        own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
+        return {"state": found["state"], "files": own}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
+
+def _state(out: Path) -> str:
+    """Return what all products depend on: the finished runs, by when they were, the paper's numbers, this version."""
+    from domaincover import __version__
+    from domaincover.experiments.published import published_results, published_times
+
+    published = f"{published_results().to_csv()}{published_times().to_csv()}"
     files = [*out.glob("*/*/target-*/seed-*/DONE"), *out.glob("times/*.json"), *out.glob("theory/theory.json")]
-    return __version__ + "".join(sorted(f"{file.relative_to(out)} {file.stat().st_mtime_ns}\n" for file in files))
+    stamps = sorted(f"{file.relative_to(out)} {file.stat().st_mtime_ns}\n" for file in files)
+    return "".join([__version__, published, *stamps])
 
 
 def _collected(out: Path) -> StudyTables | None:
@@ -115,31 +132,23 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
 
 
-def _times(tables: StudyTables | None, folder: Path, out: Path) -> list[Path]:
+def _times(folder: Path, out: Path) -> list[Path]:
     from domaincover.experiments.published import published_times
     from domaincover.report.times import format_times, training_times
 
-    times = training_times(measured_times(tables, out), published_times())
+    times = training_times(measured_times(out), published_times())
     if times.empty:
         return []
     return _written(folder, lambda style: format_times(times, style))
 
 
-def measured_times(tables: StudyTables | None, out: Path) -> pd.DataFrame:
-    """Return seconds of ERM and SET-COVER by data set: measured for it, or those of whole networks' runs."""
+def measured_times(out: Path) -> pd.DataFrame:
+    """Return seconds of ERM and SET-COVER by data set."""
     import pandas as pd
 
-    from domaincover.experiments.datasets import DATASET_GROUPS
     from domaincover.experiments.times import read_times
 
-    rows = read_times(out)
-    if tables is not None:
-        wanted = tables.results["dataset"].isin(DATASET_GROUPS["wilds"]) & (tables.results["split"] == "unseen")
-        by_method = tables.results[wanted].groupby(["dataset", "method"])["train_seconds"].mean().unstack()
-        if {"erm", "set-cover"} <= set(by_method):
-            both = by_method[["erm", "set-cover"]].dropna()
-            rows += [{"dataset": name, "erm": erm, "set-cover": own} for name, erm, own in both.itertuples()]
-    times = pd.DataFrame(rows, columns=["dataset", "erm", "set-cover"])
+    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover"])
     return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
 
 
@@ -176,7 +185,29 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         page,
         settings=tables.settings,
         published=published_results(),
-        times=measured_times(tables, out),
+        times=measured_times(out),
         published_times=published_times(),
         theory=read_theory(out),
+        notes=[QUICK_NOTE] if "True" in tables.settings.get("quick", "") else [],
     )
+
+
+def print_table(experiment: Experiment, out: Path) -> None:
+    """Print the table of one experiment."""
+    from domaincover.experiments.published import published_results, published_times
+    from domaincover.report.tables import format_results
+    from domaincover.report.theory_chart import learnability_table
+    from domaincover.report.times import format_times, training_times
+
+    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
+    if experiment.kind == "theory" and (content := read_theory(out)) is not None:
+        text = learnability_table(content)
+    elif experiment.kind == "times" and not (seconds := measured_times(out)).empty:
+        text = format_times(training_times(seconds, published_times()), "table", **look)
+    elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
+        results = _of(experiment, tables.results)
+        unseen = results[results["split"] == "unseen"]
+        text = format_results(unseen, "table", published=published_results(), experiment=experiment.name, **look)
+    else:
+        return
+    typer.echo(text.rstrip("\n"), color=look["color"] or None)

@@ -25,7 +25,6 @@ paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 
 MOST_FEATURES = 2000
 SOME_FAILED = 1
-MOST_TRAINING_DOMAINS = 1000  # their examples are all in memory
 TableFormat = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
 METHODS_HELP = (
@@ -115,41 +114,6 @@ def chosen_methods(names: str, domain_confidence: float | None) -> tuple[str, ..
         return study_methods(items(names, "--methods"))
     promising = [name for name, method in METHODS.items() if method.promises and domain_confidence is not None]
     return study_methods(["paper", *promising])
-
-
-@paper.command("theory")
-def paper_theory(
-    out: Annotated[Path, typer.Option(help="Directory for theory.json and the figure; what is finished is kept.")],
-    domains: Annotated[str, typer.Option(help="Numbers of training domains, with commas.")] = "2,5,10,25,50,100",
-    seeds: Annotated[int, typer.Option(help="How many seeds: 0, 1, …")] = 5,
-    steps: Annotated[int, typer.Option(help="Training steps of each network.")] = 3000,
-) -> None:
-    """Show how many new domains miss the target as training domains grow, beside the theory's bound.
-
-    Linear SET-COVER on the paper's Gaussian domains; about half a minute.
-
-    Example: domaincover paper theory --out runs/theory
-    """
-    if seeds < 1:
-        raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
-    if steps < 1:
-        raise InputError(f"--steps must be at least 1, got {steps}.")
-    counts: list[int] = numbers(domains, "--domains", int)
-    for count in counts:
-        if not 1 <= count <= MOST_TRAINING_DOMAINS:
-            raise InputError(f"--domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
-    from domaincover.experiments.theory import TheorySettings, run_theory
-    from domaincover.report.theory_chart import learnability_table, write_theory_figures
-
-    with writing(out):
-        content = run_theory(TheorySettings(n_seeds=seeds, steps=steps), counts, out, _say_count)
-        figure, _ = write_theory_figures(content, out, counts)
-    typer.echo(learnability_table(content, counts))
-    typer.echo(f"The figure is {figure.resolve().as_uri()}", err=True)
-
-
-def _say_count(n_domains: int) -> None:
-    typer.echo(f"trained on {n_domains} domains", err=True)
 
 
 def results(

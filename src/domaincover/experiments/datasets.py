@@ -231,10 +231,11 @@ def add_dataset(dataset: StudyDataset) -> None:
     REGISTERED[dataset.name] = dataset
 
 
-def check_plain(name: str, what: str) -> None:
-    """Refuse a name that is no folder's."""
-    if not PLAIN_NAME.fullmatch(name) or name in RESERVED:
+def check_plain(name: str, what: str, reserved: tuple[str, ...] = RESERVED) -> None:
+    """Refuse a name that is no folder's, or another folder's."""
+    if not PLAIN_NAME.fullmatch(name):
         raise InputError(
-            f"the {what}'s name becomes a folder: small letters, digits, '-', '_' and '.', none of "
-            f"{', '.join(RESERVED)}; got {name!r}."
+            f"the name of the {what} becomes a folder: small letters, digits, '-', '_' and '.'; got {name!r}."
         )
+    if name in reserved:
+        raise InputError(f"the name of the {what} becomes a folder, and {name!r} is another's; choose another name.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from domaincover.errors import InputError
-from domaincover.experiments.datasets import DATASET_GROUPS, Sizes, is_installed, study_datasets
+from domaincover.experiments.datasets import DATASET_GROUPS, Sizes, check_plain, is_installed, study_datasets
 from domaincover.experiments.methods import GROUPS, study_methods
 from domaincover.experiments.plugins import registered
 from domaincover.experiments.study import Study, why_not
@@ -23,6 +23,7 @@ Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "cove
 # Ten domains promise little, least about labels that not all of them have.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_SEEDS = 2
+MOST_TRAINING_DOMAINS = 1000  # of the theory: their examples are all in memory
 Note = Callable[[str], object]
 
 
@@ -50,8 +51,9 @@ class Experiment:
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
             shared: dict[str, Any] = {"target_recalls": self.target_recalls, "seeds": tuple(range(seeds)), **settings}
-            setting = Study((dataset,), (), sources=own, **settings).setting(dataset)
-            reasons = {name: why_not(name, setting) for name in study_methods(self.methods)}
+            setting = Study((dataset,), (), sources=own, sizes=settings.get("sizes"), quick=quick).setting(dataset)
+            confidence = settings.get("domain_confidence", Study.domain_confidence)
+            reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():
                 if reason is not None:
                     note(f"{name} is left out on {dataset}: {reason}")
@@ -135,6 +137,7 @@ def parsed(text: str, name: str, place: str) -> Experiment:
             raise InputError(f"{place}: {', '.join(sizes)} needs {', '.join(missing)} as well.")
         settings["sizes"] = Sizes(**sizes)
     _check_choices(place, own)
+    check_plain(own["name"], f"experiment in {place}", reserved=())
     return Experiment(**own, settings=settings)
 
 
@@ -176,7 +179,7 @@ SIZE_KEYS = dict.fromkeys(Sizes._fields, INTEGER)
 
 def _is(value: Any, kind: str) -> bool:
     if kind.endswith("s"):
-        return isinstance(value, list) and len(value) > 0 and all(_is(item, kind[:-1]) for item in value)
+        return isinstance(value, list) and all(_is(item, kind[:-1]) for item in value)
     if isinstance(value, bool):
         return False
     return isinstance(value, str if kind == TEXT else int if kind == INTEGER else int | float)
@@ -188,5 +191,20 @@ def _check_choices(place: str, own: Mapping[str, Any]) -> None:
     for figure in own.get("figures", ()):
         if figure not in get_args(Figure):
             raise InputError(f"{place}: figures must be among {', '.join(get_args(Figure))}, got {figure!r}.")
+    for key in ("datasets", "methods", "target_recalls"):
+        if own.get(key) == ():
+            raise InputError(f"{place}: {key} is empty.")
+    methods = study_methods(own.get("methods", ()))
+    if own.get("kind") == "times" and not {"erm", "set-cover"} <= set(methods):
+        raise InputError(f'{place}: times are of erm and set-cover; give methods = ["erm", "set-cover"].')
+    if own.get("kind") == "times" and len(own.get("target_recalls", (0.9,))) > 1:
+        raise InputError(f"{place}: times are of one target recall, got {len(own['target_recalls'])}.")
+    if own.get("kind") == "theory" and not own.get("domains"):
+        raise InputError(f"{place}: domains is missing: how many train, such as domains = [2, 5, 10].")
+    for count in own.get("domains", ()):
+        if not 1 <= count <= MOST_TRAINING_DOMAINS:
+            raise InputError(f"{place}: domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
+    if own.get("steps", 1) < 1:
+        raise InputError(f"{place}: steps must be at least 1, got {own['steps']}.")
     if own.get("seeds", 1) < 1:
         raise InputError(f"{place}: seeds is the number of seeds and must be at least 1, got {own['seeds']}.")

@@ -7,11 +7,12 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -59,7 +60,7 @@ class Job:
     @property
     def file(self) -> str:
         """A name for files about it."""
-        return re.sub("[^a-z0-9.]+", "-", self.name.lower())
+        return f"{re.sub('[^a-z0-9.]+', '-', self.name.lower())}-{crc32(self.name.encode()):08x}"
 
     @property
     def kind(self) -> str:
@@ -87,14 +88,17 @@ class Job:
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     """Group runs into jobs, the costly ones first so that processes end together."""
-    groups: dict[tuple[str, Scorer, str, int], list[Run]] = defaultdict(list)
+    groups: dict[tuple[Run, str, int], list[Run]] = defaultdict(list)
     for run in runs:
         method, per_stack = study_method(run.method), run.setting.seeds_per_stack
         if method.promises:
             per_stack = max(1, per_stack // 4)
         own = "" if method.make is None else method.name
-        groups[run.dataset, method.scorer, own, run.seed if own else run.seed // per_stack].append(run)
-    jobs = [Job(dataset, scorer, tuple(members)) for (dataset, scorer, _, _), members in groups.items()]
+        alike = replace(run, method=method.scorer, target_recall=0.0, seed=0, domain_confidence=None)
+        groups[alike, own, run.seed if own else run.seed // per_stack].append(run)
+    jobs = [
+        Job(members[0].dataset, study_method(members[0].method).scorer, tuple(members)) for members in groups.values()
+    ]
     return sorted(jobs, key=_rough_cost, reverse=True)
 
 

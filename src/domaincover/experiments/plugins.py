@@ -18,6 +18,7 @@ from domaincover.experiments.installable import INSTALLABLE
 from domaincover.experiments.methods import METHODS, Make, Method, add_method
 
 GROUP = "domaincover.plugins"
+_read: dict[str, str] = {}  # digests of the plug-ins' files as this process met them
 
 Read = TypeVar("Read", bound=Callable[[], Any])
 Made = TypeVar("Made", bound=Make)
@@ -92,6 +93,13 @@ def absolute(plugin: str) -> str:
     return os.path.abspath(plugin) if plugin.endswith(".py") else plugin
 
 
+def _check_unchanged(name: str, path: Path) -> None:
+    """Refuse a file that has changed since this process read it: a cluster's workers live long."""
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    if _read.setdefault(name, digest) != digest:
+        raise InputError("it has changed since this process read it; restart the workers.")
+
+
 def _import(name: str, load: Callable[[], object]) -> None:
     try:
         load()
@@ -106,17 +114,20 @@ def _import_name(module: str) -> None:
     here = os.getcwd()
     if here not in sys.path:  # as `python -m` has it
         sys.path.insert(0, here)
-    import_module(module)
+    found = import_module(module)
+    if found.__file__ is not None:
+        _check_unchanged(module, Path(found.__file__))
 
 
 def _import_file(path: Path) -> None:
     """Import a file once, however often it is asked for."""
     place = path.resolve()
     name = f"domaincover_plugin_{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
-    if name in sys.modules:
-        return
     if not place.is_file():
         raise InputError("there is no such file.")
+    _check_unchanged(name, place)
+    if name in sys.modules:
+        return
     spec = spec_from_file_location(name, place)
     assert spec is not None  # noqa: S101 - for the type checker: it is a .py file
     assert spec.loader is not None  # noqa: S101
@@ -125,5 +136,5 @@ def _import_file(path: Path) -> None:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        del sys.modules[name], _read[name]
         raise

@@ -67,8 +67,8 @@ def _check_mark(path: Path) -> None:
 
 @contextmanager
 def at_work(out: Path) -> Iterator[None]:
-    """Have a study's directory for oneself, against other calls that would write to it."""
-    lock = FileLock(out / LOCK)
+    """Have a study's directory for oneself, against other calls that would write to it; may be nested."""
+    lock = FileLock(out / LOCK, is_singleton=True)
     try:
         with lock.acquire(timeout=0):
             yield

@@ -72,6 +72,8 @@ class Means:
     def __post_init__(self) -> None:
         if self.n_processes < 1:
             raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise InputError(f"a scheduler's address is as tcp://host:8786, got {self.scheduler!r}.")
 
 
 def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> Plan:
@@ -111,7 +113,7 @@ def run_study(plan: Plan, out: Path, means: Means | int = 1, on_progress: OnProg
         with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
             failures = list(_done(plan.jobs, out, progress, means))
     n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
-    if failures and n_new == 0 and all(failure.is_input for failure in failures):
+    if failures and n_new == plan.n_finished == 0 and all(failure.is_input for failure in failures):
         raise InputError(failures[0].reason)
     return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
 

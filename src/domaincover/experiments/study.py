@@ -39,6 +39,7 @@ class Run:
     penalty_weight: float | None = None  # of those that have one; None is the paper's
     source: WildsSource | None = None  # of data that are read from a folder
     sizes: Sizes | None = None  # of other data; None is the data set's own
+    quick: bool = False  # whether it is only to show that all works
 
     @property
     def folder(self) -> str:
@@ -52,7 +53,8 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, those of the source or the sizes among them."""
-        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes")}
+        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", "quick")}
+        own |= {"quick": True} if self.quick else {}
         if self.source is not None:
             return own | self.source.to_dict()
         return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
@@ -130,10 +132,8 @@ class Study:
         check_share(self.domain_confidence, "domain confidence")
         for setting in map(self.setting, self.datasets):
             for name in self.methods:
-                if (reason := why_not(name, setting)) is not None:
+                if (reason := why_not(name, setting, self.domain_confidence)) is not None:
                     raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or leave the method out.")
-            if any(study_method(name).promises for name in self.methods):
-                check_feasible(np.ones((setting.n_train_domains, 1)), self.domain_confidence)
 
     def _check_weight(self) -> None:
         if self.penalty_weight is None:
@@ -155,7 +155,7 @@ class Study:
             for name in ("epochs", "batch_size", "recall_from", "min_cell_size")
         }
         settings |= {"learning_rate": self.learning_rate, "update_every": self.update_every}
-        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset)}
+        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset), "quick": self.quick}
         for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(
@@ -177,9 +177,14 @@ def _given(value: Value | None, otherwise: Value) -> Value:
     return otherwise if value is None else value
 
 
-def why_not(name: str, setting: StudyDataset | WildsSource) -> str | None:
+def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
     """Say why a method cannot be run on a data set, and what would help; None where it can."""
     method = study_method(name)
+    if method.promises:
+        try:
+            check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
+        except InputError as error:
+            return f"{str(error).split(';')[0]}."
     if method.promises and setting.trains_whole_networks:
         return (
             "it trains a network more for each training domain, and whole networks are too costly; give --learn head."

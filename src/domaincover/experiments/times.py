@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from domaincover.errors import InputError
 from domaincover.experiments.job import versions
 from domaincover.experiments.material import draw_material
 from domaincover.experiments.networks import Replica, threads_for, train_group
+from domaincover.experiments.run_directory import read_reports
 from domaincover.experiments.study import Run, Study
 from domaincover.files import write_whole
 
@@ -37,8 +40,8 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
 
 
 def read_times(out: Path) -> list[dict[str, Any]]:
-    """Return the measured seconds: a row per data set."""
-    rows = []
+    """Return seconds of both methods, a row per data set: as measured, or the mean over the runs of whole networks."""
+    rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
         try:
             content = json.loads(file.read_text())
@@ -47,6 +50,18 @@ def read_times(out: Path) -> list[dict[str, Any]]:
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     return rows
+
+
+def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
+    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for report in read_reports(out):
+        if report["config"].get("learn") == "all":
+            seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
+    return [
+        {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}}
+        for dataset, found in seconds.items()
+        if found.keys() >= set(METHODS)
+    ]
 
 
 def _measured(study: Study, dataset: str, out: Path) -> dict[str, float]:

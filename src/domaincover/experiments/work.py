@@ -48,10 +48,11 @@ class Work:
         """Do what is left of a job."""
         if self.parent not in (None, os.getpid()):
             _prepare_process(self.parent)
-        started = time.perf_counter()
         try:
             with _in_turn:
+                started = time.perf_counter()
                 self._do(job)
+                seconds = time.perf_counter() - started
         except InputError as error:
             return Done(reason=str(error), is_input=True)
         except AbandonedError:
@@ -59,10 +60,12 @@ class Work:
         except Exception as error:
             last_line = " ".join(str(error).split()) or "no message"
             return Done(reason=f"{type(error).__name__}: {last_line} ({self._traceback_in(job)})")
-        return Done(time.perf_counter() - started)
+        return Done(seconds)
 
     def _do(self, job: Job) -> None:
         out = Path(self.out)
+        if not out.is_dir():
+            raise InputError(f"this worker does not see {out}: a cluster's workers need the study's directory.")
         load_plugins(self.plugins)
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:

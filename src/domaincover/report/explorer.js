@@ -146,7 +146,7 @@ function explore() {
   const wanted = explorer.search.value.trim().toLocaleLowerCase();
   const found = all.filter((row) => (!explorer.below.checked || row.below) && row.domain.toLocaleLowerCase().includes(wanted));
   const values = all.flatMap((row) => row.recalls.map(({ value }) => value ?? 1));
-  const low = Math.max(0, Math.floor(20 * Math.min(...values, Number(explorer.target.value) - 0.01)) / 20);
+  const low = Math.max(0, Math.floor(20 * values.reduce((a, b) => Math.min(a, b), Number(explorer.target.value) - 0.01)) / 20);
   const columns = columnsOf(data, low);
   const column = columns.find(({ name }) => name === order.column) ?? columns[3];
   order.column = column.name;

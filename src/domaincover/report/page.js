@@ -136,7 +136,7 @@ const makers = {
     spec.height = 30 * values.labels.length;
     spec.datasets = { rows: kept };
     spec.description = inWords(title, data, kept.map((row) => `${row.label} ${row.text}`));
-    return { spec };
+    return { spec, caption: data.by_target[choice.target].captions.share };
   },
   "min-recall"(data, choice) {
     const own = data.by_target[choice.target];
@@ -150,7 +150,7 @@ const makers = {
     spec.height = 30 * values.labels.length;
     spec.datasets = { rows: kept, outliers, target: [{ target }] };
     spec.description = inWords("Median min recall of unseen domains", data, kept.map((row) => `${row.label} ${row.said}`));
-    return { spec };
+    return { spec, caption: own.captions["min-recall"] };
   },
   curves(data, _, width) {
     const all = { methods: charts.methods };
@@ -170,7 +170,7 @@ const makers = {
     spec.datasets = { rows: kept };
     spec.description = inWords(`${title} against set size`, data, kept.map((row) =>
       `${row.label} ${row.text} with size ${row.size_text}`));
-    return { spec };
+    return { spec, caption: data.by_target[choice.target].captions.coverage };
   },
 };
 

@@ -1,13 +1,12 @@
 """One HTML page that holds everything: sentences, tables, interactive plots and the code that draws them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.report.comparison_charts import captions
 from domaincover.report.comparisons import compared_methods
 from domaincover.report.frames import (
     at_main_targets,
@@ -20,7 +19,7 @@ from domaincover.report.frames import (
 )
 from domaincover.report.headline import experiment_sentences, overall_sentence
 from domaincover.report.page_charts import chart_templates
-from domaincover.report.page_data import page_data
+from domaincover.report.page_data import captions_of, page_data
 from domaincover.report.published import MEASURES, compared_with_published, measure_texts
 from domaincover.report.readable import (
     HEADS,
@@ -40,7 +39,7 @@ from domaincover.report.theory_chart import (
     learnability_spec,
 )
 from domaincover.report.times import times_caption, times_table, training_times
-from domaincover.report.tradeoff_charts import CURVE_NOTE, left_out_in_words, spread_note
+from domaincover.report.tradeoff_charts import CURVE_NOTE, left_out_in_words
 from domaincover.report.tradeoffs import curves_of, has_curves
 
 __all__ = ["chart_library", "write_page"]
@@ -77,11 +76,12 @@ def write_page(
     times: pd.DataFrame | None = None,
     published_times: pd.DataFrame | None = None,
     theory: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Write the report as one file that needs no network; it appears whole or not at all.
 
     Published numbers and times stand beside ours where they are of the same data sets; `times` has seconds of ERM and
-    SET-COVER by data set, and `theory` is the content of a `theory.json`.
+    SET-COVER by data set, and `theory` is the content of a `theory.json`. Notes stand below the headline.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
@@ -106,6 +106,7 @@ def write_page(
         times=None if compared_times is None else times_table(compared_times),
         times_caption="" if compared_times is None else times_caption(compared_times),
         theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
+        notes=notes,
         settings=settings or {},
     )
     write_whole(Path(path), page)
@@ -153,9 +154,7 @@ def _captions(results: pd.DataFrame, dataset: str, target: float) -> dict[str, s
     """Return the captions of the charts of unseen domains that the data set has, by kind."""
     if "unseen" not in set(of_experiment(results, dataset, target)["split"]):
         return {}
-    compared = compared_methods(results, dataset, target)
-    found = captions(compared)
+    found = captions_of(compared_methods(results, dataset, target))
     if has_curves(results, dataset):
         found["curves"] = f"{CURVE_NOTE} {left_out_in_words(curves_of(results, dataset))}"
-    found["coverage"] = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
     return found

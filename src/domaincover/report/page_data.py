@@ -5,8 +5,8 @@ from typing import Any
 
 import pandas as pd
 
-from domaincover.report.comparison_charts import two_lines
-from domaincover.report.comparisons import compared_methods, recall_boxes
+from domaincover.report.comparison_charts import captions, two_lines
+from domaincover.report.comparisons import ComparedMethods, compared_methods, recall_boxes
 from domaincover.report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
 from domaincover.report.drawing import place_of_target
 from domaincover.report.frames import main_target, of_experiment, targets_of
@@ -20,6 +20,7 @@ from domaincover.report.style import (
     split_label,
     splits_in_order,
 )
+from domaincover.report.tradeoff_charts import spread_note
 from domaincover.report.tradeoffs import coverage_table, curves_of, has_curves
 
 DECIMALS = 4
@@ -90,9 +91,11 @@ def _of_target(
         "shares": [],
         "boxes": [],
         "outliers": [],
+        "captions": {},
     }
     if "unseen" in set(own["split"]):
         compared = compared_methods(results, dataset, target)
+        content["captions"] = captions_of(compared)
         methods = dict(zip(compared.rows["label"], compared.rows["method"], strict=True))
         boxes = recall_boxes(compared, domains)
         for name, table in (
@@ -102,6 +105,12 @@ def _of_target(
         ):
             content[name] = _records(table.assign(method=table["label"].map(methods)).drop(columns="label"))
     return content
+
+
+def captions_of(compared: ComparedMethods) -> dict[str, str]:
+    """Say what bars, boxes and shares against sizes show."""
+    coverage = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
+    return {**captions(compared), "coverage": coverage}
 
 
 def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any]:

@@ -89,7 +89,8 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     if style == "table":
         return _terminal(rows, width, color)
     if style == "md":
-        return markdown(_text_table(rows, heads_of(rows)))
+        counted = seeds_and_domains(rows)
+        return f"{markdown(_text_table(rows, heads_of(rows)))}\n{counted[0].upper()}{counted[1:]}.\n"
     shown, once = _said_once(rows)
     counted = "; ".join([*once, seeds_and_domains(rows)])
     return latex(shown, CAPTION.format(counted=counted), TERMINAL_HEADS)
