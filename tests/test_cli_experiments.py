@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -102,20 +103,19 @@ def test_the_page_is_small_and_shows_every_part(quick):
 
 
 def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
-    import shutil
-
     _, kept = quick
     out = tmp_path / "paper"
     shutil.copytree(kept, out)  # keeps the times of files
     before = finished(out)
-    gone = [out / "results/coverage/coverage-votes.png", out / "results/main/table.tex", out / "report.html"]
+    gone = [out / "results/coverage/coverage-votes.png", out / "results/coverage/table.tex", out / "report.html"]
     contents = [path.read_bytes() for path in gone]
-    untouched = out / "results/single-label/share-votes.png"
+    untouched = out / "results/theory/theory.png"
     stamp = untouched.stat().st_mtime_ns
     for path in gone:
         path.unlink()
-    code, _, told = here("paper", "coverage", "main", "single-label", "--quick", "--out", out)
+    code, printed, told = here("paper", "theory", "coverage", "--quick", "--out", out)
     assert code == 0
+    assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "coverage"]
     assert "0 runs finished" in told
     assert "to do" not in told
     assert finished(out) == before
@@ -226,11 +226,3 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
 def test_what_cannot_be_run_gets_one_line(arguments, message, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(message, *arguments)
-
-
-def test_experiments_of_the_paper_may_be_called_by_several_names_in_any_order(here, tmp_path):
-    code, printed, told = here("paper", "theory", "splits", "--quick", "--datasets", "synthetic-10", "--out", tmp_path)
-    assert code == 0, told
-    assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "splits"]
-    assert (tmp_path / "results/theory/theory.png").exists()
-    assert (tmp_path / "theory/theory.json").exists()

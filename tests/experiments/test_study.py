@@ -260,7 +260,7 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
     ("changes", "message"),
     [
         ({"datasets": ("synthetic-ten",)}, "no data set 'synthetic-ten'"),
-        ({"methods": ("set-cove",)}, "no method 'set-cove'; there are erm, irm, vrex"),
+        ({"methods": ("set-cove",)}, r"no method 'set-cove' \(did you mean set-cover\?\); there are erm, irm, vrex"),
         ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
         ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),

@@ -25,6 +25,7 @@ from domaincover.experiments.networks import Epochs, Replica, groups_of, threads
 from domaincover.experiments.paper_table import PAPER
 from domaincover.experiments.study import Study
 from domaincover.experiments.wilds import Means, WildsSource, wilds_source
+from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.tiny_models import draw_weights, tiny_bert_folder
 from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
@@ -160,7 +161,7 @@ def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
 def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
     code, printed, _ = here("results", finished)
     assert code == 0
-    assert all(name in printed for name in PAPER)
+    assert all(dataset_label(name) in printed for name in PAPER)
     assert here("report", finished, "--out", tmp_path / "page.html")[0] == 0
     assert "image_size" in (tmp_path / "page.html").read_text()
     code, printed, _ = here("figures", finished, "--out", tmp_path / "figures", "--format", "svg")
@@ -319,7 +320,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ("camelyon17", ["--batch-size", 0], "batch_size must be at least 1, got 0"),
         ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0, got 0"),
         ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
-        ("camelyon17", ["--methods", "erm-joint"], "give --learn head, or leave the method out"),
+        ("camelyon17", ["--methods", "erm-joint"], "give --learn head. Or leave the method out"),
         (
             "iwildcam",
             ["--methods", "single-label"],

@@ -180,15 +180,15 @@ def _given(value: Value | None, otherwise: Value) -> Value:
 def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
     """Say why a method cannot be run on a data set, and what would help; None where it can."""
     method = study_method(name)
+    if method.promises and setting.trains_whole_networks:
+        return (
+            "it trains a network more for each training domain, and whole networks are too costly; give --learn head."
+        )
     if method.promises:
         try:
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
         except InputError as error:
             return f"{str(error).split(';')[0]}."
-    if method.promises and setting.trains_whole_networks:
-        return (
-            "it trains a network more for each training domain, and whole networks are too costly; give --learn head."
-        )
     if method.make is not None and setting.trains_whole_networks:
         return "it takes numbers, and these are images for whole networks; give --learn head."
     if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
