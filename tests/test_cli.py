@@ -20,14 +20,16 @@ def call(*arguments, **settings):
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory):
-    out = tmp_path_factory.mktemp("a study with spaces") / "rüns"
-    done = call(*SMALL, "--out", out)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("5 runs: 0 finished, 5 to do in 3 jobs")
-    assert "\n5 runs finished in " in done.stderr
-    return out
+def study(once_for_all_workers):
+    def work(place):
+        done = call(*SMALL, "--out", place / "rüns")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == ""
+        assert done.stderr.startswith("5 runs: 0 finished, 5 to do in 3 jobs")
+        assert "\n5 runs finished in " in done.stderr
+
+    _, place = once_for_all_workers("a study with spaces", work)
+    return place / "rüns"
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from tests.tiny_models import tiny_bert_folder
 from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 
 DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
-PLUGIN = Path(__file__).parent / "experiments/plugin_file.py"
 OF_WILDS = """
 datasets = ["wilds"]
 methods = ["erm", "set-cover"]
@@ -57,7 +56,7 @@ def test_everything_is_run_and_nothing_fails(quick):
     found, out = quick
     assert found["code"] == 0, found["stderr"]
     assert "Failed" not in found["stderr"]
-    n_runs = len(DATASETS) * 2 * (5 * 3 + 2 + 6 + 1)  # five methods at three targets, joint, single-label, full-set
+    n_runs = len(DATASETS) * (5 * 3 + 2 + 6 + 1)  # five methods at three targets, joint, single-label, full-set
     assert f"{n_runs} runs: 0 finished, {n_runs} to do" in found["stderr"]
     assert f"{n_runs} runs finished in " in found["stderr"]
     assert len(finished(out)) == n_runs
@@ -136,7 +135,7 @@ def test_the_experiment_and_the_plug_in_of_the_guide_run_as_they_stand(here, tmp
     for name, kind in (("clinics.toml", "toml"), ("clinics.py", "python")):
         (tmp_path / name).write_text(re.search(rf"```{kind}\n(# {name}\n.*?)```", guide, re.DOTALL)[1])
     monkeypatch.chdir(tmp_path)
-    done = call("run", "clinics.toml", "--plugin", "clinics.py", "--jobs", 2, cwd=tmp_path)
+    done = call("run", "clinics.toml", "--plugin", "clinics.py", "--jobs", 1, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("clinics: Our clinics: runs/clinics/results/clinics (9 files)\n")
     assert "boosted" in done.stdout, "of one experiment, the table is printed"
@@ -174,16 +173,6 @@ def test_times_and_theory_of_ones_own_print_their_tables_and_tell_what_fails(her
     assert code == 1
     assert re.search("Failed: theory: .* was made with other settings", told)
     assert "bound: " in printed, "what was there before is shown"
-
-
-def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(tmp_path):
-    (tmp_path / "mine.toml").write_text(
-        'datasets = ["clinics"]\nmethods = ["logistic", "breaks"]\nseeds = 1\nfigures = ["share"]\n'
-    )
-    done = call("run", "mine.toml", "--plugin", PLUGIN, "--jobs", 1, cwd=tmp_path)
-    assert done.returncode == 1
-    assert "Failed: clinics breaks, seed 0 (1 run): RuntimeError: no such luck at all" in done.stderr
-    assert (tmp_path / "runs/mine/results/mine/share-clinics.png").exists()
 
 
 def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatch):

@@ -303,3 +303,15 @@ def test_the_report_of_an_own_method_is_like_any_other(tmp_path):
     report = json.loads((tmp_path / "runs/clinics/logistic/target-0.9/seed-0/report.json").read_text())
     assert (report["thresholds"], report["config"]["method"]) == (None, "logistic")
     assert report["seconds"]["train"] > 0
+
+
+def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(here, tmp_path):
+    text = 'datasets = ["clinics"]\nmethods = ["logistic", "breaks"]\nseeds = 1\nfigures = ["share"]\n'
+    (tmp_path / "mine.toml").write_text(text)
+    arguments = ["run", tmp_path / "mine.toml", "--plugin", PLUGIN, "--jobs", 1, "--out", tmp_path / "runs"]
+    for _ in range(2):
+        code, _, told = here(*arguments)
+        assert code == 1
+        assert "Failed: clinics breaks, seed 0 (1 run): RuntimeError: no such luck at all" in told
+        share = tmp_path / "runs/results/mine/share-clinics.png"
+        share.unlink()  # which is there, and made anew although something fails again

@@ -5,10 +5,10 @@ import re
 import struct
 from pathlib import Path
 
-import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
 
 from domaincover import files
 from domaincover.errors import InputError
@@ -27,6 +27,7 @@ from domaincover.report.figures import (
     figure_files,
     save_chart,
 )
+from domaincover.report.frames import checked_results
 from domaincover.report.style import KNOWN_METHODS
 
 from .made_up import METHODS, full_study, random_domains, results_of
@@ -329,9 +330,17 @@ def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
         figure_files(results, domains, tmp_path, kinds=["share", "pie"])
 
 
+def test_every_figure_is_what_vega_lites_schema_says():
+    domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
+    drawn = {kind: draw for kind, _, draw in figures._figures(checked_results(results_of(domains)), domains)}
+    assert set(drawn) == set(figures.KINDS)
+    for draw in drawn.values():
+        draw().to_dict()  # checks
+
+
 def test_a_failed_drawing_leaves_the_old_file_and_no_rest(results, domains, tmp_path, monkeypatch):
     (tmp_path / "a.png").write_text("old")
-    monkeypatch.setattr(alt.LayerChart, "save", lambda *_args, **_options: 1 / 0)
+    monkeypatch.setattr(vl_convert, "vegalite_to_png", lambda *_args, **_options: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save_chart(cross_plot(results, domains, "synthetic-10"), tmp_path / "a.png", "png")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.png", "old")]

@@ -22,7 +22,7 @@ Kind = Literal["grid", "theory", "times"]
 Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
 # Ten domains promise little, least about labels that not all of them have.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
-QUICK_SEEDS = 2
+QUICK_SEEDS = 1
 MOST_TRAINING_DOMAINS = 1000  # of the theory: their examples are all in memory
 Note = Callable[[str], object]
 

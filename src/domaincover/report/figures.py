@@ -1,6 +1,5 @@
 """The figures of a study: cross-plots of set size against min recall, and every figure as a file."""
 
-import io
 import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
@@ -9,6 +8,9 @@ from typing import Literal, TypeVar, get_args
 
 import altair as alt
 import pandas as pd
+import vl_convert
+from altair.utils.schemapi import debug_mode
+from altair.vegalite import SCHEMA_VERSION
 
 from domaincover.errors import InputError
 from domaincover.files import write_whole
@@ -40,6 +42,7 @@ __all__ = ["KINDS", "cross_plot", "cross_plot_data", "cross_splits_plot", "figur
 
 FigureFormat = Literal["png", "svg", "pdf"]
 PNG_SCALE = 2
+VEGA_LITE = "_".join(SCHEMA_VERSION.split(".")[:2])  # as vl-convert names versions
 PAPER_PNG_SCALE = 4  # 288 dots per inch
 LONGEST_SLUG = 80
 PLOT_HEIGHT = 165  # points of a plot in a column
@@ -117,12 +120,15 @@ def save_chart(chart: AnyChart, path: Path, fmt: FigureFormat, paper: bool = Fal
     """Write the chart as a picture that appears whole or not at all; for a paper, its pixels are points."""
     if fmt not in get_args(FigureFormat):
         raise InputError(f"figure format must be one of {', '.join(get_args(FigureFormat))}, got {fmt!r}.")
-    picture = io.StringIO() if fmt == "svg" else io.BytesIO()
-    fine = PAPER_PNG_SCALE if paper else PNG_SCALE
-    chart.save(picture, format=fmt, scale_factor=fine if fmt == "png" else 1)
-    content = picture.getvalue()
-    if isinstance(content, str):
-        content = (_in_points(content) if paper else content).encode()
+    spec = chart.to_dict(validate=False)  # tests check every kind against the schema, which takes as long as to draw
+    if fmt == "svg":
+        text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        content = (_in_points(text) if paper else text).encode()
+    elif fmt == "pdf":
+        content = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE)
+    else:
+        scale = PAPER_PNG_SCALE if paper else PNG_SCALE
+        content = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=scale, ppi=72)
     write_whole(Path(path), content)
 
 
@@ -152,7 +158,9 @@ def figure_files(
         if kind in wanted:
             stem = unused_name(f"{kind}-{name}", used)
             paths.append(Path(out_dir) / f"{stem}.{fmt}")
-            save_chart(draw(), paths[-1], fmt, True)
+            with debug_mode(False):
+                chart = draw()
+            save_chart(chart, paths[-1], fmt, True)
     return paths
 
 

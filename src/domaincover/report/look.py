@@ -12,6 +12,7 @@ PAGE_INK = "currentColor"  # of a page that may be dark
 COLUMN = 234  # points: 3.25 inches, one column of most papers
 TWO_COLUMNS = 486  # points: 6.75 inches
 CHARACTER = 0.52  # mean width of a letter in font sizes, on the safe side
+CAPITAL = 0.74  # of a capital letter, of which names of methods have many
 BESIDE_AXIS = 190  # points of a column that are left beside an axis
 BESIDE_SYMBOL = 18  # pixels of a legend's symbol and the gaps around an entry
 
@@ -79,7 +80,9 @@ def title_of(text: str, notes: Sequence[str], look: Look, width: float) -> alt.T
 
 def legend_columns(labels: Sequence[str], look: Look, width: float) -> int:
     """Return in how many columns these entries fit a legend, at most as many as there are."""
-    widths = [len(label) * CHARACTER * look.legend + BESIDE_SYMBOL for label in labels]
+    n_capitals = [sum(char.isupper() for char in label) for label in labels]
+    ems = [CHARACTER * len(label) + (CAPITAL - CHARACTER) * n for label, n in zip(labels, n_capitals, strict=True)]
+    widths = [em * look.legend + BESIDE_SYMBOL for em in ems]
     for n_columns in range(len(labels), 1, -1):
         if sum(max(widths[column::n_columns]) for column in range(n_columns)) <= width:
             return n_columns
