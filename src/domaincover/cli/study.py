@@ -21,7 +21,11 @@ if TYPE_CHECKING:
     from domaincover.experiments.runner import Means, Outcome
     from domaincover.experiments.study import Study
 
-paper = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
+paper = typer.Typer(
+    help="Run the paper's experiments: `paper list` names them, `paper NAME…` runs some, and `paper all` every one "
+    "(`paper all --help` has the options). The commands below run one kind of data, with every option.",
+    no_args_is_help=True,
+)
 
 MOST_FEATURES = 2000
 SOME_FAILED = 1
