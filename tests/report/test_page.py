@@ -196,6 +196,17 @@ def test_the_table_has_the_main_target_first_and_the_paper_s_numbers_below_ours(
     assert "Second lines are the paper’s numbers (Table 5)" in full_text
 
 
+def test_captions_are_of_the_target_that_is_chosen(tmp_path):
+    domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
+    domains = domains[(domains["target_recall"] == 0.9) | (domains["seed"] == 0)]
+    (data,) = chart_data(written(tmp_path / "report.html", results_of(domains), domains))["datasets"]
+    assert data["targets"] == [0.8, 0.9]
+    one_seed, two_seeds = (own["captions"] for own in data["by_target"])
+    assert set(one_seed) == set(two_seeds) == {"share", "min-recall", "coverage"}
+    assert "of one seed" in one_seed["min-recall"]
+    assert "of 2 seeds together" in two_seeds["min-recall"]
+
+
 def test_what_certificates_rest_on_is_said_once(text):
     assert text.count("drawn one by one from where the next will come from") == 1
 
