@@ -215,3 +215,11 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
 def test_what_cannot_be_run_gets_one_line(arguments, message, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     refused(message, *arguments)
+
+
+def test_times_without_a_data_set_do_not_run_the_theory_in_their_place(here, tmp_path):
+    arguments = ["paper", "theory", "times", "--quick", "--datasets", "wilds", "--out", tmp_path / "runs"]
+    for _ in range(2):
+        code, printed, told = here(*arguments)
+        assert (code, "Failed" in told) == (0, False), told
+        assert "times: Training time of ERM and SET-COVER" in printed

@@ -13,7 +13,7 @@ import pytest
 
 from domaincover import InputError
 from domaincover.experiments.collect import collect
-from domaincover.experiments.runner import Means, plan_study, run_study
+from domaincover.experiments.runner import Workers, plan_study, run_study
 from domaincover.experiments.study import Study
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
@@ -68,7 +68,7 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
             killed.append(first.pid)
             first.kill()
 
-    outcome = run_study(plan_study(STUDY, out), out, Means(scheduler=address), kill_one)
+    outcome = run_study(plan_study(STUDY, out), out, Workers(scheduler=address), kill_one)
     assert killed
     assert (outcome.n_new, outcome.failures) == (5, ())
     assert n_done(out) == 5
@@ -84,11 +84,11 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
 
     out = tmp_path / "long"
     with pytest.raises(KeyboardInterrupt):
-        run_study(plan_study(LONG, out), out, Means(scheduler=address), interrupt)
+        run_study(plan_study(LONG, out), out, Workers(scheduler=address), interrupt)
     assert not list(out.glob(".progress/*"))
     assert n_done(out) < 4
     shutil.rmtree(out)
-    again = run_study(plan_study(STUDY, out), out, Means(scheduler=address))
+    again = run_study(plan_study(STUDY, out), out, Workers(scheduler=address))
     assert (again.n_new, n_done(out)) == (5, 5), "the worker was free again"
 
 
@@ -96,6 +96,6 @@ def test_where_no_scheduler_answers_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.experiments.executors.PATIENCE", 0.5)
     plan = plan_study(STUDY, tmp_path / "runs")
     with pytest.raises(InputError, match=r"no dask scheduler answers at tcp://127.0.0.1:9"):
-        run_study(plan, tmp_path / "runs", Means(scheduler="tcp://127.0.0.1:9"))
+        run_study(plan, tmp_path / "runs", Workers(scheduler="tcp://127.0.0.1:9"))
     with pytest.raises(InputError, match="no dask scheduler answers at nonsense://x"):
-        run_study(plan, tmp_path / "runs", Means(scheduler="nonsense://x"))
+        run_study(plan, tmp_path / "runs", Workers(scheduler="nonsense://x"))

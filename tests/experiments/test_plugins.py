@@ -18,7 +18,7 @@ from domaincover.experiments.experiment import Experiment, paper_experiments
 from domaincover.experiments.material import draw_material
 from domaincover.experiments.own_methods import sets_of_own
 from domaincover.experiments.plugins import GROUP, absolute, load_plugins
-from domaincover.experiments.runner import Means, plan_study, run_study
+from domaincover.experiments.runner import Workers, plan_study, run_study
 from domaincover.experiments.study import Study
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
@@ -43,7 +43,7 @@ def of_clinics(*names, **changes):
 
 
 def do(study, out, **means):
-    return run_study(plan_study(study, out), out, Means(plugins=(PLUGIN,), **means))
+    return run_study(plan_study(study, out), out, Workers(plugins=(PLUGIN,), **means))
 
 
 def test_a_plug_ins_data_set_and_methods_are_run_beside_the_others(tmp_path):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,7 +14,7 @@ from typer.core import TyperGroup
 from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.study import SOME_FAILED, carry_out, check_counts, items, n_cores, paper
 from domaincover.cli.terminal import text_width, writing
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     from domaincover.experiments.experiment import Experiment
@@ -123,8 +122,7 @@ def experiments(
     known = paper_experiments()
     for name in names:
         if name not in known and name != ALL:
-            near = get_close_matches(name, [*known, ALL], 1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}, and all."
+            meant = suggestion(name, [*known, ALL], f"there are {', '.join(known)}, and all.")
             raise InputError(f"no experiment {name!r}; {meant}")
     chosen = list(known.values()) if ALL in names else [known[name] for name in dict.fromkeys(names)]
     where = out or OUT.with_name(OUT.name + ("-quick" if quick else ""))
@@ -182,7 +180,7 @@ def do_experiments(chosen: Sequence[Experiment], options: Options) -> None:
         say(f"Note: {note}")
     grid = [study for experiment in chosen for study in _grid(experiment, studies.get(experiment.name, ()))]
     whole = any(source.trains_whole_networks for source in sources)  # one at a time: they share what there is
-    means = runner.Means(options.jobs or (1 if whole else n_cores()), options.scheduler, options.plugins)
+    means = runner.Workers(options.jobs or (1 if whole else n_cores()), options.scheduler, options.plugins)
     with writing(options.out):
         open_study(options.out)
         with at_work(options.out):
@@ -217,11 +215,11 @@ def _measure(experiment: Experiment, studies: Iterable[Study], options: Options)
     def times(study: Study) -> None:
         measure_times(study, options.out, lambda name: say(f"Measuring training times on {name}."))
 
-    if experiment.kind == "grid":
-        return []
-    tasks: dict[str, Callable[[], None]] = {
-        f"times on {study.datasets[0]}": partial(times, study) for study in studies
-    } or {"theory": theory}
+    tasks: dict[str, Callable[[], None]] = {}
+    if experiment.kind == "times":
+        tasks = {f"times on {study.datasets[0]}": partial(times, study) for study in studies}
+    elif experiment.kind == "theory":
+        tasks = {"theory": theory}
     return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]
 
 
@@ -253,8 +251,7 @@ def _narrowed(experiment: Experiment, options: Options) -> Experiment:
     own = study_datasets(experiment.datasets)
     for name in study_datasets(wanted):
         if name not in own:
-            near = get_close_matches(name, own, 1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(own)}."
+            meant = suggestion(name, own, f"there are {', '.join(own)}.")
             raise InputError(f"--datasets: {experiment.name} has no data set {name!r}; {meant}")
     return replace(experiment, datasets=tuple(wanted))
 

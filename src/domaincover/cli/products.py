@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 RESULTS = "results"
 PAGE = "report.html"
 QUICK_NOTE = "This is a quick look, with a little of everything, to see that all works: do not quote its numbers."
-
 MADE = ".made.json"
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 FigureFormat = Literal["png", "svg", "pdf"]

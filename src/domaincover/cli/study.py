@@ -18,7 +18,7 @@ from domaincover.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.experiments.runner import Means, Outcome
+    from domaincover.experiments.runner import Outcome, Workers
     from domaincover.experiments.study import Study
 
 paper = typer.Typer(
@@ -61,7 +61,7 @@ def paper_synthetic(
     Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
     """
     from domaincover.experiments.datasets import synthetic_name
-    from domaincover.experiments.runner import Means
+    from domaincover.experiments.runner import Workers
     from domaincover.experiments.study import Study
 
     check_counts(seeds, jobs)
@@ -78,10 +78,10 @@ def paper_synthetic(
         seeds=tuple(range(seeds)),
         epochs=epochs,
     )
-    leave_if_failed(carry_out([study], out, Means(jobs or n_cores())))
+    leave_if_failed(carry_out([study], out, Workers(jobs or n_cores())))
 
 
-def carry_out(studies: Sequence[Study], out: Path, means: Means) -> Outcome:
+def carry_out(studies: Sequence[Study], out: Path, means: Workers) -> Outcome:
     """Do what is left of studies in one directory, and say so."""
     from domaincover.experiments.runner import plan_studies, run_study
 

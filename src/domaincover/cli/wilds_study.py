@@ -255,4 +255,4 @@ def _carry_out(source: WildsSource, settings: dict[str, Any], out: Path, n_jobs:
     source.check(settings["min_cell_size"])  # a fault is to be the only line
     for note in notes:
         say(note)
-    leave_if_failed(carry_out([study], out, runner.Means(n_jobs)))
+    leave_if_failed(carry_out([study], out, runner.Workers(n_jobs)))

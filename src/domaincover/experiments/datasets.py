@@ -7,7 +7,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.data.synthetic import Covariance, GaussianDomains
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 from domaincover.experiments.installable import INSTALLABLE, PACKAGE, Table, carried
 from domaincover.experiments.paper_table import PAPER
 
@@ -204,8 +203,7 @@ def study_dataset(name: str) -> StudyDataset:
     found = SYNTHETIC_NAME.fullmatch(name)
     if not found:
         known = [*DATASET_GROUPS["synthetic"], *REGISTERED]
-        near = get_close_matches(name, known, 1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
+        meant = f" ({near})" if (near := suggestion(name, known)) else ""
         raise InputError(f"no data set {name!r}{meant}; there are {', '.join(known)}; WILDS needs its folder.")
     n_features = int(found[1])
     source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")

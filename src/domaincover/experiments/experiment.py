@@ -5,12 +5,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 from domaincover.experiments.datasets import DATASET_GROUPS, Sizes, check_plain, is_installed, study_datasets
 from domaincover.experiments.methods import GROUPS, study_methods
 from domaincover.experiments.plugins import registered
@@ -46,7 +45,7 @@ class Experiment:
 
     def studies(self, sources: tuple[WildsSource, ...], quick: bool, note: Note) -> Iterator[Study]:
         """Yield what is to be run: a study for each data set, with the methods that can be run on it."""
-        seeds = min(self.seeds, QUICK_SEEDS) if quick else self.seeds
+        seeds = QUICK_SEEDS if quick else self.seeds
         settings = dict(self.settings) | (QUICK_SETTINGS if quick else {})
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
@@ -121,8 +120,7 @@ def parsed(text: str, name: str, place: str) -> Experiment:
     known = {**OWN_KEYS, **STUDY_KEYS, **SIZE_KEYS}
     for key, value in content.items():
         if key not in known:
-            near = get_close_matches(key, known, 1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+            meant = suggestion(key, known, f"there are {', '.join(known)}.")
             raise InputError(f"{place}: no key {key!r}; {meant}")
         if not _is(value, known[key]):
             raise InputError(f"{place}: {key} must be {IN_WORDS[known[key]]}, got {value!r}.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.special import log_softmax
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.calibration.scales import quantile_scale
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 from domaincover.experiments.datasets import check_plain
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
@@ -161,8 +160,7 @@ GROUPS = {
 def study_method(name: str) -> Method:
     """Find a method by its name."""
     if name not in METHODS:
-        near = get_close_matches(name, [*METHODS, *GROUPS], 1)
-        meant = f" (did you mean {near[0]}?)" if near else ""
+        meant = f" ({near})" if (near := suggestion(name, [*METHODS, *GROUPS])) else ""
         raise InputError(
             f"no method {name!r}{meant}; there are {', '.join(METHODS)}, and for several {', '.join(GROUPS)}."
         )

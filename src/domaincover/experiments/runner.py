@@ -62,7 +62,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Means:
+class Workers:
     """Where jobs run: in so many processes here, or on the workers of a dask scheduler; and the plug-ins they need."""
 
     n_processes: int = 1
@@ -101,12 +101,12 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
     return Plan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
 
 
-def run_study(plan: Plan, out: Path, means: Means | int = 1, on_progress: OnProgress = lambda _: None) -> Outcome:
+def run_study(plan: Plan, out: Path, means: Workers | int = 1, on_progress: OnProgress = lambda _: None) -> Outcome:
     """Do the plan's jobs; `on_progress` hears now and then how many epochs each has done, by the job's name.
 
     What fails does not keep the rest from being done. A number for `means` is a number of processes.
     """
-    means = Means(means) if isinstance(means, int) else means
+    means = Workers(means) if isinstance(means, int) else means
     started = time.perf_counter()
     failures = []
     if plan.jobs:
@@ -118,7 +118,7 @@ def run_study(plan: Plan, out: Path, means: Means | int = 1, on_progress: OnProg
     return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
 
 
-def _done(jobs: Sequence[Job], out: Path, progress: Path, means: Means) -> Iterator[Failure]:
+def _done(jobs: Sequence[Job], out: Path, progress: Path, means: Workers) -> Iterator[Failure]:
     from domaincover.experiments.executors import in_processes, in_turn, on_cluster
     from domaincover.experiments.work import Work
 

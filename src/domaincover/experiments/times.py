@@ -68,8 +68,8 @@ def _measured(study: Study, dataset: str, out: Path) -> dict[str, float]:
     runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
     with threads_for(study.setting(dataset)):
-        for run in runs.values():  # what the first of all trainings waits for is nobody's time
-            _train(replace(run, epochs=1), out)
+        for method in METHODS:  # what the first of all trainings waits for is nobody's time
+            _train(replace(runs[method], epochs=1), out)
         for turn in range(TURNS):
             for method in METHODS:
                 run = replace(runs[method], epochs=_share(runs[method].epochs, turn))
