@@ -47,8 +47,8 @@ def cluster(tmp_path):
     workers = [start(name, "worker", address, "--name", name, "--nthreads", "1", "--no-nanny") for name in ("a", "b")]
     said("a", "Registered to"), said("b", "Registered to")
     yield address, workers
-    for process in reversed(started):
-        process.terminate()
+    for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
+        process.kill()
     for process in started:
         process.wait(timeout=30)
 
