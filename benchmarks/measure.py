@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Row(NamedTuple):
@@ -20,8 +20,16 @@ def ratio(ours: Callable[[], object], other: Callable[[], object], repeats: int)
     return median(seconds(ours) / seconds(other) for _ in range(repeats))
 
 
+def timed(call: Callable[..., Any], *arguments: Any, repeats: int = 1) -> tuple[float, Any]:
+    """Return the shortest time of some calls, and what the last one returned."""
+    times = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        found = call(*arguments)
+        times.append(time.perf_counter() - started)
+    return min(times), found
+
+
 def seconds(call: Callable[[], object]) -> float:
     """Return how long a call takes."""
-    started = time.perf_counter()
-    call()
-    return time.perf_counter() - started
+    return timed(call)[0]

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from domaincover import InputError, domain_report
+from domaincover import InputError, domain_report, evaluation
+from tests.recall import recall_by_cell
 
 LABELS, DOMAINS = ("cat", "dog", "owl"), ("north", "south", "empty")
 
@@ -32,6 +33,15 @@ def random_report(rng, recall, n_domains=200, n=400, n_labels=3):
 def test_recall_by_domain_and_label_is_nan_where_a_label_is_absent(small):
     assert np.array_equal(small.recall, [[0.5, 1.0, np.nan], [np.nan, np.nan, 1.0]], equal_nan=True)
     assert small.n_by_label.tolist() == [[2, 1, 0], [0, 0, 1]]
+
+
+def test_counting_in_blocks_gives_what_counting_at_once_gives(monkeypatch):
+    monkeypatch.setattr(evaluation, "ROWS_AT_ONCE", 7)
+    rng = np.random.default_rng(0)
+    sets, labels, domains = rng.random((100, 3)) < 0.5, rng.integers(3, size=100), rng.integers(2, size=100)
+    found = domain_report(sets, labels, domains, LABELS, DOMAINS[:2])
+    assert np.array_equal(found.recall, recall_by_cell(sets, labels, domains, 2), equal_nan=True)
+    assert found.set_size.tolist() == [sets[domains == k].sum() / (domains == k).sum() for k in range(2)]
 
 
 def test_min_recall_skips_absent_labels(small):

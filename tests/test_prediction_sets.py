@@ -8,7 +8,6 @@ from domaincover.prediction_sets import (
     check_target_recall,
     covers,
     hits_needed,
-    recall_by_cell,
     set_sizes,
     sets_from_scores,
     single_label_sets,
@@ -35,12 +34,6 @@ def test_target_recall_outside_zero_one_is_refused(target):
         check_target_recall(target)
 
 
-def test_recall_of_an_empty_cell_is_nan():
-    sets = np.array([[True, False], [False, True], [False, False]])
-    recall = recall_by_cell(sets, np.array([0, 0, 1]), np.array([0, 0, 2]), n_domains=3)
-    assert np.array_equal(recall, [[0.5, np.nan], [np.nan, np.nan], [np.nan, 0.0]], equal_nan=True)
-
-
 def test_a_label_is_in_the_set_when_its_score_equals_the_threshold():
     sets = sets_from_scores(np.array([[1.0, 2.0], [0.9, 2.1]]), np.array([1.0, 2.1]))
     assert sets.tolist() == [[True, False], [False, True]]
@@ -56,4 +49,6 @@ def test_single_label_sets_hold_the_first_of_the_highest_scores():
 def test_sizes_and_coverage_are_read_off_the_sets():
     sets = np.array([[True, True, False], [False, False, False]])
     assert set_sizes(sets).tolist() == [2, 0]
+    assert set_sizes(np.ones((2, 300), bool)).tolist() == [300, 300]
+    assert set_sizes(sets[:, ::2]).tolist() == [1, 0]
     assert covers(sets, np.array([1, 1])).tolist() == [True, False]

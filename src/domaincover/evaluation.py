@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import count_cells
+from domaincover.data.cells import cell_of
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.prediction_sets import (
     Sets,
     check_target_recall,
     checked_codes,
+    covers,
     hits_needed,
-    recall_by_cell,
     set_sizes,
     share,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
+
+ROWS_AT_ONCE = 2**16
 
 
 @dataclass(frozen=True)
@@ -173,23 +175,50 @@ def domain_report(
         )
     labels = checked_codes(labels, "label", len(sets), len(label_names))
     domains = checked_codes(domains, "domain", len(sets), n_domains)
-    counts = count_cells(domains, labels, n_domains, len(label_names))
-    recall = recall_by_cell(sets, labels, domains, n_domains)
-    recall[counts <= min_cell_size] = np.nan
+    tallies = _tallies(sets, labels, domains, n_domains)
+    counts = tallies.n_by_cell
+    recall = np.where(counts > min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
     kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
     if len(kept) == 0:
         raise InputError(f"no domain has more than {min_cell_size} examples of any label: there is nothing to report.")
-    sizes, n = set_sizes(sets), counts.sum(axis=1)
-
-    def mean_by_domain(values: NDArray[Any]) -> NDArray[np.float64]:
-        return share(np.bincount(domains, weights=values, minlength=n_domains), n)[kept]
-
+    n = counts.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
         n_by_label=counts[kept],
         recall=recall[kept],
-        set_size=mean_by_domain(sizes),
-        empty_rate=mean_by_domain(sizes == 0),
-        single_rate=mean_by_domain(sizes == 1),
+        set_size=share(tallies.labels_in_sets, n)[kept],
+        empty_rate=share(tallies.empty, n)[kept],
+        single_rate=share(tallies.single, n)[kept],
     )
+
+
+class _Tallies(NamedTuple):
+    """Examples and covered ones by cell; labels in sets, empty sets and sets of one label by domain."""
+
+    n_by_cell: NDArray[np.int64]
+    hits_by_cell: NDArray[np.int64]
+    labels_in_sets: NDArray[np.int64]
+    empty: NDArray[np.int64]
+    single: NDArray[np.int64]
+
+
+def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
+    """Count in blocks: what is made on the way stays in the processor's cache, and memory does not grow with the rows.
+
+    A block has at least as many rows as there are cells, so that adding tables up costs no more than counting.
+    """
+    n_labels = sets.shape[1]
+    n_rows = max(ROWS_AT_ONCE, n_domains * n_labels)
+    cells = np.zeros((2, n_domains, n_labels), dtype=np.int64)
+    sizes = np.zeros((3, n_domains), dtype=np.int64)
+    for start in range(0, len(sets), n_rows):
+        block = slice(start, start + n_rows)
+        cell, size = cell_of(domains[block], labels[block], n_labels), set_sizes(sets[block])
+        hit = covers(sets[block], labels[block])
+        cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
+        sizes += [
+            np.bincount(domains[block], weights=weights, minlength=n_domains).astype(np.int64)
+            for weights in (size, size == 0, size == 1)
+        ]
+    return _Tallies(*cells, *sizes)

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domaincover.prediction_sets import recall_by_cell, sets_from_scores
+from domaincover.prediction_sets import sets_from_scores
 from tests.calibration.small_data import quietly
+from tests.recall import recall_by_cell
 
 TARGET, CONFIDENCE = 0.9, 0.9
 N_NEW, N_REPETITIONS = 20, 300

@@ -16,7 +16,7 @@ from domaincover import (
     robust_thresholds,
 )
 from domaincover.calibration.confidence import highest_confidence
-from domaincover.prediction_sets import recall_by_cell, sets_from_scores
+from domaincover.prediction_sets import sets_from_scores
 from tests.calibration import literal
 from tests.calibration.repeated import (
     CONFIDENCE,
@@ -36,6 +36,7 @@ from tests.calibration.small_data import (
     one_row_cells,
     quietly,
 )
+from tests.recall import recall_by_cell
 
 
 @given(calibration_data(), TARGETS)

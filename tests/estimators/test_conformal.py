@@ -24,7 +24,8 @@ from domaincover import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.prediction_sets import hits_needed, recall_by_cell
+from domaincover.prediction_sets import hits_needed
+from tests.recall import recall_by_cell
 
 RULES = {"robust": robust_thresholds, "pooled": pooled_thresholds}
 NAMES = np.array(["cat", "dog", "owl"])

@@ -6,11 +6,11 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
-from domaincover.prediction_sets import recall_by_cell
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.scoring import score
+from tests.recall import recall_by_cell
 
 DATA = GaussianDomains.of_paper(10).sample(4, 100, np.random.default_rng(0))
 
