@@ -1,19 +1,41 @@
-"""Run every benchmark and print one table."""
+"""Run benchmarks and print one table: all of them, or those named.
 
-from benchmarks import calibration, domain_penalties, image_memory, image_training, study, tables, training
+python -m benchmarks [NAME ...]
+"""
+
+import sys
+from importlib import import_module
+
 from benchmarks.measure import Row
 
+NAMES = (
+    "training",
+    "growth",
+    "domain_penalties",
+    "calibration",
+    "peers",
+    "scale",
+    "tables",
+    "commands",
+    "study",
+    "image_training",
+    "image_memory",
+)
 
-def main() -> None:
+
+def main(names: list[str]) -> None:
     """Measure and print."""
-    print(f"{'what':<100} {'measured':>10} {'wanted':>10}")
-    for module in (training, domain_penalties, calibration, tables, study, image_training, image_memory):
-        for row in module.rows():
+    unknown = set(names) - set(NAMES)
+    if unknown:
+        sys.exit(f"no benchmark is named {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}.")
+    print(f"{'what':<110} {'measured':>10} {'wanted':>10}")
+    for name in names or NAMES:
+        for row in import_module(f"benchmarks.{name}").rows():
             print(_line(row), flush=True)
 
 
 def _line(row: Row) -> str:
-    return f"{row.what:<100} {row.measured:>10} {row.wanted:>10}"
+    return f"{row.what:<110} {row.measured:>10} {row.wanted:>10}"
 
 
-main()
+main(sys.argv[1:])

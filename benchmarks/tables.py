@@ -30,9 +30,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 
 def rows() -> Iterator[Row]:
     """Yield the table's lines; Linux only, where the peak is counted in KiB."""
-    found = _printed(
-        "-c", "from benchmarks.tables import sets_against_scores; print(sets_against_scores())", env=STEADY
-    )
+    found = printed("-c", "from benchmarks.tables import sets_against_scores; print(sets_against_scores())", env=STEADY)
     yield Row("predict_set on 1,000,000 x 50 / the network's forward pass", f"{float(found):.2f} x", "<= 1.5 x")
     yield _fit()
     with tempfile.TemporaryDirectory() as folder:
@@ -80,10 +78,11 @@ def _peak_of_predict(folder: Path, ending: str, n_rows: int) -> int:
     table, size = folder / f"{n_rows}{ending}", 50_000
     write_table(table, (_mixed(size, part)[0] for part in range(n_rows // size)))
     predict = [sys.executable, "-m", "domaincover", "predict", f"{folder}/model", table, "--out"]
-    return int(_printed("-c", PEAK_OF_CHILD, *predict, folder / f"sets{ending}"))
+    return int(printed("-c", PEAK_OF_CHILD, *predict, folder / f"sets{ending}"))
 
 
-def _printed(*arguments: str | Path, env: dict[str, str] | None = None) -> str:
+def printed(*arguments: str | Path, env: dict[str, str] | None = None) -> str:
+    """Run Python with these arguments, and return what it prints."""
     command, env = [sys.executable, *arguments], os.environ | (env or {})
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=env).stdout
 

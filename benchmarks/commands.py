@@ -1,0 +1,61 @@
+"""How long a user waits: the paths one walks most, each as a fresh process, beside a bare `import torch`."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.measure import Row, seconds
+
+TIMES = 3
+
+
+def rows() -> Iterator[Row]:
+    """Yield the table's lines."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _tables(folder)
+        torch = _waited([sys.executable, "-c", "import torch"])
+        yield Row("import torch, alone", f"{torch:.2f} s", "")
+        for what, command in _commands(folder).items():
+            took = _waited(command)
+            yield Row(f"{what} / import torch ({took:.2f} s)", f"{took / torch:.2f} x", "")
+
+
+def _commands(folder: Path) -> dict[str, list[str]]:
+    ours = [sys.executable, "-m", "domaincover"]
+    model, table, page = f"{folder}/model", f"{folder}/visits.csv", f"{folder}/page.html"
+    fit = ["fit", table, "--label", "outcome", "--domain", "hospital", "--out", model]
+    synthetic = ["paper", "synthetic", "--dims", "10", "--seeds", "1", "--epochs", "2", "--out", f"{folder}/study"]
+    return {
+        "import domaincover": [sys.executable, "-c", "import domaincover"],
+        "domaincover --help": [*ours, "--help"],
+        "domaincover fit --help": [*ours, "fit", "--help"],
+        "a mistyped option": [*ours, "predict", model, table, "--outt", "x.csv"],
+        "fit, 1,200 rows": [*ours, *fit],
+        "predict, 1,200 rows": [*ours, "predict", model, table, "--out", f"{folder}/sets.parquet"],
+        "evaluate with a page, 1,200 rows": [*ours, "evaluate", model, table, "--html", page],
+        "plan": [*ours, "plan", "--labels", "3", "--features", "50", "--epsilon", "0.1", "--delta", "0.05"],
+        "a tiny study": [*ours, *synthetic],
+        "results of a study": [*ours, "results", f"{folder}/study"],
+        "report of a study": [*ours, "report", f"{folder}/study", "--out", f"{folder}/report.html"],
+        "figures of a study": [*ours, "figures", f"{folder}/study", "--out", f"{folder}/figures"],
+    }
+
+
+def _tables(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    visits = pd.DataFrame(rng.standard_normal((1200, 6)), columns=list("abcdef"))
+    visits["hospital"], visits["outcome"] = np.repeat(np.arange(12), 100), rng.choice(["well", "ill"], 1200)
+    visits["a"] += visits["outcome"].eq("ill") * 2
+    visits.to_csv(folder / "visits.csv", index=False)
+
+
+def _waited(command: list[str]) -> float:
+    run = lambda: subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # noqa: E731
+    return median(seconds(run) for _ in range(TIMES))
