@@ -137,14 +137,16 @@ class ModelColumns(NamedTuple):
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), block[list(ids)]
             first += len(block)
 
-    def read_labelled(self, data: Table, label: str, domain: str, classes: Sequence[Any]) -> LabelledTable:
-        """Read a table whose labels the model knows; where they are text, "1" is not taken for a number."""
+    def read_labels(self, data: Table, label: str, domain: str, classes: Sequence[Any]) -> LabelledTable:
+        """Read labels that the model knows, and domains; where labels are text, "1" is not taken for a number.
+
+        The features, which take most of the memory, are left to `blocks`.
+        """
         check_roles(data, label, domain)
         text_columns = {*self.categories, *([label] if all(isinstance(name, str) for name in classes) else [])}
-        frame = data.read(list(dict.fromkeys([*self.used, label, domain])), text_columns, self.prose)
-        labelled = _labelled(frame, self.used, label, domain)
+        labelled = _labelled(data.read([label, domain], text_columns, self.prose), [], label, domain)
         _check_known(labelled.labels, classes)
-        return labelled._replace(X=self._arranged(labelled.X, data))
+        return labelled
 
     def _arranged(self, frame: pd.DataFrame, data: Table) -> pd.DataFrame:
         for name in self.prose:

@@ -37,8 +37,10 @@ def judge(
 
     None for `min_cell_size` counts what the model's promise counts, if it has one, and every cell otherwise.
     """
+    import numpy as np
+
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.tables import open_table
+    from domaincover.data.tables import ROWS_AT_ONCE, open_table
 
     check_page(html)
     data = open_table(table)
@@ -52,12 +54,15 @@ def judge(
     label, domain = label or settings.get("label"), domain or settings.get("domain")
     if label is None or domain is None:
         raise InputError("the model does not say which columns it was fitted on; give --label and --domain.")
-    given = ModelColumns.of(fitted, data).read_labelled(data, label, domain, fitted.classes_.tolist())
-    inner, X = unwrapped(fitted, given.X)
+    columns, sets = ModelColumns.of(fitted, data), []
+    given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
+    with warnings_in_a_line():
+        for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
+            inner, X = unwrapped(fitted, block)
+            sets.append(inner.predict_set(X))
     if min_cell_size is None:
         min_cell_size = inner.min_cell_size if inner.promise is not None else 1
-    with warnings_in_a_line():
-        report = inner.domain_report(X, given.labels, given.domains, min_cell_size=min_cell_size)
+    report = inner.report_on_sets(np.concatenate(sets), given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
     return Judged(report, inner, {**settings, "table": table.name}, extra, target)
 

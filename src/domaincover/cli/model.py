@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
 Base = Literal["mlp", "linear", "boosting"]
 PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
-ROWS_AT_ONCE = 65_536
 REFITTED = (
     "This is about the model that was judged, which did not see these domains. The final model is fitted again on all "
     "domains, these too: it is made the same way from more data, but it is not itself the one certified here."
@@ -348,6 +347,7 @@ def _columns_of_sets(labels: Sequence[str]) -> list[str]:
 def _sets_of_blocks(
     model: SetClassifier, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
+    from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.estimators.base import predict_set
 
     names = _columns_of_sets(labels)

@@ -62,7 +62,10 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
         """Tell how the sets do in each domain; cells with fewer than `min_cell_size` examples do not count."""
-        sets = self.predict_set(X)
+        return self.report_on_sets(self.predict_set(X), y, domains, min_cell_size=min_cell_size)
+
+    def report_on_sets(self, sets: Sets, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
+        """Tell how sets that were predicted before, block by block perhaps, do in each domain."""
         coded = coded_domains(domains, len(sets))
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
