@@ -16,6 +16,7 @@ DOCS = ROOT / "docs"
 GUIDES = sorted(DOCS.glob("*.md"))
 TEXTS = [*GUIDES, *sorted(DOCS.glob("*/*.md")), ROOT / "README.md", ROOT / "examples/README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+COMMAND_LINE = get_command(app)
 OF_READER = ("fit", "predict", "evaluate", "certify")  # commands that work on files which a reader has
 
 
@@ -41,7 +42,7 @@ def commands(code):
 
 def parse(arguments):
     """Read arguments as the command line does, without doing anything; what is wrong raises."""
-    command, context = get_command(app), None
+    command, context = COMMAND_LINE, None
     while hasattr(command, "resolve_command"):
         context = command.make_context(command.name, [*arguments], parent=context)
         _, command, arguments = command.resolve_command(context, arguments)
