@@ -130,3 +130,11 @@ def test_no_page_of_the_site_loads_anything_from_the_network(site):
         assert not [address for address in loaded.addresses if re.match(r"(https?:)?//", address)], page
     for style in site[0].rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+@pytest.mark.slow
+def test_links_between_files_of_the_project_lead_to_pages_and_code_is_named(site):
+    changes, examples = ((site[0] / name).read_text(encoding="utf-8") for name in ("changelog.html", "examples.html"))
+    assert 'href="studies.html"' in changes
+    assert "<code>storms.py</code>" in examples
+    assert 'href="storms.py"' not in examples

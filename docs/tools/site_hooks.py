@@ -56,7 +56,7 @@ def linked(markdown: str, source: str, uri: str) -> str:
             return f"{found['image']}[{found['text']}]({posixpath.relpath(page, start or '.')}{found['anchor'] or ''})"
         if (ROOT / target).exists():
             text = found["text"].strip("`")
-            return f"`{target}`" if text in (target, posixpath.basename(target)) else f"{found['text']} (`{target}`)"
+            return f"`{text}`" if target.endswith(text) else f"{found['text']} (`{target}`)"
         return found[0]  # the strict build says that it leads nowhere
 
     return LINK.sub(link, markdown)
