@@ -13,7 +13,8 @@ from domaincover.cli import app
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-GUIDES = sorted(DOCS.glob("*.md"))
+OF_COMMANDS = DOCS / "command-line.md"  # made from the commands themselves, and tested with them
+GUIDES = sorted({*DOCS.glob("*.md")} - {OF_COMMANDS})
 TEXTS = [*GUIDES, *sorted(DOCS.glob("*/*.md")), ROOT / "README.md", ROOT / "examples/README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND_LINE = get_command(app)
@@ -37,7 +38,8 @@ def blocks(path):
 def commands(code):
     """Return the arguments of each call of domaincover in a block for the shell."""
     lines = [shlex.split(line, comments=True) for line in code.replace("\\\n", " ").splitlines()]
-    return [words[1:] for words in lines if words[:1] == ["domaincover"]]
+    calls = [words[1:] for words in lines if words[:1] == ["domaincover"]]
+    return [call[: call.index("|")] if "|" in call else call for call in calls]
 
 
 def parse(arguments):

@@ -14,7 +14,7 @@ from domaincover.estimators import network
 from domaincover.experiments.datasets import REGISTERED
 from domaincover.experiments.experiment import parsed
 from domaincover.experiments.methods import METHODS
-from tests.documents import DOCS, GUIDES, ROOT, TEXTS, blocks, can_run, commands, parse, write_tables
+from tests.documents import DOCS, GUIDES, OF_COMMANDS, ROOT, TEXTS, blocks, can_run, commands, parse, write_tables
 
 pytestmark = pytest.mark.no_cover  # the tests of what the guides use count its lines
 
@@ -76,7 +76,7 @@ def test_an_option_that_there_is_not_is_noticed():
         parse(["fit", "visits.csv", "--lable", "outcome", "--out", "model"])
 
 
-@pytest.mark.parametrize("path", TEXTS, **NAMES)
+@pytest.mark.parametrize("path", [*TEXTS, OF_COMMANDS], **NAMES)
 def test_what_a_guide_links_to_exists(path):
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
         assert (path.parent / link).exists(), link
