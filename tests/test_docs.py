@@ -100,22 +100,25 @@ class Loaded(HTMLParser):
             self.addresses.append(address)
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The site as `mkdocs build --strict` makes it, and what it said."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    told = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
-    )
-    return folder, told
+@pytest.fixture(scope="session")
+def site(once_for_all_workers):
+    """The folder of the site as `mkdocs build --strict` makes it, its exit code, and what it said."""
+
+    def build(folder):
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+        quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # the theme's word on its successor
+        done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    told, folder = once_for_all_workers("site", build)
+    return folder, *told
 
 
 @pytest.mark.slow
 def test_the_site_builds_without_a_warning(site):
-    folder, told = site
-    assert told.returncode == 0, told.stderr
-    assert "WARNING" not in told.stderr
+    folder, code, told = site
+    assert code == 0, told
+    assert "WARNING" not in told
     assert (folder / "index.html").exists()
 
 
