@@ -139,7 +139,7 @@ def _option_row(option: TyperOption) -> list[str]:
         flags,
         "" if option.is_flag else _metavar(option),
         "required" if option.required else default if default != "``" else "",
-        f"{_escaped(option.help or '')}{variable}",
+        _escaped(option.help or ""),
     ]
 
 
