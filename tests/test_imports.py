@@ -22,7 +22,7 @@ def test_the_help_of_every_command_loads_nothing_heavy():
 import contextlib, io, sys
 from domaincover.cli import main
 studies = [["paper"], ["paper", "synthetic"], ["paper", "theory"], ["results"], ["report"], ["figures"]]
-for command in ([], *studies, ["certify"], ["plan"]):
+for command in ([], *studies, ["certify"], ["plan"], ["doctor"]):
     sys.argv = ["domaincover", *command, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
         main()

@@ -191,3 +191,11 @@ def test_no_report_at_all_is_refused():
 def test_a_target_in_percent_is_refused(many):
     with pytest.raises(InputError, match="between 0 and 1, got 90"):
         domain_table(many, 90)
+
+
+def test_in_a_notebook_a_table_is_returned_and_not_shown(monkeypatch, capsys):
+    reports = {"a": report([[0.95, 0.96, 1]])}
+    outside = summary_table(reports, 0.9), domain_table(reports, 0.9)
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert (summary_table(reports, 0.9), domain_table(reports, 0.9)) == outside
+    assert capsys.readouterr().out == ""

@@ -10,7 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from domaincover.cli import data, experiments, model, promises, study, wilds_study  # noqa: F401
+from domaincover.cli import data, doctor, experiments, model, promises, study, wilds_study  # noqa: F401
 from domaincover.cli.networks import is_main_process
 from domaincover.errors import InputError
 
@@ -29,7 +29,9 @@ for panel, commands in PANELS.items():
         app.command(rich_help_panel=panel)(command)
 app.add_typer(study.paper, name="paper", rich_help_panel="Studies", cls=experiments.ExperimentsOrCommand)
 app.add_typer(data.data, name="data", rich_help_panel="Studies")
+app.command(rich_help_panel="Help")(doctor.doctor)
 
+NAME = "domaincover"  # also as `python -m domaincover`: completion goes by it
 INTERRUPTED = 130
 
 
@@ -37,7 +39,7 @@ def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
     try:
         with _one_talks():
-            status = app(standalone_mode=False)
+            status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
     except (KeyboardInterrupt, typer.Abort):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from domaincover.cli import completion
+
 if TYPE_CHECKING:
     from domaincover.data.wilds.check import WildsCheck
 
@@ -24,7 +26,13 @@ def _group() -> None:
 @data.command("check")
 def data_check(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="camelyon17, fmow, iwildcam or amazon.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="camelyon17, fmow, iwildcam or amazon.",
+            autocompletion=completion.one_of(completion.wilds),
+            show_default=False,
+        ),
     ],
     folder: Annotated[
         Path,

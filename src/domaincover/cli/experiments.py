@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer.core import TyperGroup
 
+from domaincover.cli import completion
 from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.study import SOME_FAILED, carry_out, check_counts, items, n_cores, paper
 from domaincover.cli.terminal import text_width, writing
@@ -31,7 +32,11 @@ Out = Annotated[
 ]
 Seeds = Annotated[int | None, typer.Option(help="How many seeds: 0, 1, …; the experiment's own if not given.")]
 Datasets = Annotated[
-    str, typer.Option(help="Only these data sets, with commas; synthetic, installable, wilds are groups.")
+    str,
+    typer.Option(
+        help="Only these data sets, with commas; synthetic, installable, wilds are groups.",
+        autocompletion=completion.with_commas(completion.datasets),
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(help="Processes; as many as there are cores if not given.")]
 Scheduler = Annotated[
@@ -56,6 +61,11 @@ class ExperimentsOrCommand(TyperGroup):
         if (len(named) == 1 and named[0] in self.commands) or not named:
             return super().resolve_command(ctx, args)
         return "experiments", self.commands["experiments"], args
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        """Offer the names of experiments beside the commands."""
+        names = self.commands["experiments"].params[0].shell_complete(ctx, incomplete)
+        return [*names, *super().shell_complete(ctx, incomplete)]
 
 
 @dataclass(frozen=True)
@@ -97,7 +107,15 @@ def list_experiments() -> None:
 
 @paper.command("experiments", hidden=True)
 def experiments(
-    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names that `paper list` shows, or all.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME…",
+            help="Names that `paper list` shows, or all.",
+            autocompletion=completion.one_of(completion.experiments),
+            show_default=False,
+        ),
+    ],
     out: Out = None,
     seeds: Seeds = None,
     datasets: Datasets = "",

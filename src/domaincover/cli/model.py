@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from domaincover.cli import networks
+from domaincover.cli import completion, networks
 from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile
 from domaincover.cli.outputs import (
     check_not_table,
@@ -46,9 +46,13 @@ REFITTED = (
 def fit(
     table: TableFile,
     out: Annotated[Path, typer.Option(help="Folder for the model.")],
-    label: Annotated[str | None, typer.Option(help="Column to predict.")] = None,
+    label: Annotated[str | None, typer.Option(help="Column to predict.", autocompletion=completion.columns)] = None,
     domain: Annotated[
-        str | None, typer.Option(help="Column that says which domain a row is from: hospital, user, day, …")
+        str | None,
+        typer.Option(
+            help="Column that says which domain a row is from: hospital, user, day, …",
+            autocompletion=completion.columns,
+        ),
     ] = None,
     method: Annotated[
         Method, typer.Option(help="What makes the sets; erm and those after it give single labels.")
@@ -67,7 +71,9 @@ def fit(
         Literal["raise", "widen"] | None,
         typer.Option(help="With too few domains for the promise: stop, or put what cannot be promised into every set."),
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=completion.columns)
+    ] = None,
     hold_out_domains: Annotated[
         float, typer.Option(help="Share of the domains held out for an honest evaluation; 0 for none.")
     ] = 0.25,
@@ -202,7 +208,10 @@ def predict(
     model: ModelFolder,
     table: TableFile,
     out: Annotated[Path, typer.Option(help="File for the sets: .parquet, .csv or .csv.gz.")],
-    id: Annotated[list[str] | None, typer.Option(help="Column to keep beside the sets; may be repeated.")] = None,  # noqa: A002
+    id: Annotated[  # noqa: A002
+        list[str] | None,
+        typer.Option(help="Column to keep beside the sets; may be repeated.", autocompletion=completion.columns),
+    ] = None,
 ) -> None:
     """Write a set of labels for every row of a table, in its order, block by block.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from domaincover.cli import completion
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,12 +24,23 @@ Learn = Literal["auto", "head", "all"]
 TextFeatures = Literal["word-embeddings", "encoder"]
 Precision = Literal["full", "bf16", "fp16"]
 ImageColumn = Annotated[
-    str | None, typer.Option(help="Column with the paths of images, from the table's folder.", rich_help_panel=SOURCES)
+    str | None,
+    typer.Option(
+        help="Column with the paths of images, from the table's folder.",
+        autocompletion=completion.columns,
+        rich_help_panel=SOURCES,
+    ),
 ]
-TextColumn = Annotated[str | None, typer.Option(help="Column with texts.", rich_help_panel=SOURCES)]
+TextColumn = Annotated[
+    str | None, typer.Option(help="Column with texts.", autocompletion=completion.columns, rich_help_panel=SOURCES)
+]
 Model = Annotated[
     str | None,
-    typer.Option(help="resnet-18 (for images), or the folder of a transformers model.", rich_help_panel=SOURCES),
+    typer.Option(
+        help="resnet-18 (for images), or the folder of a transformers model.",
+        autocompletion=completion.one_of(completion.image_networks),
+        rich_help_panel=SOURCES,
+    ),
 ]
 Weights = Annotated[
     Path | None,
@@ -66,7 +78,14 @@ Workers = Annotated[int | None, typer.Option(min=0, help="Processes that read im
 Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs of training.", rich_help_panel=TRAINING)]
 BatchSize = Annotated[int | None, typer.Option(min=1, help="Examples in a batch.", rich_help_panel=TRAINING)]
 LearningRate = Annotated[float | None, typer.Option(help="Adam's learning rate.", rich_help_panel=TRAINING)]
-Device = Annotated[str, typer.Option(help="Where to train: auto, cpu, cuda, …", rich_help_panel=TRAINING)]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Where to train: auto, cpu, cuda, …",
+        autocompletion=completion.one_of(completion.devices),
+        rich_help_panel=TRAINING,
+    ),
+]
 CheckpointFolder = Annotated[
     Path | None,
     typer.Option(help="Folder for checkpoints of every epoch; gone when the model is there.", rich_help_panel=TRAINING),
@@ -85,7 +104,12 @@ Accumulate = Annotated[
 ]
 Trackers = Annotated[
     list[str] | None,
-    typer.Option("--tracker", help="csv, tensorboard, mlflow or wandb; may be repeated.", rich_help_panel=TRAINING),
+    typer.Option(
+        "--tracker",
+        help="csv, tensorboard, mlflow or wandb; may be repeated.",
+        autocompletion=completion.one_of(completion.trackers),
+        rich_help_panel=TRAINING,
+    ),
 ]
 Tracking = Annotated[Path, typer.Option(help="Folder for what trackers write.", rich_help_panel=TRAINING)]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from domaincover.cli import completion
 from domaincover.cli.live import live_view, say_outcome, say_plan
 from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.terminal import text_width, writing
@@ -43,8 +44,15 @@ StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="A study's d
 def paper_synthetic(
     out: Annotated[Path, typer.Option(help="Directory of the study; finished runs in it are kept.")],
     dims: Annotated[str, typer.Option(help="Numbers of features, with commas.")] = "10,50",
-    covariance: Annotated[str, typer.Option(help="shared, random, or both with a comma.")] = "shared,random",
-    methods: Annotated[str, typer.Option(help=METHODS_HELP)] = "",
+    covariance: Annotated[
+        str,
+        typer.Option(
+            help="shared, random, or both with a comma.", autocompletion=completion.with_commas(completion.covariances)
+        ),
+    ] = "shared,random",
+    methods: Annotated[
+        str, typer.Option(help=METHODS_HELP, autocompletion=completion.with_commas(completion.methods))
+    ] = "",
     penalty_weight: Annotated[float | None, typer.Option(help=PENALTY_HELP)] = None,
     domain_confidence: Annotated[
         float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")

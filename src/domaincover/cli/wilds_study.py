@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
+from domaincover.cli import completion
 from domaincover.cli.outputs import say
 from domaincover.cli.study import (
     METHODS_HELP,
@@ -34,7 +35,7 @@ Learn = Annotated[
     Literal["auto", "head", "all"],
     typer.Option(help="Train the whole network, or a head on its features; auto: a head if no GPU is found."),
 ]
-Methods = Annotated[str, typer.Option(help=METHODS_HELP)]
+Methods = Annotated[str, typer.Option(help=METHODS_HELP, autocompletion=completion.with_commas(completion.methods))]
 PenaltyWeight = Annotated[float | None, typer.Option(help=PENALTY_HELP)]
 Confidence = Annotated[
     float | None, typer.Option(help="Promise this about a new domain by erm-joint and set-cover-joint; adds them.")
@@ -60,7 +61,12 @@ Jobs = Annotated[
 Workers = Annotated[int | None, typer.Option(help="Processes that decode images ahead, for each job.")]
 Cache = Annotated[Path | None, typer.Option(help="Folder for features; the user's cache if not given.")]
 Download = Annotated[bool, typer.Option("--download", help="Permit to fetch --network from the Hugging Face hub.")]
-Device = Annotated[str, typer.Option(help="auto (a GPU if there is one), cpu, cuda, …")]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="auto (a GPU if there is one), cpu, cuda, …", autocompletion=completion.one_of(completion.devices)
+    ),
+]
 ImageSize = Annotated[int | None, typer.Option(help="Images are resized to so many pixels squared.")]
 MaxUnreadable = Annotated[float, typer.Option(help="Share of images that may be unreadable; they are left out.")]
 

@@ -8,6 +8,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.report.domain_headline import n_at_target, target_in_words
 from domaincover.report.domain_reports import Reports, bound_text, lowest_labels, recall_text, shortened, worst_first
 from domaincover.report.readable import percent
+from domaincover.report.text_tables import console_on
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod, RenderableType
@@ -151,7 +152,6 @@ def _widths(columns: list[Column], width: int) -> list[int]:
 
 
 def _printed(columns: list[Column], notes: list[str], width: int, color: bool) -> str:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -164,13 +164,7 @@ def _printed(columns: list[Column], notes: list[str], width: int, color: bool) -
     for row in zip(*texts, strict=True):
         table.add_row(*(Text(text, style="bold red" if text.startswith(BELOW) else "") for text in row))
     text = io.StringIO()
-    console = Console(
-        file=text,
-        width=max(width, _total(widths)),
-        force_terminal=color,
-        color_system="standard" if color else None,
-        highlight=False,
-    )
+    console = console_on(text, max(width, _total(widths)), color)
     lines: list[RenderableType] = [Text(note, style="dim") for note in notes]
     console.print(table, *lines, sep="\n")
     return text.getvalue()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from domaincover.report.readable import printable
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
 Row = Mapping[str, str]
@@ -125,20 +126,13 @@ def no_formula(text: str) -> str:
 
 def terminal(table: TextTable, look: TerminalLook, notes: Iterable[str], *, blocks: bool = True) -> str:
     """Return a block per data set, or one for all, with notes below; equal widths make the blocks line up."""
-    from rich.console import Console
     from rich.rule import Rule
     from rich.text import Text
 
     wanted = [name for name in look.heads if name in table.heads]
     widths = _column_widths(table, wanted, look)
     text = io.StringIO()
-    console = Console(
-        file=text,
-        width=max(look.width, _total(widths)),
-        force_terminal=look.color,
-        color_system="standard" if look.color else None,
-        highlight=False,
-    )
+    console = console_on(text, max(look.width, _total(widths)), look.color)
     for places in table.by_dataset() if blocks else [list(range(len(table.rows)))]:
         if blocks:
             console.print(Rule(Text(table.rows[places[0]]["dataset"], style="bold"), align="left", style="dim"))
@@ -147,6 +141,20 @@ def terminal(table: TextTable, look: TerminalLook, notes: Iterable[str], *, bloc
     said = [*notes, *([f"a wider terminal also shows {', '.join(dropped)}"] if dropped else [])]
     console.print(Rule(style="dim"), Text("; ".join(said), style="dim"), sep="\n")
     return text.getvalue()
+
+
+def console_on(text: io.StringIO, width: int, color: bool) -> "Console":
+    """Return a console that writes to a text; in a notebook, rich would show what is printed and write nothing."""
+    from rich.console import Console
+
+    return Console(
+        file=text,
+        width=width,
+        force_terminal=color,
+        force_jupyter=False,
+        color_system="standard" if color else None,
+        highlight=False,
+    )
 
 
 def _column_widths(table: TextTable, wanted: Sequence[str], look: TerminalLook) -> dict[str, int]:
