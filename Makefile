@@ -7,7 +7,7 @@ OUT ?= runs/synthetic
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib
 
-.PHONY: run paper test checks lint types contracts tests benchmarks docs clean
+.PHONY: run paper test checks lint types contracts tests benchmarks notebooks docs clean
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
@@ -37,6 +37,9 @@ tests: .venv/.installed-dev
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks
+
+notebooks: .venv/.installed-dev
+	$(BIN)/python -m notebooks
 
 docs: .venv/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
