@@ -1,7 +1,6 @@
 """Set-valued prediction in new domains: every label's recall kept, sets as small as they can be."""
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from domaincover.training.objectives import SetCoverLoss
     from domaincover.training.run import TrainingRun
 
-__version__ = version("domaincover")
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
@@ -125,6 +123,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # which takes longer to import than all of this
+
+        return version("domaincover")
     if name not in _HOMES:
         raise AttributeError(f"module 'domaincover' has no attribute {name!r}")
     return getattr(import_module(f"domaincover.{_HOMES[name]}"), name)

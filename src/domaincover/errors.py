@@ -25,3 +25,12 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
     near = get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else otherwise
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's kind and message in one line.
+
+    >>> one_line(KeyError("a"))
+    "KeyError: 'a'"
+    """
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

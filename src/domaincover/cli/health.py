@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.study import n_cores
 from domaincover.data.feature_cache import default_cache_folder
+from domaincover.errors import one_line
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -196,5 +197,4 @@ STEPS: dict[str, Callable[..., dict[str, Any]]] = {
 
 def _one_line(error: BaseException) -> str:
     """Return what went wrong without the user's folder, which is nobody's business in a bug report."""
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
-    return text.replace(str(Path.home()), "~")
+    return one_line(error).replace(str(Path.home()), "~")

@@ -29,7 +29,6 @@ from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.image_network import ImageNetwork
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedNetwork
-from domaincover.estimators.saved_sklearn import from_skops, to_skops
 from domaincover.estimators.saved_values import Json, from_json, refuse, to_json
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
@@ -75,6 +74,8 @@ class PartsWriter:
             number = self._numbers[id(model)] = len(self.parts)
             self.parts.append(part)
             if not is_own:
+                from domaincover.estimators.saved_sklearn import to_skops  # skops takes as long to import as torch
+
                 self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
             elif hasattr(model, "network_"):
                 self.files[f"part-{number}.safetensors"] = _bytes_of(model._inputs.tensors(model.network_))
@@ -136,6 +137,8 @@ class PartsReader:
         return self._made[-1]
 
     def _skops(self, number: int) -> Any:
+        from domaincover.estimators.saved_sklearn import from_skops
+
         name = f"part-{number}.skops"
         return from_skops(self._files[name], self._trusted, name)
 

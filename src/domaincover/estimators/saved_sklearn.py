@@ -11,7 +11,7 @@ from zipfile import ZIP_STORED, ZipFile
 import skops.io
 from sklearn.base import BaseEstimator
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, one_line
 from domaincover.estimators.saved_trees import check_loaded
 
 _HIST = "sklearn.ensemble._hist_gradient_boosting"
@@ -120,8 +120,3 @@ def _count(value: Any, seen: dict[Any, int]) -> int:
     if isinstance(value, dict) and "__id__" in value and seen.setdefault(value["__id__"], count) != count:
         raise InputError("an object in it is mentioned in two different ways.")
     return count
-
-
-def one_line(error: Exception) -> str:
-    """Return an error's kind and message in one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

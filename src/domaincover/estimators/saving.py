@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, one_line
 from domaincover.estimators.saved_folder import (
     SavedFolder,
     check_folder,
@@ -25,7 +25,6 @@ from domaincover.estimators.saved_folder import (
     write_folder,
 )
 from domaincover.estimators.saved_parts import PartsReader, PartsWriter
-from domaincover.estimators.saved_sklearn import one_line
 from domaincover.estimators.table_network import MakeNetwork
 
 __all__ = ["check_folder", "load", "load_extra", "save"]
