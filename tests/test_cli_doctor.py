@@ -52,7 +52,7 @@ def test_all_that_is_needed_is_looked_at(examined):
 
 
 def test_every_extra_of_the_project_has_a_purpose():
-    assert {*doctor.PURPOSES, health.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
+    assert {*doctor.PURPOSES, *health.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
 
 
 @pytest.mark.usefixtures("without_trial")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset
     from domaincover.estimators.base import SetClassifier
 
-FOR_DEVELOPERS = "dev"
+FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def examine() -> Findings:
     from packaging.requirements import Requirement
 
     asked = [Requirement(text) for text in requires("domaincover") or ()]
-    extras = dict.fromkeys(extra for one in asked if (extra := _extra_of(one)) not in ("", FOR_DEVELOPERS))
+    extras = dict.fromkeys(extra for one in asked if (extra := _extra_of(one)) not in ("", *FOR_DEVELOPERS))
     began = time.perf_counter()
     trial = dict(_trial())
     return Findings(
