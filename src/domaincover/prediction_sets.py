@@ -64,8 +64,9 @@ def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = 
 
 
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
-    """Put a label into the set where its score reaches its threshold."""
-    return np.asarray(scores >= thresholds)
+    """Put a label into the set unless its score is below its threshold; NaN tells nothing against a label."""
+    below = np.asarray(scores < thresholds)
+    return np.logical_not(below, out=below)
 
 
 def single_label_sets(scores: NDArray[Any]) -> Sets:
