@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier, ERMClassifier, InputError, load, save, to_label_lists
 from domaincover.data.dataset import code_names
 from domaincover.estimators.base import label_codes
-from sklearn.linear_model import LogisticRegression
 from tests.fuzz.answers import answer, is_refused
 
 

@@ -236,6 +236,6 @@ def _check_known(labels: pd.Series[Any], classes: Sequence[Any]) -> None:
     unknown = ~labels.isin(list(classes))
     if unknown.any():
         raise InputError(
-            f"column {labels.name!r} (--label) holds {labels[unknown].tolist()[0]!r} in row {unknown.idxmax()}, a label "
-            f"that the model does not know; it knows {listed(classes)}."
+            f"column {labels.name!r} (--label) holds {labels[unknown].tolist()[0]!r} in row {unknown.idxmax()}, a "
+            f"label that the model does not know; it knows {listed(classes)}."
         )

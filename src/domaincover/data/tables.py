@@ -7,7 +7,8 @@ shorter than the header ends in missing values, one that is longer is refused. T
 in `read`, of each block in `blocks`.
 
 Parquet brings its types along. Decimals become floats, dates timestamps, times of day and bytes text, dictionaries of
-texts categories, and nested values objects. Integers with missing values become floats and booleans with missing values objects, as in CSV.
+texts categories, and nested values objects. Integers with missing values become floats and booleans with missing
+values objects, as in CSV.
 
 Row numbers without a name, as pandas and R write them, are not columns of the table.
 """

@@ -134,7 +134,7 @@ def _check_targets(classes: NDArray[Any], codes: NDArray[np.int64], types: tuple
     """Refuse what is no class: fractions, kinds that do not order, and objects of other types."""
     if classes.dtype == object:
         kinds = {type(name) for name in classes.tolist()}
-        if len(kinds) > 1 or not issubclass(*kinds, types):
+        if len(kinds) > 1 or not all(issubclass(kind, types) for kind in kinds):
             named = " and ".join(sorted(kind.__name__ for kind in kinds))
             raise InputError(f"Unknown label type: objects of {named}; give text, or whole numbers of 64 bits.")
         return
@@ -199,7 +199,8 @@ def to_label_lists(sets: ArrayLike, classes: Iterable[Any]) -> list[list[Any]]:
 def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     """Return names as an array of their own kind, text as objects as scikit-learn has it."""
     kinds = {type(name) for name in names}
-    array = np.array(names) if len(kinds) == 1 and not issubclass(*kinds, tuple | str | bytes) else None
+    plain = not any(issubclass(kind, tuple | str | bytes) for kind in kinds)
+    array = np.array(names) if len(kinds) == 1 and plain else None
     if array is not None and array.dtype != object and {type(name) for name in array.tolist()} == kinds:
         return array
     return np.fromiter(names, dtype=object, count=len(names))
