@@ -15,6 +15,7 @@ from domaincover import ConformalSetClassifier, ERMClassifier, InputError, load,
 from domaincover.data.dataset import code_names
 from domaincover.estimators.base import label_codes
 from tests.fuzz.answers import answer, is_refused
+from tests.fuzz.damage import few
 
 
 class Colour(enum.Enum):
@@ -44,6 +45,7 @@ def in_rows(*values):
     return [values[row % len(values)] for row in range(N_ROWS)]
 
 
+@few(60)
 @given(st.lists(names, min_size=1, max_size=6))
 def test_codes_lead_back_to_the_names_that_were_given(door, given_names):
     door("names")
@@ -55,6 +57,7 @@ def test_codes_lead_back_to_the_names_that_were_given(door, given_names):
         assert len(coded.names) == len(set(rows))
 
 
+@few(60)
 @given(st.lists(names, min_size=1, max_size=4, unique_by=lambda name: (type(name), name)))
 def test_labels_are_found_among_the_classes_that_were_learned(door, given_names):
     door("names")
