@@ -119,7 +119,7 @@ def forged(folder, change):
 
 @few(25)
 @given(data=st.data())
-def test_a_forged_manifest_gives_sets_or_one_line(sound, folder, data, door):
+def test_a_forged_manifest_gives_a_model_or_one_line(sound, folder, data, door):
     door("model folders")
     manifest = json.loads(sound[1]["model.json"])
     parts = data.draw(spoiled(manifest["parts"]))
@@ -127,7 +127,5 @@ def test_a_forged_manifest_gives_sets_or_one_line(sound, folder, data, door):
         forged(folder, lambda content: content | {"parts": json.loads(as_json(parts))})
     except ValueError:
         return
-    model = answer(load, folder)
+    answer(load, folder)
     (folder / "model.json").write_bytes(sound[1]["model.json"])
-    if not is_refused(model):
-        answer(model.predict_set, X)

@@ -146,7 +146,7 @@ class _CsvTable(Table):
             self._dialect = _dialect(text.read(HEAD))
         with _text_of(path) as text:
             names = self._read_header(text)
-            any_rows = any(line.strip() for line in text)
+            any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # a line may have no end
         super().__init__(path, names[1:] if names[:1] == [""] else names)
         if not names:
             raise InputError(f"{path} is empty: it has no header line.")
