@@ -23,6 +23,8 @@ from torch import Tensor
 
 from domaincover.errors import InputError
 
+# Before it, `weights_only` did not keep a forged file from running code (CVE-2025-32434, CVE-2026-24747).
+SAFE_LOADER = (2, 10)
 OPTIONAL = "num_batches_tracked"  # older files lack it; nothing is computed from it
 
 
