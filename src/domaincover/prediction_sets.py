@@ -15,6 +15,8 @@ Sets = NDArray[np.bool_]
 
 def check_target_recall(target_recall: float) -> float:
     """Refuse a target recall that is not a share."""
+    if isinstance(target_recall, bool | str) or not isinstance(target_recall, SupportsFloat):
+        raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
     if not 0 < target_recall < 1:
         raise InputError(f"target recall must lie between 0 and 1, got {target_recall:g}; write 90 % as 0.9.")
     return float(target_recall)

@@ -62,8 +62,10 @@ def _tensors_in(path: Path) -> dict[str, Tensor]:
 
     if not path.is_file():
         raise InputError(f"{path} is no file; give the weights of torchvision's ResNet-18 (.pth or .safetensors).")
+    is_safe = path.suffix == ".safetensors"
+    if not is_safe and tuple(map(int, torch.__version__.split(".")[:2])) < SAFE_LOADER:
+        raise InputError(f"{path} is read with torch 2.10 or later; before, it could run code. Or give .safetensors.")
     try:
-        is_safe = path.suffix == ".safetensors"
         content = load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch names a dozen kinds, and advises to run the code in the file
         raise InputError(f"{path} is damaged or holds more than tensors, and nothing else is read.") from error
