@@ -1,4 +1,4 @@
-"""Thresholds and reports from scores with ties, infinities, single examples and absent labels, against literal loops."""
+"""Thresholds and reports from scores with ties, infinities, single examples and absent labels, against loops."""
 
 import math
 import warnings
