@@ -209,8 +209,10 @@ def _check_choices(place: str, own: Mapping[str, Any]) -> None:
     for count in own.get("domains", ()):
         if not 1 <= count <= MOST_TRAINING_DOMAINS:
             raise InputError(f"{place}: domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
-    if not 1 <= own.get("steps", 1) <= MOST_AT_ALL:
-        raise InputError(f"{place}: steps takes numbers from 1 to {MOST_AT_ALL}, got {own['steps']}.")
+    if own.get("steps", 1) < 1:
+        raise InputError(f"{place}: steps must be at least 1, got {own['steps']}.")
+    if own.get("steps", 1) > MOST_AT_ALL:
+        raise InputError(f"{place}: steps must be at most {MOST_AT_ALL}, got {own['steps']}.")
     if own.get("seeds", 1) < 1:
         raise InputError(f"{place}: seeds is the number of seeds and must be at least 1, got {own['seeds']}.")
     if own.get("seeds", 1) > MOST_SEEDS:
