@@ -117,7 +117,7 @@ def forged(folder, change):
     path.write_bytes(json.dumps({**content, "checksum": seal}, separators=(",", ":")).encode())
 
 
-@few(25)
+@few(10)
 @given(data=st.data())
 def test_a_forged_manifest_gives_a_model_or_one_line(sound, folder, data, door):
     door("model folders")

@@ -59,7 +59,7 @@ def highest_at_target(cell, target):
     return max(score for score in cell if recall_at(cell, score) >= target)
 
 
-@few(60)
+@few(30)
 @given(problems(), targets)
 def test_a_cells_threshold_is_the_highest_score_that_keeps_the_target(door, problem, target):
     door("scores")
@@ -69,7 +69,7 @@ def test_a_cells_threshold_is_the_highest_score_that_keeps_the_target(door, prob
         assert threshold == (math.inf if cell is None else highest_at_target(cell, target))
 
 
-@few(60)
+@few(30)
 @given(problems(), targets)
 def test_robust_is_the_lowest_and_every_seen_cell_is_at_target(door, problem, target):
     door("scores")
@@ -82,7 +82,7 @@ def test_robust_is_the_lowest_and_every_seen_cell_is_at_target(door, problem, ta
         assert all(recall_at(cell, threshold) >= target for cell in cells)
 
 
-@few(60)
+@few(30)
 @given(problems(), targets)
 def test_pooled_is_the_highest_score_whose_mean_recall_is_at_target(door, problem, target):
     door("scores")
@@ -98,7 +98,7 @@ def test_pooled_is_the_highest_score_whose_mean_recall_is_at_target(door, proble
         assert threshold == max(score for score, recall in mean.items() if recall >= target - 1e-9)
 
 
-@few(40)
+@few(25)
 @given(problems(), targets, st.sampled_from([0.3, 0.5, 0.75, 0.9]))
 def test_order_and_joint_are_order_statistics_or_refused(door, problem, target, confidence):
     door("scores")
@@ -125,7 +125,7 @@ def test_order_and_joint_are_order_statistics_or_refused(door, problem, target, 
             assert (hierarchical <= pooled_thresholds(*problem, target)).all()
 
 
-@few(60)
+@few(30)
 @given(problems(), st.integers(0, 3))
 def test_a_report_counts_as_a_loop_does(door, problem, min_cell_size):
     door("scores")
