@@ -1,8 +1,8 @@
 """Options of the command line that are out of range, empty, or point at the wrong thing: one line, nothing written."""
 
-import pytest
+import sys
 
-from domaincover.cli import app as command_line
+import pytest
 
 ROLES = ["--label", "y", "--domain", "d"]
 
@@ -70,5 +70,5 @@ def test_memory_that_runs_out_is_told_in_one_line(monkeypatch, refused, table):
     def exhausted(**_):
         raise MemoryError
 
-    monkeypatch.setattr(command_line, "app", exhausted)
+    monkeypatch.setattr(sys.modules["domaincover.cli.app"], "app", exhausted)
     refused("memory ran out", "fit", table)
