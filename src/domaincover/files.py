@@ -1,10 +1,12 @@
-"""Files appear whole or not at all."""
+"""Files appear whole or not at all; JSON from anybody is read or is a ValueError."""
 
 import contextlib
+import json
 import os
 import re
 import secrets
 from pathlib import Path
+from typing import Any
 
 from domaincover.errors import InputError
 
@@ -25,6 +27,14 @@ def write_whole(path: Path, content: bytes) -> None:
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def plain_json(content: str | bytes) -> Any:
+    """Return what JSON says; lists in lists without end are a ValueError, as every other fault is."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def remove_unfinished(folder: Path) -> None:

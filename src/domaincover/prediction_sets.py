@@ -14,6 +14,8 @@ Sets = NDArray[np.bool_]
 
 def check_target_recall(target_recall: float) -> float:
     """Refuse a target recall that is not a share."""
+    if isinstance(target_recall, bool | str) or not isinstance(target_recall, SupportsFloat):
+        raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
     if not 0 < target_recall < 1:
         raise InputError(f"target recall must lie between 0 and 1, got {target_recall:g}; write 90 % as 0.9.")
     return float(target_recall)
@@ -63,8 +65,9 @@ def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = 
 
 
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
-    """Put a label into the set where its score reaches its threshold."""
-    return np.asarray(scores >= thresholds)
+    """Put a label into the set unless its score is below its threshold; NaN tells nothing against a label."""
+    below = np.asarray(scores < thresholds)
+    return np.logical_not(below, out=below)
 
 
 def single_label_sets(scores: NDArray[Any]) -> Sets:

@@ -16,6 +16,7 @@ from domaincover.errors import InputError
 from domaincover.prediction_sets import check_target_recall, checked_codes, hits_needed
 
 Thresholds = NDArray[np.float64]
+MOST_CELLS = 10**8  # their counts alone take 800 MB; names such as 20260131 are no codes
 
 
 class OwnScores(NamedTuple):
@@ -56,11 +57,13 @@ def own_scores(
     min_cell_size: int,
 ) -> OwnScores:
     """Check what a rule was given, and pick each example's score for its own label."""
+    if np.size(target_recall) == 0:
+        raise InputError("there is no target recall; give one, such as 0.9.")
     for target in np.ravel(target_recall).tolist():
         check_target_recall(target)
     scores = np.asarray(scores)
-    if scores.ndim != 2:
-        raise InputError(f"scores must be examples × labels, got shape {scores.shape}.")
+    if scores.ndim != 2 or scores.dtype.kind not in "fiub":
+        raise InputError(f"scores must be numbers, examples × labels, got {scores.dtype} of shape {scores.shape}.")
     labels = checked_codes(labels, "label", len(scores), scores.shape[1])
     domains = checked_codes(domains, "domain", len(scores))
     own = scores[np.arange(len(labels)), labels]
@@ -70,6 +73,11 @@ def own_scores(
     n_labels = scores.shape[1]
     cells = cell_of(domains, labels, n_labels)
     n_cells = (int(domains.max(initial=0)) + 1) * n_labels  # without rows, those of one domain that asks for nothing
+    if n_cells > MOST_CELLS:
+        raise InputError(
+            f"domain codes run up to {int(domains.max()):,} for {len(domains):,} examples; codes count from 0: "
+            "`DomainDataset.from_arrays` makes them from names."
+        )
     counts = np.bincount(cells, minlength=n_cells)
     if min_cell_size > 0:
         keep = counts[cells] > min_cell_size

@@ -42,6 +42,8 @@ def main() -> None:
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
+    except MemoryError:
+        _fail("memory ran out; give fewer or smaller data, or more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has left, as `head` does

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
 
 MOST_LABELS = 200
+LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
 KINDS = {
     "number": "numbers",
@@ -183,8 +184,14 @@ def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: 
 
 
 def _names(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return labels or domains; days and times as the text that one would write for them."""
-    return column.astype("string").astype(object) if column.dtype.kind == "M" else column
+    """Return labels or domains; days, times and durations as the text that one would write for them."""
+    from domaincover.data.columns import day_texts, unreadable
+
+    try:
+        column.nunique()
+    except TypeError:
+        raise unreadable(column.name) from None
+    return day_texts(column) if column.dtype.kind in "mM" else column
 
 
 def _check_missing(column: pd.Series[Any], option: str) -> None:
@@ -199,14 +206,17 @@ def _check_missing(column: pd.Series[Any], option: str) -> None:
 def _check_classes(labels: pd.Series[Any]) -> None:
     column, n_labels = f"column {labels.name!r} (--label)", labels.nunique()
     if n_labels < 2:
-        raise InputError(f"{column} has one value only, {labels.iloc[0]!r}; sets need two labels.")
+        raise InputError(f"{column} has one value only, {labels.tolist()[0]!r}; sets need two labels.")
     if n_labels > MOST_LABELS:
         raise InputError(
             f"{column} has {n_labels:,} different values; labels are classes, at most {MOST_LABELS}. "
             "Was another column meant?"
         )
-    if labels.dtype.kind == "f" and (labels % 1 != 0).any():
-        broken = labels[labels % 1 != 0].iloc[0]
+    if (
+        labels.dtype.kind == "f"
+        and not (whole := (labels % 1 == 0) & (labels.astype(float).abs() <= LARGEST_WHOLE)).all()
+    ):
+        broken = labels[~whole].iloc[0]
         raise InputError(f"{column} holds numbers such as {broken:g}; labels are classes: whole numbers or names.")
 
 
@@ -219,7 +229,7 @@ def _check_groups(domains: pd.Series[Any], fewest: int) -> None:
         )
     if n_domains < fewest:
         raise InputError(
-            f"{column} has one value only, {domains.iloc[0]!r}; an evaluation on unseen domains needs two or more. "
+            f"{column} has one value only, {domains.tolist()[0]!r}; an evaluation on unseen domains needs two or more. "
             "Give --hold-out-domains 0 to fit without one."
         )
 
@@ -228,6 +238,6 @@ def _check_known(labels: pd.Series[Any], classes: Sequence[Any]) -> None:
     unknown = ~labels.isin(list(classes))
     if unknown.any():
         raise InputError(
-            f"column {labels.name!r} (--label) holds {labels[unknown].iloc[0]!r} in row {unknown.idxmax()}, a label "
-            f"that the model does not know; it knows {listed(classes)}."
+            f"column {labels.name!r} (--label) holds {labels[unknown].tolist()[0]!r} in row {unknown.idxmax()}, a "
+            f"label that the model does not know; it knows {listed(classes)}."
         )

@@ -155,7 +155,7 @@ class SourceOptions(NamedTuple):
     @property
     def column(self) -> str | None:
         """The column with images or texts."""
-        return self.image_column or self.text_column
+        return self.text_column if self.image_column is None else self.image_column
 
     def for_table(self, data: Table) -> SourceOptions:
         """Check the columns; a folder of images has its own."""
@@ -167,7 +167,7 @@ class SourceOptions(NamedTuple):
         if options.image_column is not None and options.text_column is not None:
             raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
         if options.column is not None:
-            data.check_column(options.column, "--image-column" if options.image_column else "--text-column")
+            data.check_column(options.column, "--text-column" if options.image_column is None else "--image-column")
         options._check_effects()
         return options
 

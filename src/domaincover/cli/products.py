@@ -13,7 +13,7 @@ import typer
 
 from domaincover.cli.outputs import say
 from domaincover.cli.terminal import text_width
-from domaincover.files import write_whole
+from domaincover.files import plain_json, write_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +72,7 @@ def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) ->
 def _note(path: Path) -> dict[str, Any]:
     """Return what was made before, and from which state; nothing where that is not known."""
     try:
-        found = json.loads(path.read_text())
+        found = plain_json(path.read_text())
         own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
         return {"state": found["state"], "files": own}
     except (OSError, ValueError, KeyError, TypeError):

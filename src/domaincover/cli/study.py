@@ -112,8 +112,12 @@ def leave_if_failed(outcome: Outcome) -> None:
 
 def check_counts(seeds: int, jobs: int | None) -> None:
     """Refuse no seeds, and no processes."""
+    from domaincover.experiments.study import MOST_SEEDS
+
     if seeds < 1:
         raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
+    if seeds > MOST_SEEDS:
+        raise InputError(f"--seeds must be at most {MOST_SEEDS}, got {seeds}.")
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {jobs}.")
 

@@ -73,6 +73,8 @@ def read_numbers(column: pd.Series[Any]) -> NDArray[Any]:
         raise _unlike(column, 0, "numbers")
     try:
         numbers = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64, na_value=np.nan)
+    except OverflowError:  # whole numbers of hundreds of digits
+        numbers = column.map(_as_float, na_action="ignore").to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         numbers = _parsed_numbers(column)
     infinite = np.isinf(numbers)
@@ -99,6 +101,18 @@ def read_days(column: pd.Series[Any]) -> NDArray[np.float64]:
     return np.where(np.isnat(ticks), np.nan, ticks.view(np.int64) / MICROSECONDS_PER_DAY)
 
 
+def day_texts(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return dates, times and durations as text, each as it would be whatever else is in the column."""
+    codes, distinct = pd.factorize(column)
+    spelled = np.array([*(str(value).removesuffix(" 00:00:00") for value in distinct), None], dtype=object)
+    return pd.Series(spelled[codes], index=column.index, name=column.name, dtype=object)
+
+
+def unreadable(name: Any) -> InputError:
+    """Say that a column holds what is no name and no number."""
+    return InputError(f"column {name!r} holds lists or other objects; numbers, booleans, dates and text can be read.")
+
+
 def has_times(days: NDArray[np.float64]) -> bool:
     """Tell whether some dates have a time of day."""
     return bool((days[~np.isnan(days)] % 1 != 0).any())
@@ -123,7 +137,7 @@ def _kind_of_objects(column: pd.Series[Any], max_categories: int) -> Kind:
     try:
         distinct = pd.Series(column.dropna().unique())
     except TypeError:
-        raise _unreadable(column) from None
+        raise unreadable(column.name) from None
     kind = pd.api.types.infer_dtype(distinct, skipna=True)
     if kind in KIND_OF_OBJECTS:
         return KIND_OF_OBJECTS[kind]
@@ -143,7 +157,7 @@ def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.int64], Any]:
     try:
         codes, distinct = pd.factorize(column)
     except TypeError:
-        raise _unreadable(column) from None
+        raise unreadable(column.name) from None
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
         return pd.factorize(column.map(_text, na_action="ignore"))  # 1 and True are equal, but not the same level
     return codes, distinct
@@ -172,15 +186,16 @@ def _parsed_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
     return numbers.to_numpy(dtype=np.float64)
 
 
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
+
+
 def _unlike(column: pd.Series[Any], position: int, held: str, advice: str = "") -> InputError:
     """Name the row by its label, which is its number in tables without row names, whatever part of one this is."""
     return InputError(
         f"column {column.name!r} held {held} when the model was fitted, "
         f"but holds {str(column.iloc[position])!r} at row {column.index[position]}{advice}."
-    )
-
-
-def _unreadable(column: pd.Series[Any]) -> InputError:
-    return InputError(
-        f"column {column.name!r} holds lists or other objects; numbers, booleans, dates and text can be read."
     )

@@ -74,7 +74,7 @@ class DomainDataset:
 
 def code_names(values: Any, what: str, n_expected: int) -> Coded:
     """Replace values of any hashable kind by stable codes: positions in their sorted distinct values."""
-    values = _one_dimensional(values, what)
+    values = one_dimensional(values, what)
     if len(values) != n_expected:
         raise InputError(f"{len(values)} {what} for {n_expected} examples; there must be one for every example.")
     import pandas as pd  # its hash tables take every hashable kind at C speed; loaded only when data arrives
@@ -90,6 +90,7 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     except TypeError:
         raise InputError(f"{what} must be hashable: text, numbers or tuples, not lists or arrays.") from None
     names = _sort_names(list(distinct))
+    _refuse_broken_text(names, what)
     rank = {name: k for k, name in enumerate(names)}
     return Coded(np.array([rank[name] for name in distinct])[codes], tuple(names))
 
@@ -110,6 +111,13 @@ def _sort_names(names: Sequence[Any]) -> list[Any]:
     return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
+def _refuse_broken_text(names: Sequence[Any], what: str) -> None:
+    """Refuse text that no file could hold: half of a character that UTF-16 writes as two."""
+    for name in names:
+        if isinstance(name, str) and not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+            raise InputError(f"{what} hold {name!r}, which is no Unicode text; read the file in its own encoding.")
+
+
 def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
     if missing.any():
         raise InputError(
@@ -118,20 +126,35 @@ def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
         )
 
 
-def _one_dimensional(values: Any, what: str) -> NDArray[Any]:
-    if isinstance(values, list | tuple):  # np.asarray would turn [1, "a"] into text and tuples into a matrix
-        kinds = {type(v) for v in values}
-        if len(kinds) > 1 or kinds & {tuple, frozenset}:
-            objects = np.empty(len(values), dtype=object)
-            objects[:] = values
-            return objects
+def one_dimensional(values: Any, what: str) -> NDArray[Any]:
+    """Return values as an array in which no two that differ have become the same; masked ones are missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        _refuse_missing(np.ma.getmaskarray(values).ravel(), what)
+    if isinstance(values, list | tuple) and _is_better_kept(values):
+        return np.fromiter(values, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
     except ValueError:
         raise InputError(f"{what} must have one dimension, got rows of different lengths.") from None
     if array.ndim != 1:
         raise InputError(f"{what} must have one dimension, got shape {array.shape}.")
-    return array
+    return _as_double(array, what) if array.dtype.kind == "f" else array
+
+
+def _is_better_kept(values: Sequence[Any]) -> bool:
+    """Tell whether numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\\0" to "a"."""
+    kinds = {type(value) for value in values}
+    if kinds <= {int, float, bool}:  # which are equal where they are the same number
+        bits = 53 if float in kinds else 63
+        return any(type(value) is int and not -(2**bits) <= value < 2**bits for value in values)
+    return len(kinds) > 1 or bool(kinds & {tuple, frozenset, str})
+
+
+def _as_double(array: NDArray[Any], what: str) -> NDArray[np.float64]:
+    doubles = array.astype(np.float64, copy=False)
+    if array.dtype.itemsize > doubles.dtype.itemsize and (doubles != array)[~np.isnan(array)].any():
+        raise InputError(f"{what} are {array.dtype} that double precision cannot tell apart; give them as text.")
+    return doubles
 
 
 def _check_examples(examples: ArrayLike) -> NDArray[Any]:

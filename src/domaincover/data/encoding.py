@@ -28,6 +28,7 @@ __all__ = ["Categories", "Kind", "TableEncoder", "as_table", "checked_inputs", "
 
 FAR = 5.0  # standard deviations at which a number's pull begins to level off
 _LARGEST = np.finfo(np.float32).max
+_SQUARABLE = 1e100
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -85,7 +86,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Do as `transform` does, for a part of a table that has been checked."""
         X = self._as_fitted(X)
         numbers = self._numbers(X)
-        parts = [self._scaled(numbers) if self.scale else numbers.astype(np.float32, copy=False)]
+        parts = [self._scaled(numbers) if self.scale else _as_single(numbers)]
         if self.scale and self.marked_.any():
             parts.append(np.isnan(numbers[:, self.marked_]).astype(np.float32))
         parts += [_one_hot(levels.codes(X[name]), len(levels.levels)) for name, levels in self.categories_.items()]
@@ -152,9 +153,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _learn_scale(self, numbers: NDArray[Any]) -> None:
         missing = np.isnan(numbers)
         n_known = np.maximum((~missing).sum(axis=0), 1)
-        self.mean_ = np.sum(numbers, axis=0, dtype=np.float64, where=~missing) / n_known
-        centred = np.where(missing, 0.0, numbers - self.mean_)
-        deviation = np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_known)
+        largest = np.abs(numbers).max(axis=0, initial=0, where=~missing).astype(np.float64)
+        unit = np.where(largest > _SQUARABLE, largest, 1.0)  # so that neither sums nor squares overflow
+        if (unit != 1).any():
+            numbers = numbers / unit
+        mean = np.sum(numbers, axis=0, dtype=np.float64, where=~missing) / n_known
+        centred = np.where(missing, 0.0, numbers - mean)
+        self.mean_, deviation = mean * unit, np.sqrt(np.einsum("ij,ij->j", centred, centred) / n_known) * unit
         constant = deviation <= 1e-12 * np.maximum(np.abs(self.mean_), 1e-300)
         self.deviation_ = np.where(constant, 1.0, deviation)
         self.marked_ = missing.any(axis=0)
@@ -172,6 +177,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if len(unusual) > 0:
             scaled[:, unusual] = _drawn_in(scaled[:, unusual])
         return scaled.astype(np.float32, copy=False)
+
+
+def _as_single(numbers: NDArray[Any]) -> NDArray[np.float32]:
+    """Return numbers in single precision; what is beyond its range becomes the largest that it has."""
+    if numbers.dtype == np.float32:
+        return numbers
+    return np.clip(numbers, -_LARGEST, _LARGEST).astype(np.float32)
 
 
 def _drawn_in(scaled: NDArray[Any]) -> NDArray[Any]:

@@ -6,8 +6,9 @@ in text columns too: a category named "NA" needs another name; only prose, such 
 shorter than the header ends in missing values, one that is longer is refused. Types come from the values: of all rows
 in `read`, of each block in `blocks`.
 
-Parquet brings its types along. Decimals become floats, dates timestamps, dictionaries of texts categories, and nested
-values objects. Integers with missing values become floats and booleans with missing values objects, as in CSV.
+Parquet brings its types along. Decimals become floats, dates timestamps, times of day and bytes text, dictionaries of
+texts categories, and nested values objects. Integers with missing values become floats and booleans with missing
+values objects, as in CSV.
 
 Row numbers without a name, as pandas and R write them, are not columns of the table.
 """
@@ -31,9 +32,9 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from domaincover.data.arrow_columns import to_pandas
 from domaincover.data.image_folder import image_folder
 from domaincover.data.table_faults import reading
 from domaincover.data.table_writer import ending_of, write_table
@@ -145,7 +146,7 @@ class _CsvTable(Table):
             self._dialect = _dialect(text.read(HEAD))
         with _text_of(path) as text:
             names = self._read_header(text)
-            any_rows = any(line.strip() for line in text)
+            any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # a line may have no end
         super().__init__(path, names[1:] if names[:1] == [""] else names)
         if not names:
             raise InputError(f"{path} is empty: it has no header line.")
@@ -258,7 +259,7 @@ class _ParquetTable(Table):
     ) -> Iterator[pd.DataFrame]:
         with _parquet_file(self.path) as file:
             for batch in file.iter_batches(rows_at_once, columns=columns):
-                yield _to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
+                yield to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
 
     def _read(
         self,
@@ -267,7 +268,7 @@ class _ParquetTable(Table):
         prose: Collection[str],  # noqa: ARG002
     ) -> pd.DataFrame:
         with _parquet_file(self.path) as file:
-            return _to_pandas(file.read(columns).select(columns), text_columns)
+            return to_pandas(file.read(columns).select(columns), text_columns)
 
 
 class _FolderTable(Table):
@@ -305,18 +306,3 @@ def _parquet_file(path: Path) -> Iterator[Any]:
         pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file,
     ):
         yield file
-
-
-def _to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
-    for k, field in enumerate(table.schema):
-        if field.name in text_columns:
-            table = table.set_column(k, field.name, _to_text(table[k]))
-        elif pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
-            table = table.set_column(k, field.name, table[k].cast(pa.float64()))
-    return table.to_pandas(ignore_metadata=True, date_as_object=False, self_destruct=True)
-
-
-def _to_text(column: Any) -> Any:
-    if pa.types.is_boolean(column.type):
-        return pc.if_else(column, "True", "False")  # as in CSV; Arrow spells them in lower case
-    return column.cast(pa.string())

@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils import _safe_indexing, indexable
-from sklearn.utils.validation import _num_samples, column_or_1d
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import Coded, code_names
 from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier
+from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
@@ -110,9 +110,9 @@ def assess(
     """
     target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
     candidates = _candidates(model)
-    X, y, domains = indexable(X, y, domains)
+    X, y, domains = indexed(X, y, domains)
     n_rows = _num_samples(X)
-    judged = _Judged(X, code_names(column_or_1d(y), "labels", n_rows), code_names(domains, "domains", n_rows))
+    judged = _Judged(X, code_names(y, "labels", n_rows), code_names(domains, "domains", n_rows))
     split = _split(judged.domains, hold_out_domains, hold_out_rows, *generators(random_state, "assessment"))
     judged.check_cells(split.unseen, min_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
+from datetime import date
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.pipeline import Pipeline
+from sklearn.utils import indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from domaincover.data.dataset import code_names
+from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.prediction_sets import Sets
 
+MOST_NAMES = 5
 ONLY_DOMAIN = "all"  # the name of the domain where none were given
 
 
@@ -39,6 +46,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
+    _label_types: tuple[type, ...] = (str, int, date)  # beside what numpy has types for
 
     @abstractmethod
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -93,15 +101,51 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if n_rows == 0:
             raise InputError("the data has 0 sample(s): there are no rows.")
-        y = column_or_1d(y, warn=True)
-        coded = code_names(y, "labels", n_rows)  # first: it names the row of a missing label
-        check_classification_targets(y)
+        coded = code_names(_column(y), "labels", n_rows)
+        self.classes_ = _as_array(coded.names)
+        _check_targets(self.classes_, coded.codes, self._label_types)
         if len(coded.names) < 2:
             raise InputError(f"y holds one class only, {coded.names[0]!r}; at least two labels are needed for sets.")
         of_domains = coded_domains(domains, n_rows)
-        self.classes_ = _as_array(coded.names)
         self.domains_ = _as_array(of_domains.names)
         return Targets(coded.codes, of_domains.codes, self.classes_, of_domains.names)
+
+
+def indexed(*parts: Any) -> list[Any]:
+    """Return examples, labels and domains so that rows can be taken of them; there must be as many of each."""
+    try:
+        return indexable(*parts)
+    except (TypeError, ValueError) as error:
+        raise InputError(" ".join(str(error).split())[:300]) from error
+
+
+def _column(y: Any) -> Any:
+    """Return y with one dimension, as scikit-learn's classifiers take a single column for it, with a warning."""
+    if issparse(y):
+        raise InputError("y is sparse; give labels as a list or an array.")
+    if len(getattr(y, "shape", ())) != 2 or y.shape[1] != 1:
+        return y
+    warnings.warn(
+        "A column-vector y was passed when a 1d array was expected. Please change the shape of y to (n_samples,).",
+        DataConversionWarning,
+        stacklevel=4,
+    )
+    return y.iloc[:, 0] if hasattr(y, "iloc") else np.asarray(y)[:, 0]
+
+
+def _check_targets(classes: NDArray[Any], codes: NDArray[np.int64], types: tuple[type, ...]) -> None:
+    """Refuse what is no class: fractions, kinds that do not order, and objects of other types."""
+    if classes.dtype == object:
+        kinds = {type(name) for name in classes.tolist()}
+        if len(kinds) > 1 or not all(issubclass(kind, types) for kind in kinds):
+            named = " and ".join(sorted(kind.__name__ for kind in kinds))
+            raise InputError(f"Unknown label type: objects of {named}; give text, or whole numbers of 64 bits.")
+        return
+    try:
+        with np.errstate(invalid="ignore"):  # scikit-learn casts floats to integers to see whether they are whole
+            check_classification_targets(classes[codes])
+    except (TypeError, ValueError) as error:
+        raise InputError(" ".join(str(error).split())[:300]) from error
 
 
 def coded_domains(domains: Any, n_rows: int) -> Any:
@@ -113,10 +157,12 @@ def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of each label among the classes, or refuse labels that training did not have."""
     import pandas as pd
 
-    y = column_or_1d(y)
-    codes = pd.Index(classes).get_indexer(pd.Index(y))
+    y = one_dimensional(_column(y), "labels")
+    kind = None if y.dtype.kind == classes.dtype.kind else object  # pandas would compare 2⁶³ and 2⁶³ + 1 as floats
+    known, given = (pd.Index(names, dtype=kind, tupleize_cols=False) for names in (classes, y))
+    codes = known.get_indexer(given)
     if (codes < 0).any():
-        unknown = ", ".join(repr(label) for label in dict.fromkeys(y[codes < 0].tolist()))
+        unknown = ", ".join(repr(label) for label in islice(dict.fromkeys(y[codes < 0].tolist()), MOST_NAMES))
         raise InputError(f"y holds labels that training did not: {unknown}; the model knows {classes.tolist()}.")
     return codes.astype(np.int64)
 
@@ -155,9 +201,9 @@ def to_label_lists(sets: ArrayLike, classes: Iterable[Any]) -> list[list[Any]]:
 
 def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
     """Return names as an array of their own kind, text as objects as scikit-learn has it."""
-    array = np.array(names) if len({type(name) for name in names}) == 1 and not isinstance(names[0], tuple) else None
-    if array is not None and array.dtype.kind not in "US":
+    kinds = {type(name) for name in names}
+    plain = not any(issubclass(kind, tuple | str | bytes) for kind in kinds)
+    array = np.array(names) if len(kinds) == 1 and plain else None
+    if array is not None and array.dtype != object and {type(name) for name in array.tolist()} == kinds:
         return array
-    objects = np.empty(len(names), dtype=object)
-    objects[:] = names
-    return objects
+    return np.fromiter(names, dtype=object, count=len(names))

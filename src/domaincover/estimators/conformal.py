@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import Tags, get_tags, indexable
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.confidence import OnInfeasible, check_feasible
@@ -23,7 +23,7 @@ from domaincover.calibration.rules import (
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from domaincover.data.cells import count_cells, merge_small_cells
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, Targets, label_codes
+from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
 from domaincover.estimators.folds import Calibration, Part, plan_parts
 from domaincover.estimators.scoring import fit_on_each, last_step, log_scores_for, scores_for, taken
 from domaincover.estimators.seeds import generators
@@ -121,6 +121,8 @@ class ConformalSetClassifier(SetClassifier):
     (3, 2)
     """
 
+    _label_types = (str,)  # scikit-learn's classifiers take no other objects
+
     def __init__(
         self,
         estimator: Any,
@@ -149,7 +151,7 @@ class ConformalSetClassifier(SetClassifier):
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Fit the estimator and calibrate it; None for `domains` means that there is one domain."""
         self._check_settings()
-        X, y, domains = indexable(X, y, domains)
+        X, y, domains = indexed(X, y, domains)
         targets = self._learn_targets(y, domains, _num_samples(X))
         for name in LEARNED:  # of an earlier fit
             self.__dict__.pop(name, None)

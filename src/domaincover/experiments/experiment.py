@@ -13,7 +13,7 @@ from domaincover.errors import InputError, suggestion
 from domaincover.experiments.datasets import DATASET_GROUPS, Sizes, check_plain, is_installed, study_datasets
 from domaincover.experiments.methods import GROUPS, study_methods
 from domaincover.experiments.plugins import registered
-from domaincover.experiments.study import Study, why_not
+from domaincover.experiments.study import MOST_AT_ALL, MOST_SEEDS, Study, why_not
 from domaincover.experiments.wilds import WildsSource
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
@@ -117,13 +117,15 @@ def parsed(text: str, name: str, place: str) -> Experiment:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{place} is no TOML: {error}") from None
+    except (ValueError, RecursionError):  # which Python's parser lets through
+        raise InputError(f"{place} holds a number of thousands of digits, or lists in lists without end.") from None
     known = {**OWN_KEYS, **STUDY_KEYS, **SIZE_KEYS}
     for key, value in content.items():
         if key not in known:
             meant = suggestion(key, known, f"there are {', '.join(known)}.")
             raise InputError(f"{place}: no key {key!r}; {meant}")
         if not _is(value, known[key]):
-            raise InputError(f"{place}: {key} must be {IN_WORDS[known[key]]}, got {value!r}.")
+            raise InputError(f"{place}: {key} must be {IN_WORDS[known[key]]}, got {_short(value)}.")
     own: dict[str, Any] = {"name": name}
     own |= {
         key: tuple(value) if isinstance(value, list) else value for key, value in content.items() if key in OWN_KEYS
@@ -183,6 +185,11 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, str if kind == TEXT else int if kind == INTEGER else int | float)
 
 
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"
+
+
 def _check_choices(place: str, own: Mapping[str, Any]) -> None:
     if own.get("kind", "grid") not in get_args(Kind):
         raise InputError(f"{place}: kind must be one of {', '.join(get_args(Kind))}, got {own['kind']!r}.")
@@ -204,5 +211,9 @@ def _check_choices(place: str, own: Mapping[str, Any]) -> None:
             raise InputError(f"{place}: domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
     if own.get("steps", 1) < 1:
         raise InputError(f"{place}: steps must be at least 1, got {own['steps']}.")
+    if own.get("steps", 1) > MOST_AT_ALL:
+        raise InputError(f"{place}: steps must be at most {MOST_AT_ALL}, got {own['steps']}.")
     if own.get("seeds", 1) < 1:
         raise InputError(f"{place}: seeds is the number of seeds and must be at least 1, got {own['seeds']}.")
+    if own.get("seeds", 1) > MOST_SEEDS:
+        raise InputError(f"{place}: seeds must be at most {MOST_SEEDS}, got {own['seeds']}.")

@@ -1,11 +1,13 @@
 """Run directories: written whole or not at all, never half-read.
 
 A study's directory holds `study.json` (the mark that it is one) and a folder per run with `config.json`,
-`predictions.parquet`, `report.json`, `history.npz` (what training went through), and last `DONE`.
+`predictions.parquet`, `report.json`, `history.npz` (what training went through), and last `DONE`, with the SHA-256 of
+each of these, so that what has changed since is noticed; it is empty in runs of older versions.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -20,11 +22,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from domaincover.errors import InputError
+from domaincover.experiments.report_content import is_report
 from domaincover.experiments.study import Run
+from domaincover.files import plain_json
 
 MARK = "study.json"
 FORMAT = 1
 UNFINISHED = ".unfinished"
+DONE = "DONE"
 LOCK = ".lock"
 
 
@@ -58,7 +63,7 @@ def check_study(path: Path) -> None:
 
 def _check_mark(path: Path) -> None:
     try:
-        found = json.loads((path / MARK).read_text())["domaincover_study"]
+        found = plain_json((path / MARK).read_text())["domaincover_study"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} holds files but no domaincover study; name another directory.") from None
     if found != FORMAT:
@@ -104,7 +109,7 @@ def _is_alive(pid: int) -> bool:
 def is_finished(out: Path, run: Run) -> bool:
     """Tell whether the run is there; refuse one with the same name and other settings."""
     folder = out / run.folder
-    if not (folder / "DONE").exists():
+    if not (folder / DONE).exists():
         return False
     made, asked = _read_json(folder / "config.json"), run.to_dict()
     differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
@@ -122,16 +127,16 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
     try:
         write_json(folder / "config.json", run.to_dict())
         write_files(folder)
-        (folder / "DONE").touch()
+        write_json(folder / DONE, {path.name: _digest(path) for path in sorted(folder.iterdir())})
         final = out / run.folder
         final.parent.mkdir(parents=True, exist_ok=True)
-        if final.exists() and not (final / "DONE").exists():
+        if final.exists() and not (final / DONE).exists():
             shutil.rmtree(final)
         folder.chmod(0o755)  # mkdtemp makes it private
         try:
             folder.rename(final)
         except OSError:
-            if not (final / "DONE").exists():  # else another worker was quicker, and its run stays
+            if not (final / DONE).exists():  # else another worker was quicker, and its run stays
                 raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -147,14 +152,23 @@ def read_reports(out: Path) -> Iterator[dict[str, Any]]:
     check_study(out)
     for done in sorted(out.glob("*/*/target-*/seed-*/DONE")):
         report = _read_json(done.parent / "report.json")
-        if not {"config", "labels", "seconds", "versions", "splits"} <= report.keys():
+        if not is_report(report):
             raise InputError(f"{done.parent / 'report.json'} is not a run's report; delete that folder and run again.")
         yield report
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Read a file of a finished run, and refuse it where it is not what was written."""
     try:
-        content: dict[str, Any] = dict(json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{path} cannot be read ({error}); delete that folder and run the study again.") from None
+        content: dict[str, Any] = dict(plain_json(path.read_text(encoding="utf-8")))
+        seal = (path.parent / DONE).read_bytes()
+        if seal and plain_json(seal)[path.name] != _digest(path):
+            raise ValueError("it is not what was written")
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} cannot be read ({reason}); delete that folder and run the study again.") from None
     return content
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

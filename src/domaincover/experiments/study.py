@@ -17,6 +17,9 @@ from domaincover.experiments.methods import GROUPS, study_method
 from domaincover.experiments.wilds import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
+# Against slips of the pen: more than any study has, and what would fill memory before the first epoch.
+MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
+
 
 @dataclass(frozen=True)
 class Run:
@@ -99,6 +102,8 @@ class Study:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
         if self.sizes is not None and min(self.sizes) < 1:
             raise InputError(f"domains and rows must be at least 1, got {min(self.sizes)}.")
+        if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
+            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}; ask for fewer.")
         self._check_methods()
         for name, least in (
             ("epochs", 1),
@@ -107,10 +112,11 @@ class Study:
             ("min_cell_size", 0),
             ("domains_per_batch", 2),
         ):
-            if (value := getattr(self, name)) is not None and value < least:
-                raise InputError(f"{name} must be at least {least}, got {value}.")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
+            if (value := getattr(self, name)) is not None and not least <= value <= MOST_AT_ALL:
+                most = "at least" if value < least else "at most"
+                raise InputError(f"{name} must be {most} {least if value < least else MOST_AT_ALL}, got {value}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate must be above 0 and finite, got {self.learning_rate:g}.")
         self._check_weight()
         if self.recall_from not in (None, "full-pass", "batches"):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")

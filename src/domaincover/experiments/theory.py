@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
 from domaincover.experiments.job import versions
-from domaincover.files import write_whole
+from domaincover.files import plain_json, write_whole
 from domaincover.guarantees.gaussian import GaussianCells
 from domaincover.guarantees.learnability import intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.networks.perceptrons import linear, one_thread
@@ -29,7 +29,10 @@ from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import SetCoverLoss
 
 FILE = "theory.json"
+ROW_COUNTS = ("n_domains", "seed")
+ROW_NUMBERS = ("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size")
 FORMAT = 1
+LARGEST = 1e15  # of what a file may say
 
 
 @dataclass(frozen=True)
@@ -164,10 +167,22 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     return content
 
 
+def _is_row(row: Any) -> bool:
+    numbers = (*ROW_COUNTS, *ROW_NUMBERS)
+    return set(row) == {*numbers, "predictor"} and all(_is_number(row[name]) for name in numbers)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
+
+
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
-        is_ours = content["domaincover_theory"] == FORMAT and isinstance(content["rows"], list) and content["settings"]
+        content: dict[str, Any] = plain_json(path.read_text())
+        settings = TheorySettings(**content["settings"])
+        rows_ok = all(_is_row(row) for row in content["rows"])
+        numbers = [getattr(settings, field.name) for field in fields(settings)]
+        is_ours = content["domaincover_theory"] == FORMAT and rows_ok and all(map(_is_number, numbers))
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False
     if not is_ours:

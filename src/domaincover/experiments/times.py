@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from domaincover.experiments.material import draw_material
 from domaincover.experiments.networks import Replica, threads_for, train_group
 from domaincover.experiments.run_directory import read_reports
 from domaincover.experiments.study import Run, Study
-from domaincover.files import write_whole
+from domaincover.files import plain_json, write_whole
 
 FOLDER = "times"
 METHODS = ("erm", "set-cover")
@@ -44,9 +45,11 @@ def read_times(out: Path) -> list[dict[str, Any]]:
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
         try:
-            content = json.loads(file.read_text())
-            seconds = content["seconds"]
-            rows.append({"dataset": file.stem, **{name: float(seconds[name]) for name in METHODS}})
+            content = plain_json(file.read_text())
+            seconds = {name: float(content["seconds"][name]) for name in METHODS}
+            if not all(0 <= value < math.inf for value in seconds.values()):
+                raise ValueError("no times")
+            rows.append({"dataset": file.stem, **seconds})
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     return rows
@@ -101,7 +104,7 @@ def _is_measured(out: Path, dataset: str, study: Study) -> bool:
     if not file.exists():
         return False
     try:
-        made = json.loads(file.read_text())["config"]
+        made = dict(plain_json(file.read_text())["config"])
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     asked = _config(study, dataset)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from domaincover.data.feature_cache import default_cache_folder
-from domaincover.files import write_whole
+from domaincover.files import plain_json, write_whole
 
 if TYPE_CHECKING:
     from domaincover.experiments.job import Job
@@ -43,7 +43,7 @@ def remember(seconds: Mapping[Job, float]) -> None:
 
 def _known() -> dict[str, float]:
     try:
-        found = json.loads((default_cache_folder() / FILE).read_text())
+        found = plain_json((default_cache_folder() / FILE).read_text())
         return {str(key): float(value) for key, value in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
+from domaincover.files import plain_json
 from domaincover.networks.pretrained import first_line
 
 # ImageNet's, channel by channel, for images from 0 to 1
@@ -24,7 +24,7 @@ def preprocessing(folder: str, size_of_network: Any) -> dict[str, Any]:
     """Return mean, deviation and size as the model's folder gives them, or else the usual ones."""
     path = Path(folder) / "preprocessor_config.json"
     try:
-        given = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        given = plain_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
         return _settings(given, size_of_network)
     except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
         raise InputError(f"{path} holds no settings for images: {first_line(error)}") from error

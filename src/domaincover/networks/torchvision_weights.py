@@ -23,6 +23,8 @@ from torch import Tensor
 
 from domaincover.errors import InputError
 
+# Before it, `weights_only` did not keep a forged file from running code (CVE-2025-32434, CVE-2026-24747).
+SAFE_LOADER = (2, 10)
 OPTIONAL = "num_batches_tracked"  # older files lack it; nothing is computed from it
 
 
@@ -60,8 +62,10 @@ def _tensors_in(path: Path) -> dict[str, Tensor]:
 
     if not path.is_file():
         raise InputError(f"{path} is no file; give the weights of torchvision's ResNet-18 (.pth or .safetensors).")
+    is_safe = path.suffix == ".safetensors"
+    if not is_safe and tuple(map(int, torch.__version__.split(".")[:2])) < SAFE_LOADER:
+        raise InputError(f"{path} is read with torch 2.10 or later; before, it could run code. Or give .safetensors.")
     try:
-        is_safe = path.suffix == ".safetensors"
         content = load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch names a dozen kinds, and advises to run the code in the file
         raise InputError(f"{path} is damaged or holds more than tensors, and nothing else is read.") from error

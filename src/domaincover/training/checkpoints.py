@@ -19,7 +19,7 @@ import safetensors.torch
 from torch import Tensor
 
 from domaincover.errors import InputError
-from domaincover.files import remove_unfinished, write_whole
+from domaincover.files import plain_json, remove_unfinished, write_whole
 
 NAME = re.compile(r"state-(\d{6,12})-([0-9a-f]{32})\.safetensors")
 KEPT = 2
@@ -96,8 +96,11 @@ def _read(path: Path) -> State | None:
         return None
     written = path.read_bytes()
     length = int.from_bytes(written[:8], "little")
-    header = json.loads(written[8 : 8 + length])
-    return State(safetensors.torch.load(written), json.loads(header["__metadata__"]["content"]))
+    try:
+        header = plain_json(written[8 : 8 + length])
+        return State(safetensors.torch.load(written), plain_json(header["__metadata__"]["content"]))
+    except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
+        raise InputError(f"{path} is no checkpoint ({' '.join(str(error).split())[:100]}); remove it.") from None
 
 
 def _is_whole(path: Path) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.files import remove_unfinished, write_whole
+from domaincover.files import plain_json, remove_unfinished, write_whole
 from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
 
@@ -81,7 +81,7 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
                 "folder."
             )
         try:
-            before = dict(json.loads(path.read_text()))
+            before = dict(plain_json(path.read_text()))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} cannot be read ({error}); name another folder.") from None
         differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))

@@ -1,0 +1,59 @@
+"""Columns of Arrow as pandas has them, with the same types and spellings whatever the file held."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from domaincover.data.columns import day_texts, unreadable
+from domaincover.errors import InputError
+
+
+def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
+    """Return a table in which decimals are floats, dates timestamps, and bytes and times of day text."""
+    for k, field in enumerate(table.schema):
+        if field.name in text_columns:
+            table = table.set_column(k, field.name, _to_text(table[k], field.name))
+        elif pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
+            table = table.set_column(k, field.name, table[k].cast(pa.float64()))
+        elif pa.types.is_time(field.type) or _is_binary(field.type):
+            table = table.set_column(k, field.name, _cast_to_text(table[k], field.name))
+    return table.to_pandas(ignore_metadata=True, date_as_object=False, self_destruct=True)
+
+
+def _is_binary(kind: Any) -> bool:
+    """Tell whether a column holds bytes, as older writers have it for text."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _to_text(column: Any, name: str) -> Any:
+    if pa.types.is_boolean(column.type):
+        return pc.if_else(column, "True", "False")  # as in CSV; Arrow spells them in lower case
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_duration(column.type):
+        spelled = day_texts(column.to_pandas(date_as_object=False))
+        return pa.chunked_array([pa.array(spelled, pa.string(), from_pandas=True)])
+    return _cast_to_text(column, name)
+
+
+def _cast_to_text(column: Any, name: str) -> Any:
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowNotImplementedError:
+        raise unreadable(name) from None
+    except pa.ArrowInvalid:
+        raise InputError(f"column {name!r} holds bytes that are no text; leave it out, or write it as text.") from None

@@ -1,0 +1,56 @@
+"""What a run's report holds, checked before tables are made of it: a run directory may be anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from domaincover.data.splits import Split
+from domaincover.evaluation import Summary
+
+SUMMARY = tuple(field.name for field in fields(Summary))
+LARGEST = 1e15  # of what a run counts or measures; no infinity is below it
+OF_DOMAIN = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
+
+
+def is_report(report: Mapping[str, Any]) -> bool:
+    """Tell whether a report has everything that tables and figures are made of, in numbers and names."""
+    try:
+        config, labels = report["config"], report["labels"]
+        return (
+            all(type(config[name]) is str for name in ("dataset", "method"))
+            and _are_numbers(config, ("target_recall", "seed"))
+            and _are_numbers(report["seconds"], ("train",))
+            and type(labels) is list
+            and all(type(label) is str for label in labels)
+            and type(report["versions"]) is dict
+            and 0 < len(report["splits"]) == len(set(report["splits"]) & set(Split._fields))
+            and all(_is_result(result, labels) for result in report["splits"].values())
+        )
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def _is_result(result: Any, labels: list[str]) -> bool:
+    return (
+        _are_numbers(result["summary"], SUMMARY)
+        and type(result["domains"]) is list
+        and len(result["domains"]) > 0
+        and all(_is_domain(domain, labels) for domain in result["domains"])
+    )
+
+
+def _is_domain(domain: Any, labels: list[str]) -> bool:
+    recall = domain["recall"]
+    known = [label for label in labels if recall[label] is not None]
+    return (
+        type(domain["domain"]) is str
+        and _are_numbers(domain, OF_DOMAIN)
+        and set(recall) == set(labels)
+        and _are_numbers(recall, known)
+    )
+
+
+def _are_numbers(values: Any, names: Any) -> bool:
+    return all(type(values[name]) in (int, float) and -LARGEST <= values[name] <= LARGEST for name in names)
