@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,6 +19,8 @@ from filelock import FileLock, Timeout
 
 from domaincover.errors import InputError
 from domaincover.experiments.study import Run
+from domaincover.files import UNFINISHED as UNFINISHED_NAME
+from domaincover.files import fault, remove_leftovers, unfinished_name, write_whole
 
 MARK = "study.json"
 FORMAT = 1
@@ -33,18 +33,16 @@ def open_study(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; name a directory.")
     try:
-        unfinished = path / (MARK + UNFINISHED)
-        if path.is_dir() and any(item != unfinished for item in path.iterdir()):
+        if path.is_dir() and any(not UNFINISHED_NAME.fullmatch(item) for item in os.listdir(path)):
             _check_mark(path)
         else:
-            path.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps({"domaincover_study": FORMAT}) + "\n")
-            unfinished.replace(path / MARK)
-        _remove_leftovers(path)
+            write_whole(path / MARK, (json.dumps({"domaincover_study": FORMAT}) + "\n").encode())
         (path / UNFINISHED).mkdir(exist_ok=True)
+        for folder in (path, path / UNFINISHED):
+            remove_leftovers(folder)
         os.rmdir(tempfile.mkdtemp(dir=path / UNFINISHED))  # a read-only study is noticed now, not after training
     except OSError as error:
-        raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
+        raise InputError(f"cannot write to {path}: {fault(error)}.") from None
 
 
 def check_study(path: Path) -> None:
@@ -58,7 +56,7 @@ def check_study(path: Path) -> None:
 
 def _check_mark(path: Path) -> None:
     try:
-        found = json.loads((path / MARK).read_text())["domaincover_study"]
+        found = json.loads((path / MARK).read_text(encoding="utf-8"))["domaincover_study"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} holds files but no domaincover study; name another directory.") from None
     if found != FORMAT:
@@ -78,29 +76,6 @@ def at_work(out: Path) -> Iterator[None]:
         ) from None
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove what interrupted processes left behind, but nothing of one that is still at work."""
-    for leftover in (path / UNFINISHED).glob("*-*"):
-        owner, *machine = leftover.name.split("-")
-        here = machine[0] == _machine()  # what another machine of a cluster does cannot be seen from here
-        if owner.isdecimal() and here and not _is_alive(int(owner)):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _machine() -> str:
-    return f"{zlib.crc32(platform.node().encode()):08x}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it is there, and somebody else's
-        pass
-    return True
-
-
 def is_finished(out: Path, run: Run) -> bool:
     """Tell whether the run is there; refuse one with the same name and other settings."""
     folder = out / run.folder
@@ -117,8 +92,8 @@ def is_finished(out: Path, run: Run) -> bool:
 
 def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
     """Fill a temporary folder, mark it as done, and move it to its place in one step."""
-    (out / UNFINISHED).mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{_machine()}-", dir=out / UNFINISHED))
+    folder = unfinished_name(out / UNFINISHED / "run")
+    folder.mkdir(parents=True)
     try:
         write_json(folder / "config.json", run.to_dict())
         write_files(folder)
@@ -127,7 +102,6 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
         if final.exists() and not (final / "DONE").exists():
             shutil.rmtree(final)
-        folder.chmod(0o755)  # mkdtemp makes it private
         try:
             folder.rename(final)
         except OSError:
@@ -139,7 +113,7 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON that any reader takes: no NaN."""
-    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_reports(out: Path) -> Iterator[dict[str, Any]]:
@@ -154,7 +128,7 @@ def read_reports(out: Path) -> Iterator[dict[str, Any]]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = dict(json.loads(path.read_text()))
+        content: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"{path} cannot be read ({error}); delete that folder and run the study again.") from None
     return content

@@ -166,7 +166,7 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         is_ours = content["domaincover_theory"] == FORMAT and isinstance(content["rows"], list) and content["settings"]
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False

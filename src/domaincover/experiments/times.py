@@ -44,7 +44,7 @@ def read_times(out: Path) -> list[dict[str, Any]]:
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
         try:
-            content = json.loads(file.read_text())
+            content = json.loads(file.read_text(encoding="utf-8"))
             seconds = content["seconds"]
             rows.append({"dataset": file.stem, **{name: float(seconds[name]) for name in METHODS}})
         except (OSError, ValueError, KeyError, TypeError):
@@ -101,7 +101,7 @@ def _is_measured(out: Path, dataset: str, study: Study) -> bool:
     if not file.exists():
         return False
     try:
-        made = json.loads(file.read_text())["config"]
+        made = json.loads(file.read_text(encoding="utf-8"))["config"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     asked = _config(study, dataset)

@@ -81,7 +81,7 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
                 "folder."
             )
         try:
-            before = dict(json.loads(path.read_text()))
+            before = dict(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} cannot be read ({error}); name another folder.") from None
         differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))
