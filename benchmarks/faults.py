@@ -12,6 +12,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,7 @@ from tests.faults.processes import Child, command, contents
 
 WARM = ("estimators.recipes", "experiments.runner", "experiments.job", "experiments.collect", "cli.judging")
 WARM += ("report.page", "report.figures", "experiments.experiment", "cli.products", "estimators.assessment")
+EARLIEST = 0.05  # seconds after which a forked process has come to our own code, which is what signals are for
 TIMED = ("seconds", "expected")
 ROLES = ("--label", "outcome", "--domain", "ward")
 
@@ -87,10 +89,13 @@ def cases(material: Path) -> list[Case]:
     large = ERMClassifier(hidden=1000, epochs=1, random_state=1)
     large.fit(patients(60, 0)[["x0", "x1", "x2"]], patients(60, 0)["outcome"], domains=patients(60, 0)["ward"])
     toml = 'title = "Small"\ndatasets = ["synthetic-10"]\nmethods = ["erm", "pooled-train", "set-cover"]\nseeds = 2\n'
-    toml += 'epochs = 2\nmin_cell_size = 5\nfigures = []\nn_train_domains = 6\nn_unseen_domains = 4\nmax_train_rows = 60\n'
+    toml += (
+        "epochs = 2\nmin_cell_size = 5\nfigures = []\nn_train_domains = 6\nn_unseen_domains = 4\nmax_train_rows = 60\n"
+    )
     (material / "small.toml").write_text(toml + "max_test_rows = 60\n")
     study = ["run", material / "small.toml", "--jobs", 1, "--out"]
     assert command(*study, material / "study", said=material / "said").wait(300) == 0, (material / "said").read_text()
+    report, figures = (["report", material / "study", "--out"], ["figures", material / "study", "--out"])
     fit = ["fit", material / "train.csv", *ROLES, "--method", "erm", "--out"]
 
     def older(name: str) -> Callable[[Path], None]:
@@ -102,24 +107,36 @@ def cases(material: Path) -> list[Case]:
     def sets(name: str) -> Callable[[Path], None]:
         return lambda folder: (folder / name).write_bytes(b"older") and None
 
-    def nothing(folder: Path) -> None:
-        return None
-
     def kept(folder: Path) -> list[object]:
         return [*fit, folder / "model", "--epochs", 40, "--checkpoints", folder / "kept"]
+
+    def saved(folder: Path) -> Callable[[], object]:
+        return lambda: large.save(folder / "model")
+
+    def predict(kind: str) -> Callable[[Path], list[object]]:
+        return lambda f: ["predict", material / "old", material / f"new.{kind}", "--out", f / f"sets.{kind}"]
 
     return [
         Case("fit, new", nothing, lambda f: [*fit, f / "model", "--epochs", 3], ("model",), loads),
         Case("fit, over a model", older("model"), lambda f: [*fit, f / "model", "--epochs", 3], ("model",), loads),
         Case("fit, checkpoints", nothing, kept, ("model",), loads, lambda f: [*kept(f), "--resume"]),
-        Case("figures", nothing, lambda f: ["figures", material / "study", "--out", f / "pictures"], ("pictures",), whole_pictures),
-        Case("save, new", nothing, lambda f: [], ("model",), loads, work=lambda f: lambda: large.save(f / "model")),
-        Case("save, over a model", older("model"), lambda f: [], ("model",), loads, work=lambda f: lambda: large.save(f / "model")),
-        Case("predict, parquet", sets("sets.parquet"), lambda f: ["predict", material / "old", material / "new.parquet", "--out", f / "sets.parquet"], ("sets.parquet",), whole_table),
-        Case("predict, csv", sets("sets.csv"), lambda f: ["predict", material / "old", material / "new.csv", "--out", f / "sets.csv"], ("sets.csv",), whole_table),
-        Case("report", page, lambda f: ["report", material / "study", "--out", f / "page.html"], ("page.html",), whole_page),
+        Case("figures", nothing, lambda f: [*figures, f / "pictures"], ("pictures",), whole_pictures),
+        Case("save, new", nothing, no_arguments, ("model",), loads, work=saved),
+        Case("save, over a model", older("model"), no_arguments, ("model",), loads, work=saved),
+        Case("predict, parquet", sets("sets.parquet"), predict("parquet"), ("sets.parquet",), whole_table),
+        Case("predict, csv", sets("sets.csv"), predict("csv"), ("sets.csv",), whole_table),
+        Case("report", page, lambda f: [*report, f / "page.html"], ("page.html",), whole_page),
         Case("study", nothing, lambda f: [*study, f / "runs"], ("runs",), whole_study),
-    ]  # fmt: skip
+    ]
+
+
+def nothing(_: Path) -> None:
+    """Start from an empty folder."""
+
+
+def no_arguments(_: Path) -> list[object]:
+    """Call no command."""
+    return []
 
 
 def loads(folder: Path) -> None:
@@ -131,7 +148,13 @@ def loads(folder: Path) -> None:
 def whole_study(folder: Path) -> None:
     """Every run that is there is done, and every file under its final name can be read to its end."""
     for config in folder.glob("runs/*/*/target-*/seed-*"):
-        assert sorted(os.listdir(config)) == ["DONE", "config.json", "history.npz", "predictions.parquet", "report.json"]
+        assert sorted(os.listdir(config)) == [
+            "DONE",
+            "config.json",
+            "history.npz",
+            "predictions.parquet",
+            "report.json",
+        ]
         json.loads((config / "report.json").read_text(encoding="utf-8"))
         pq.read_table(config / "predictions.parquet")
         with np.load(config / "history.npz") as history:
@@ -189,7 +212,9 @@ def leftovers(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if UNFINISHED.fullmatch(path.name)]
 
 
-def campaign(case: Case, n_kills: int, n_fresh: int, place: Path, rng: np.random.Generator) -> Counter[str]:
+def campaign(
+    case: Case, n_kills: int, n_fresh: int, place: Path, rng: np.random.Generator, how: signal.Signals
+) -> Counter[str]:
     """Kill a command so many times, and count where the kills fell."""
     reference = _undisturbed(case, place)
     fell: Counter[str] = Counter()
@@ -202,8 +227,14 @@ def campaign(case: Case, n_kills: int, n_fresh: int, place: Path, rng: np.random
         before, said = digests(case, folder), folder.with_suffix(".txt")
         usual = fresh_seconds if fresh else float(np.median(case.durations))
         process = case.start(folder, case.arguments(folder), fresh, said)
-        time.sleep(rng.uniform(0, usual))
-        code = _kill(process)
+        time.sleep(rng.uniform(EARLIEST if how != signal.SIGKILL else 0, usual))
+        code = _end(process, how)
+        if how != signal.SIGKILL and case.work is None:
+            assert code in (0, 128 + how), f"{case.name}, {how.name} {number}: {code}: {said.read_text()}"
+            told = [line for line in said.read_text().splitlines() if line.startswith("domaincover: ")]
+            assert len(told) == (code != 0), told
+            assert "Traceback" not in said.read_text()
+            assert not leftovers(folder)
         n_left, now = len(leftovers(folder)), digests(case, folder)
         case.check(folder)
         where = "ended before" if code == 0 else _where(before, now, reference, n_left)
@@ -240,7 +271,9 @@ def _undisturbed(case: Case, place: Path) -> dict[str, str]:
         case.durations.append(time.monotonic() - started)
         found.append(digests(case, folder))
         shutil.rmtree(folder)
-    assert found[0] == found[1] == found[2], f"{case.name} is not the same twice: {set(found[0].items()) ^ set(found[1].items())}"
+    assert found[0] == found[1] == found[2], (
+        f"{case.name} is not the same twice: {set(found[0].items()) ^ set(found[1].items())}"
+    )
     return found[0]  # fmt: skip
 
 
@@ -255,7 +288,10 @@ def _fresh_duration(case: Case, place: Path) -> float:
     return time.monotonic() - started
 
 
-def _kill(process: Child | subprocess.Popen[bytes]) -> int | None:
+def _end(process: Child | subprocess.Popen[bytes], how: signal.Signals) -> int | None:
+    if how != signal.SIGKILL:
+        process.send_signal(how)
+        return process.wait(60)
     if isinstance(process, Child):
         return process.kill()
     if process.poll() is None:
@@ -276,6 +312,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--each", type=int, default=100, help="kills of each command")
     parser.add_argument("--fresh", type=int, default=10, help="of which fresh processes, not forked ones")
+    parser.add_argument("--signal", default="KILL", help="KILL, INT or TERM")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="part of a command's name")
     parser.add_argument("--save", help=argparse.SUPPRESS)
@@ -285,6 +322,7 @@ def main() -> None:
         model = ERMClassifier(hidden=1000, epochs=1, random_state=1)
         model.fit(table[["x0", "x1", "x2"]], table["outcome"], domains=table["ward"]).save(asked.save)
         return
+    how = signal.Signals[f"SIG{asked.signal}"]
     for name in WARM:
         __import__(f"domaincover.{name}")
     with tempfile.TemporaryDirectory() as folder:
@@ -293,15 +331,15 @@ def main() -> None:
         material.mkdir()
         for number, case in enumerate(cases(material)):
             if case.name == "report":
-                chart_library()  # once for all children; those that draw pictures come before, as its threads do not fork
+                chart_library()  # once for all children; after those that draw, as its threads do not fork
             if asked.only not in case.name:
                 continue
             place = Path(folder) / f"case-{number}"
             place.mkdir()
             started, rng = time.monotonic(), np.random.default_rng([asked.seed, number])
-            fell = campaign(case, asked.each, min(asked.fresh, asked.each), place, rng)
+            fell = campaign(case, asked.each, min(asked.fresh, asked.each), place, rng, how)
             usual, took = np.median(case.durations), time.monotonic() - started
-            print(f"{case.name}: {dict(fell)}; usual {usual:.2f} s; {took:.0f} s in all", flush=True)
+            print(f"{case.name}, {how.name}: {dict(fell)}; usual {usual:.2f} s; {took:.0f} s in all", flush=True)
 
 
 if __name__ == "__main__":

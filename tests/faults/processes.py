@@ -37,7 +37,7 @@ class Child:
                 time.sleep(0.002)
         return self.status
 
-    def send(self, number):
+    def send_signal(self, number):
         """Send a signal to the process, if it is still there."""
         if self.status is None:
             os.kill(self.pid, number)
@@ -102,8 +102,8 @@ def _be_the_child(work, said):
         file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, 1)
         os.dup2(file, 2)
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (the process ends with it)
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
         work()
         code = 0
     except SystemExit as left:

@@ -18,6 +18,12 @@ from tests.faults.processes import contents
 WHAT_TO_DO = "no space is left on the disk; free some and run the same command again."
 
 
+@pytest.fixture(autouse=True)
+def quick_library(monkeypatch):
+    """Make pages without the library that draws, which takes seconds to put together."""
+    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "library" * 2000)
+
+
 @pytest.fixture
 def left(small_disk, here):
     """Call a command with so many bytes free; assert that it is refused in one line and leaves the disk as it was."""
@@ -60,13 +66,12 @@ def test_evaluate_leaves_no_page(left, small_disk, model, table):
 
 
 def test_a_report_and_figures_leave_no_half_of_them(left, small_disk, study, monkeypatch):
-    monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "library" * 2000)
     left(8192, "report", study, "--out", small_disk(0) / "page.html")
     monkeypatch.setattr("vl_convert.vegalite_to_png", lambda *_, **__: bytes(10_000))
     left(8192, "figures", study, "--out", small_disk(0) / "figures")
 
 
-def test_a_study_keeps_what_is_finished_and_goes_on_when_there_is_room(small_disk, here):
+def test_a_study_keeps_what_is_finished_and_goes_on_when_there_is_room(small_disk):
     out = small_disk(200_000) / "runs"
     run_study(plan_study(tiny_study(1), out), out)
     finished = {path: path.stat().st_mtime_ns for path in out.rglob("DONE")}
@@ -79,7 +84,7 @@ def test_a_study_keeps_what_is_finished_and_goes_on_when_there_is_room(small_dis
     assert {path: path.stat().st_mtime_ns for path in out.rglob("DONE")}.items() >= finished.items()
 
 
-def test_a_study_of_which_nothing_could_be_written_ends_with_one_line(left, small_disk, here):
+def test_a_study_of_which_nothing_could_be_written_ends_with_one_line(left, small_disk):
     out = small_disk(1_000_000) / "runs"
     plan_study(tiny_study(), out)
     (out / ".lock").touch()

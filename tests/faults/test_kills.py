@@ -93,13 +93,15 @@ def test_a_file_is_the_older_one_or_whole_at_every_step(tmp_path):
 
 def test_a_run_is_there_whole_or_not_at_all(tmp_path):
     run, out = Run("synthetic-10", "erm", 0.9, 0), tmp_path / "runs"
-    report = dict.fromkeys(("config", "labels", "seconds", "versions", "splits"), {})
+    report = {key: {} for key in ("config", "labels", "seconds", "versions", "splits")}
 
     def work():
         open_study(out)
         write_run(out, run, lambda folder: write_json(folder / "report.json", report))
 
-    for found in killed_everywhere(tmp_path, work, lambda: list(read_reports(out)) if (out / "study.json").exists() else []):
+    for found in killed_everywhere(
+        tmp_path, work, lambda: list(read_reports(out)) if (out / "study.json").exists() else []
+    ):
         assert found in ([], [report])
     assert [path.name for path in (out / run.folder).iterdir() if UNFINISHED.fullmatch(path.name)] == []
     assert list((out / ".unfinished").iterdir()) == []  # fmt: skip

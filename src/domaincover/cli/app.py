@@ -32,7 +32,7 @@ for panel, commands in PANELS.items():
 app.add_typer(study.paper, name="paper", rich_help_panel="Studies", cls=experiments.ExperimentsOrCommand)
 app.add_typer(data.data, name="data", rich_help_panel="Studies")
 
-INTERRUPTED, TERMINATED, UNREAD = 130, 143, 141  # 128 and the signal's number, as shells have it
+INTERRUPTED, TERMINATED = 130, 143  # 128 and the signal's number, as shells have it
 
 
 def main() -> None:
@@ -41,15 +41,11 @@ def main() -> None:
     try:
         with ending_when_told() as ending, _one_talks():
             status = app(standalone_mode=False)
-            sys.stdout.flush()
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        write_no_more()
-        status = UNREAD
-    except OSError as error:
+    except OSError as error:  # a reader who leaves, as `head` does, is typer's to see to
         if not is_full(error):
             raise
         write_no_more()

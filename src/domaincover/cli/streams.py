@@ -26,7 +26,6 @@ PLAIN = {
 }
 PLAIN |= {"“": '"', "”": '"', "→": "->", "∞": "inf", "²": "^2", "ε": "epsilon", "δ": "delta", "λ": "lambda"}
 IN_PLAIN_SIGNS = "domaincover-plain"
-NOT_UTF8 = range(0xDC80, 0xDD00)  # what Python makes of bytes in a file's name that are not UTF-8
 
 
 def take_any_text() -> None:
@@ -37,18 +36,16 @@ def take_any_text() -> None:
             stream.reconfigure(errors=IN_PLAIN_SIGNS)
 
 
-def _in_plain_signs(error: UnicodeError) -> tuple[str | bytes, int]:
+def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
     """Write a sign that an encoding does not have as one that looks like it, or by its number."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     sign = error.object[error.start]
-    if ord(sign) in NOT_UTF8:
-        return bytes([ord(sign) - NOT_UTF8.start + 0x80]), error.start + 1
     return PLAIN.get(sign, sign.encode("ascii", "backslashreplace").decode()), error.start + 1
 
 
 def write_no_more() -> None:
-    """Send what is still to be written nowhere: nobody reads it, or there is no room."""
+    """Send what is still to be written nowhere: there is no room."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # one that tests have put in its place has no number

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from domaincover.errors import InputError
-from domaincover.files import remove_unfinished, write_whole
+from domaincover.files import remove_unfinished, write_whole, writing
 from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
 
 COMMAND = "command.json"
+LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,30 @@ class TrainingRun:
         return kept
 
 
-def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
-    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on."""
+def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> BaseFileLock:
+    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on.
+
+    Nobody else can open it as long as what is returned is kept, or the process lives.
+    """
+    lock = FileLock(Path(folder) / LOCK)
+    with writing(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"another fit is at work with the checkpoints in {folder}; wait until it has ended, or name another "
+                "folder."
+            ) from None
+    try:
+        _mark(folder, command, resume)
+    except InputError:
+        (Path(folder) / LOCK).unlink(missing_ok=True)
+        raise
+    return lock
+
+
+def _mark(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
     path, plain = Path(folder) / COMMAND, json.loads(json.dumps(command, default=str))
     if path.is_file():
         if not resume:
@@ -105,6 +130,7 @@ def close_checkpoints(folder: str | Path) -> None:
         with contextlib.suppress(OSError):
             own.rmdir()
     remove_unfinished(folder)
-    (folder / COMMAND).unlink(missing_ok=True)
+    for name in (COMMAND, LOCK):
+        (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()
