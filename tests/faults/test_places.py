@@ -13,6 +13,7 @@ import pytest
 from domaincover import load
 from domaincover.cli import main
 from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.tables import open_table
 from domaincover.experiments.collect import collect
 from domaincover.experiments.runner import plan_study, run_study
 from domaincover.files import write_whole
@@ -90,9 +91,10 @@ def test_files_may_have_any_name(here, tmp_path, table, name, monkeypatch):
     Path(train).write_bytes(table.read_bytes())
     assert here("fit", *FIT, f"--out={model}", f"--html={page}", "--", train)[0] == 0
     assert here("predict", f"--out={sets}", "--", model, train)[0] == 0
-    assert len(pd.read_parquet(Path(sets).absolute())) == len(pd.read_csv(table))
+    assert len(pd.read_parquet(io.BytesIO(Path(sets).read_bytes()))) == len(pd.read_csv(table))
     assert Path(page).read_text(encoding="utf-8").rstrip().endswith("</html>")
     load(model)
+    assert open_table(Path(sets)).columns[-1] == "set_size"
     assert sorted(os.listdir()) == sorted([train, page, model, sets])
 
 
@@ -171,3 +173,9 @@ def test_a_table_with_signs_of_every_kind_is_the_same_when_it_is_read_again(tmp_
     table = pd.DataFrame({"é😀": ["ß", "–", "two\nlines"]})
     write_table(tmp_path / "t.csv", [table])
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "t.csv", encoding="utf-8"), table)
+
+
+def test_a_study_can_be_in_a_directory_whose_name_is_not_utf8(tmp_path):
+    out = tmp_path / "not \udcff UTF-8"
+    assert run_study(plan_study(tiny_study(), out), out).failures == ()
+    assert len(collect(out).results) > 0
