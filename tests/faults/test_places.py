@@ -98,8 +98,15 @@ def test_files_may_have_any_name(here, tmp_path, table, name, monkeypatch):
     assert sorted(os.listdir()) == sorted([train, page, model, sets])
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
-@pytest.mark.parametrize("arguments", [["results"], ["results", "--format", "md"], ["report"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("encoding", "arguments"),
+    [
+        ("ascii", ["results"]),
+        ("latin-1", ["results"]),
+        ("cp1252", ["results", "--format", "md"]),
+        ("ascii", ["report"]),
+    ],
+)
 def test_whatever_the_encoding_of_the_terminal_all_can_be_said(study, tmp_path, monkeypatch, encoding, arguments):
     monkeypatch.setattr("domaincover.report.template.chart_library", lambda: "")
     streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding) for _ in range(2)]
