@@ -21,6 +21,8 @@ def test_a_fit_that_is_stopped_says_so_in_one_line_and_leaves_nothing(tmp_path, 
     process = command("fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model", said=said)
     time.sleep(delay)
     process.send_signal(how)
+    if process.wait(3) is None:  # a library that is being imported may swallow one; a user asks again
+        process.send_signal(how)
     assert process.wait() == 128 + how
     *_, last = said.read_text().splitlines()
     assert last == "domaincover: stopped; no model was written."
