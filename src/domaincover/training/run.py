@@ -79,7 +79,8 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
 
     Nobody else can open it as long as what is returned is kept, or the process lives.
     """
-    lock = FileLock(Path(folder) / LOCK)
+    place = Path(folder) / LOCK
+    lock, was_there = FileLock(place), place.exists()
     with writing(folder):
         Path(folder).mkdir(parents=True, exist_ok=True)
         try:
@@ -92,7 +93,9 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
     try:
         _mark(folder, command, resume)
     except InputError:
-        (Path(folder) / LOCK).unlink(missing_ok=True)
+        if not was_there:
+            place.unlink(missing_ok=True)
+        lock.release()
         raise
     return lock
 
