@@ -69,7 +69,7 @@ def _own_memory(pid: int) -> int:
     """Return the KiB of a process, its part of what it shares with its workers."""
     lines: list[str] = []
     with suppress(OSError):  # it has ended
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     return sum(int(line.split()[1]) for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
 
 

@@ -28,7 +28,7 @@ def rows() -> Iterator[Row]:
 
 def _family(pid: int) -> list[int]:
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()
     except OSError:
         return []
     return [pid, *(member for child in children for member in _family(int(child)))]
@@ -37,7 +37,7 @@ def _family(pid: int) -> list[int]:
 def _memory(pid: int) -> int:
     """Return the memory of a process in bytes, shared pages counted in proportion."""
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     except OSError:
         return 0
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)

@@ -186,7 +186,7 @@ def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
 
 def workers_of(process):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return [int(pid) for pid in children.read_text().split()]
+    return [int(pid) for pid in children.read_text(encoding="utf-8").split()]
 
 
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads the process table of Linux")

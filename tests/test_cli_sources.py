@@ -263,10 +263,10 @@ def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, w
     assert (tmp_path / "kept").exists()
 
 
-def test_a_fit_without_checkpoints_that_is_stopped_says_that_nothing_was_written(here, world, tmp_path, monkeypatch):
+def test_a_fit_without_checkpoints_that_is_stopped_says_that_no_model_was_written(here, world, tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.cli.inputs.read_training", stop)
     arguments = ["fit", world / "table.csv", *ROLES, "--checkpoint-minutes", 5, "--out", tmp_path / "model"]
-    assert here(*arguments) == (130, "", "domaincover: stopped; nothing was written.\n")
+    assert here(*arguments) == (130, "", "domaincover: stopped; no model was written.\n")
 
 
 @pytest.mark.parametrize("change", ["content", "name"])

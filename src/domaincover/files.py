@@ -1,32 +1,80 @@
-"""Files appear whole or not at all; JSON from anybody is read or is a ValueError."""
+"""Files and folders appear whole or not at all, and what the disk has to say is told in one line.
+
+What is being written has a hidden name that says which process writes it. The next that writes to the same folder
+removes what processes left there that were killed.
+"""
 
 import contextlib
+import errno
+import functools
 import json
 import os
+import platform
 import re
 import secrets
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from domaincover.errors import InputError
 
-UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.part")
+UNFINISHED = re.compile(r"\..*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{12}\.part", re.DOTALL)
+LONGEST_NAME = 150  # bytes of a file's name that its unfinished one takes over; most disks allow 255 in all
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+SWAP = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS alike
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write to a temporary name in the same folder, then rename; on failure the old file stays as it was."""
     if not path.name or os.path.isdir(path):
         raise InputError(f"cannot write {path}: it is a directory, not a file.")
-    unfinished = path.with_name(f".{secrets.token_hex(6)}.part")
+    unfinished = unfinished_name(path)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}.") from error
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path.parent)
+            unfinished.write_bytes(content)
+            os.replace(unfinished, path)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """Turn a fault of the disk into one line that names the path and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {fault(error)}.") from error
+
+
+def fault(error: OSError) -> str:
+    """Say what the system found wrong; where the disk is full, what to do as well."""
+    if is_full(error):
+        return "no space is left on the disk; free some and run the same command again"
+    return error.strerror or str(error)
+
+
+def is_full(error: BaseException) -> TypeGuard[OSError]:
+    """Tell whether the disk is full, or one's share of it."""
+    return isinstance(error, OSError) and error.errno in NO_SPACE
+
+
+def unfinished_name(path: Path) -> Path:
+    """Return a hidden name beside a path, for what is being written by this process and no other."""
+    name = os.fsdecode(os.fsencode(path.name)[:LONGEST_NAME])
+    return path.with_name(f".{name}.{os.getpid()}-{machine()}-{secrets.token_hex(6)}.part")
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes of this machine left unfinished in a folder, but nothing of one still at work."""
+    for path, owner in _unfinished(folder):
+        if is_left_by(*owner):
+            _remove(path)
 
 
 def plain_json(content: str | bytes) -> Any:
@@ -38,7 +86,86 @@ def plain_json(content: str | bytes) -> Any:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what `write_whole` had begun in a folder when it was killed; nothing may be writing there."""
-    for path in folder.iterdir():
-        if UNFINISHED.fullmatch(path.name):
-            path.unlink(missing_ok=True)
+    """Remove whatever was left unfinished in a folder, by other machines too; nothing may be writing there."""
+    for path, _ in _unfinished(folder):
+        _remove(path)
+
+
+def is_left_by(pid: int, host: str) -> bool:
+    """Tell whether a process of this machine is gone; of other machines it cannot be told."""
+    return host == machine() and not _is_alive(pid)
+
+
+@functools.cache
+def machine() -> str:
+    """Return a short name of where processes have these numbers: this machine, or this container."""
+    try:
+        numbering = os.readlink("/proc/self/ns/pid")
+    except OSError:  # systems without containers
+        numbering = ""
+    return f"{zlib.crc32(f'{platform.node()}{numbering}'.encode()):08x}"
+
+
+def replace_folder(finished: Path, target: Path) -> None:
+    """Rename a finished folder to its name; what was there is deleted only afterwards.
+
+    At every moment one of the two is under that name, whole, where the system can swap two names in one step. Where
+    it cannot, there is a moment with neither; after a failure the old one comes back.
+    """
+    try:
+        os.rename(finished, target)  # a new name, or an empty folder
+    except OSError:
+        if not target.is_dir() or not finished.is_dir():
+            raise
+        if not _swap(finished, target):
+            _put_in_place(finished, target)
+    _remove(finished)
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Swap two names in one step; False where this system, or this disk, cannot."""
+    import ctypes
+
+    libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
+    names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
+    if sys.platform == "darwin" and hasattr(libc, "renamex_np"):
+        return bool(libc.renamex_np(*names, SWAP) == 0)
+    if hasattr(libc, "renameat2"):
+        return bool(libc.renameat2(0, names[0], 0, names[1], SWAP) == 0)  # absolute, so 0 is not looked at
+    return False
+
+
+def _put_in_place(finished: Path, target: Path) -> None:
+    old = finished.with_suffix(".old")
+    try:
+        os.rename(target, old)
+        os.rename(finished, target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        raise
+    _remove(old)
+
+
+def _unfinished(folder: Path) -> Iterator[tuple[Path, tuple[int, str]]]:
+    for name in os.listdir(folder):
+        if match := UNFINISHED.fullmatch(name):
+            yield folder / name, (int(match[1]), match[2])
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it is there, and somebody else's
+        pass
+    return True

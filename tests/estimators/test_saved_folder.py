@@ -10,8 +10,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from domaincover import ConformalSetClassifier, ERMClassifier, GaussianDomains, InputError, load, save
-from domaincover.estimators.saved_folder import _put_in_place, write_folder
+from domaincover.estimators.saved_folder import write_folder
 from domaincover.estimators.saving import check_folder, load_extra
+from domaincover.files import replace_folder
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=4, n_per_domain=20, rng=np.random.default_rng(0))
 X, y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
@@ -189,7 +190,7 @@ def test_a_folder_in_place_of_the_manifest_is_told_in_one_line(network, tmp_path
 def test_an_older_model_comes_back_when_the_new_one_cannot_take_its_place(folder):
     before = listing(folder)
     with pytest.raises(FileNotFoundError):
-        _put_in_place(folder.with_name("gone.part"), folder)
+        replace_folder(folder.with_name("gone.part"), folder)
     assert listing(folder) == before
     assert os.listdir(folder.parent) == ["model"]
 

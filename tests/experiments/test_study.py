@@ -13,9 +13,9 @@ from domaincover.experiments.collect import collect
 from domaincover.experiments.datasets import study_dataset, synthetic_name
 from domaincover.experiments.job import plan_jobs
 from domaincover.experiments.methods import GROUPS, METHODS, Scores, Training, study_methods
-from domaincover.experiments.run_directory import _machine
 from domaincover.experiments.runner import plan_study, run_study
 from domaincover.experiments.study import Run, Study
+from domaincover.files import machine
 
 SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
 
@@ -176,7 +176,7 @@ def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
 
 
 def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
-    (tmp_path / "study.json.unfinished").write_text("{half")
+    (tmp_path / ".study.json.999999999-00000000-0a1b2c3d4e5f.part").write_text("{half")
     assert plan_study(SMALL, tmp_path).n_finished == 0
     assert (tmp_path / "study.json").exists()
 
@@ -222,7 +222,12 @@ def test_a_torn_report_is_named(copy):
 def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
     dead, alive, foreign, elsewhere = (
         copy / ".unfinished" / name
-        for name in (f"999999999-{_machine()}-x", f"1-{_machine()}-x", "a-b", "999999999-other-x")
+        for name in (
+            f".run.999999999-{machine()}-0a1b2c3d4e5f.part",
+            f".run.1-{machine()}-0a1b2c3d4e5f.part",
+            "a-b",
+            ".run.999999999-00000000-0a1b2c3d4e5f.part",
+        )
     )
     for folder in (dead, alive, foreign, elsewhere):
         folder.mkdir(parents=True)

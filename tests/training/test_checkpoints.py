@@ -177,7 +177,7 @@ def test_a_damaged_checkpoint_is_none_of_the_two_that_are_kept(tmp_path):
 
 
 def test_what_a_killed_process_left_unfinished_is_removed_by_the_next_checkpoint(tmp_path):
-    for name in (".0a1b2c3d4e5f.part", "mine.part"):
+    for name in (".state.999999999-00000000-0a1b2c3d4e5f.part", "mine.part"):
         (tmp_path / name).touch()
     Checkpoints(tmp_path, {}).write(State({"a": torch.ones(2)}, {}))
     assert sorted(path.name[:12] for path in tmp_path.iterdir()) == ["mine.part", "state-000001"]
@@ -188,7 +188,7 @@ def test_closing_leaves_nothing_of_what_a_killed_process_left_unfinished(tmp_pat
     own.mkdir(parents=True)
     Checkpoints(own, {}).write(State({"a": torch.ones(2)}, {}))
     for folder in (own, own.parent):
-        (folder / ".0a1b2c3d4e5f.part").touch()
+        (folder / ".state.999999999-00000000-0a1b2c3d4e5f.part").touch()
     close_checkpoints(own.parent)
     assert list(tmp_path.iterdir()) == []
 

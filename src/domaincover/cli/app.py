@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Annotated, NoReturn
 
 import typer
 
 from domaincover.cli import data, doctor, experiments, model, promises, study, wilds_study  # noqa: F401
 from domaincover.cli.networks import is_main_process
+from domaincover.cli.streams import ending_when_told, take_any_text, write_no_more
 from domaincover.errors import InputError
+from domaincover.files import fault, is_full
 
 app = typer.Typer(
     help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
@@ -32,13 +34,14 @@ app.add_typer(data.data, name="data", rich_help_panel="Studies")
 app.command(rich_help_panel="Help")(doctor.doctor)
 
 NAME = "domaincover"  # also as `python -m domaincover`: completion goes by it
-INTERRUPTED = 130
+INTERRUPTED, TERMINATED = 130, 143  # 128 and the signal's number, as shells have it
 
 
 def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
+    take_any_text()
     try:
-        with _one_talks():
+        with ending_when_told() as ending, _one_talks():
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
@@ -46,11 +49,13 @@ def main() -> None:
         _fail("memory ran out; give fewer or smaller data, or more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
+    except OSError as error:  # a reader who leaves, as `head` does, is typer's to see to
+        if not is_full(error):
+            raise
+        write_no_more()
+        _fail(f"cannot write what there is to say: {fault(error)}.", 2)
     if status == INTERRUPTED and is_main_process():  # typer's own way of saying Ctrl-C
-        _fail(f"stopped; {_left_behind(sys.argv[1:])}.", INTERRUPTED)
+        _fail(f"stopped; {_left_behind(sys.argv[1:])}.", TERMINATED if ending.was_asked else INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -60,7 +65,7 @@ def _one_talks() -> Iterator[None]:
     if is_main_process():
         yield
         return
-    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+    with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield
 
 
@@ -70,13 +75,16 @@ def _left_behind(arguments: Sequence[str]) -> str:
         return "what is finished is kept, and the same command goes on from there"
     if "fit" in arguments[:1] and any(given.split("=")[0] == "--checkpoints" for given in arguments):
         return "its checkpoints are kept, and the same command with --resume goes on from them"
-    return "nothing was written"
+    if "figures" in arguments[:1]:
+        return "figures that are finished are kept, and the same command draws all"
+    return "no model was written" if "fit" in arguments[:1] else "nothing was written"
 
 
 def _fail(message: str, status: int) -> NoReturn:
     if message:  # typer's is empty where a command was left out and the help is shown
         process = "" if is_main_process() else f"[process {os.environ['RANK']}] "
-        typer.echo(f"domaincover: {process}{' '.join(message.split())}", err=True)
+        with suppress(BrokenPipeError):  # nobody reads it
+            typer.echo(f"domaincover: {process}{' '.join(message.split())}", err=True)
     sys.exit(status)
 
 

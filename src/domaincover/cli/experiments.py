@@ -14,8 +14,9 @@ from typer.core import TyperGroup
 from domaincover.cli import completion
 from domaincover.cli.outputs import say, warnings_in_a_line
 from domaincover.cli.study import SOME_FAILED, carry_out, check_counts, items, n_cores, paper
-from domaincover.cli.terminal import text_width, writing
+from domaincover.cli.terminal import text_width
 from domaincover.errors import InputError, suggestion
+from domaincover.files import writing
 
 if TYPE_CHECKING:
     from domaincover.experiments.experiment import Experiment

@@ -179,7 +179,7 @@ def fit(
     asked["network"] = None if source_network is None else networks.what_is_learned(source_network)
     asked |= {"hold_out_domains": hold_out_domains, "domain_confidence": domain_confidence, "calibration": calibration}
     images: list[str] = [] if sources.image_column is None else training.X[sources.image_column].tolist()
-    run.open_checkpoints(table, images, asked)
+    held = run.open_checkpoints(table, images, asked)
     say("\n".join(kinds_in_words(training.X)) if source_network is None else source_network.in_words(device))
     settings = {"label": label, "domain": domain, "method": method, "base": base, "target_recall": target_recall}
     if min_cell_size is None:
@@ -199,8 +199,9 @@ def fit(
         fitted = assessment.model
     if networks.is_main_process():
         save(fitted, out, extra={"settings": settings, "assessment": assessment.to_dict() if assessment else None})
-        if checkpoints is not None:
+        if held is not None and checkpoints is not None:
             close_checkpoints(checkpoints)
+            held.release()
     say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
 
 

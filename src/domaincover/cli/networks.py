@@ -15,6 +15,8 @@ from domaincover.cli import completion
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from domaincover.data.tables import Table
     from domaincover.estimators.source_network import SourceNetwork
 
@@ -275,14 +277,14 @@ class RunOptions(NamedTuple):
         given |= {"run": None if run == TrainingRun(tracking=self.tracking) else run}
         return {name: value for name, value in given.items() if value is not None}
 
-    def open_checkpoints(self, table: Path, images: Iterable[str], options: dict[str, Any]) -> None:
-        """Take the folder for checkpoints, where there is to be one, or refuse another fit's."""
+    def open_checkpoints(self, table: Path, images: Iterable[str], options: dict[str, Any]) -> BaseFileLock | None:
+        """Take the folder for checkpoints, where there is to be one, or refuse another fit's; keep what is returned."""
         if self.checkpoints is None or not is_main_process():
-            return
+            return None
         from domaincover.training.run import open_command
 
         told = {key: value for key, value in self._asdict().items() if key in ("epochs", "batch_size", "learning_rate")}
-        open_command(self.checkpoints, {**options, **told, "table": _digest(table, images)}, self.resume)
+        return open_command(self.checkpoints, {**options, **told, "table": _digest(table, images)}, self.resume)
 
 
 def _digest(table: Path, images: Iterable[str]) -> str:

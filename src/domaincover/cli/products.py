@@ -72,7 +72,7 @@ def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) ->
 def _note(path: Path) -> dict[str, Any]:
     """Return what was made before, and from which state; nothing where that is not known."""
     try:
-        found = plain_json(path.read_text())
+        found = plain_json(path.read_text(encoding="utf-8"))
         own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
         return {"state": found["state"], "files": own}
     except (OSError, ValueError, KeyError, TypeError):

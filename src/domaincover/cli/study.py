@@ -13,8 +13,9 @@ import typer
 from domaincover.cli import completion
 from domaincover.cli.live import live_view, say_outcome, say_plan
 from domaincover.cli.outputs import say, warnings_in_a_line
-from domaincover.cli.terminal import text_width, writing
+from domaincover.cli.terminal import text_width
 from domaincover.errors import InputError
+from domaincover.files import writing
 
 if TYPE_CHECKING:
     import pandas as pd

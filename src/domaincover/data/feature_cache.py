@@ -35,7 +35,14 @@ def default_cache_folder() -> Path:
     """Return $DOMAINCOVER_CACHE or else domaincover in the user's cache folder."""
     if own := os.environ.get("DOMAINCOVER_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "domaincover"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "domaincover"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:  # a user without one, as containers have; nothing can be kept there, and that is told
+        return Path(os.devnull)
 
 
 def text_keys(texts: Iterable[str]) -> Keys:

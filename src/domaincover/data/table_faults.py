@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
+from domaincover import files
 from domaincover.errors import InputError
 
 
@@ -20,9 +21,8 @@ from domaincover.errors import InputError
 def writing(path: Path) -> Iterator[None]:
     """Turn what the disk and pyarrow have to say while a table is written into an InputError."""
     try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+        with files.writing(path):
+            yield
     except pa.ArrowException as error:
         reason = ": ".join(map(str, error.args[::-1]))
         raise InputError(

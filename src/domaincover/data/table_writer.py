@@ -9,7 +9,6 @@ import contextlib
 import gzip
 import io
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from domaincover.data.table_faults import writing
 from domaincover.errors import InputError
+from domaincover.files import remove_leftovers, unfinished_name
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 
@@ -47,13 +47,14 @@ def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
 def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
     """Open a hidden file beside `path`, before the first block is made, and rename it when all are written."""
     ending = ending_of(path, "write")
-    part = path.with_name(f".{secrets.token_hex(6)}.part")
+    part = unfinished_name(path)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(_quietly, part.unlink)
         with writing(path):
             if path.is_dir():
                 raise InputError(f"cannot write {path}: it is a directory, not a file.")
             path.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path.parent)
             file = open(part, "xb")  # noqa: SIM115 (cleanup closes it, and takes no offence at a full disk)
         cleanup.callback(_quietly, file.close)
         sink = _CsvSink(file, ending == ".csv.gz") if ending.startswith(".csv") else _ParquetSink(file)

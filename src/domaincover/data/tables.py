@@ -302,7 +302,7 @@ def _parquet_file(path: Path) -> Iterator[Any]:
     # OSFile, because pyarrow looks up paths such as s3://…; a buffer, because pre_buffer loads whole row groups
     with (
         reading(path),
-        pa.OSFile(str(path)) as source,
+        pa.OSFile(os.fsencode(path)) as source,
         pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file,
     ):
         yield file

@@ -12,13 +12,13 @@ import hashlib
 import json
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from domaincover.errors import InputError
+from domaincover.files import fault, remove_leftovers, replace_folder, unfinished_name, writing
 
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
@@ -64,8 +64,9 @@ def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[
     """Write the files and their manifest beside the folder, then put them in its place."""
     check_folder(folder)
     target = _behind_links(folder)
-    with _told_in_one_line(f"write {folder}"):
+    with writing(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(target.parent)
         _write_beside(target, content, files)
 
 
@@ -79,8 +80,10 @@ def check_folder(folder: str | Path) -> None:
         return
     if not target.is_dir():
         raise InputError(f"{folder} is a file; a model is saved to a folder, so choose another name.")
-    with _told_in_one_line(f"read {folder}"):
+    try:
         names = os.listdir(target)
+    except OSError as error:
+        raise InputError(f"cannot read {folder}: {fault(error)}.") from error
     if names and not (MANIFEST in names and _bytes_of(target / MANIFEST).startswith(OPENING)):
         raise InputError(f"{folder} is not a model folder and is not empty; choose another name.")
     foreign = [name for name in names if name != MANIFEST and not NAMES.fullmatch(name)]
@@ -93,7 +96,7 @@ def _behind_links(folder: str | Path) -> Path:
 
 
 def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    unfinished = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.part")
+    unfinished = unfinished_name(target)
     try:
         unfinished.mkdir()
         digests = {}
@@ -102,23 +105,9 @@ def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, 
             digests[name] = _digest(part)
         head = {"format": FORMAT, "format_version": FORMAT_VERSION}
         (unfinished / MANIFEST).write_bytes(_sealed({**head, **content, "files": digests}))
-        _put_in_place(unfinished, target)
+        replace_folder(unfinished, target)
     finally:  # after a failure or Ctrl-C as well
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _put_in_place(unfinished: Path, target: Path) -> None:
-    """Rename a finished folder to its name; what was there is deleted only afterwards, and comes back on failure."""
-    old = unfinished.with_suffix(".old")
-    try:
-        if target.exists():
-            os.rename(target, old)
-        os.rename(unfinished, target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _checked_manifest(path: Path) -> dict[str, Any]:
@@ -158,16 +147,10 @@ def json_bytes(content: Any) -> bytes:
 
 
 def _bytes_of(path: Path) -> bytes:
-    with _told_in_one_line(f"read {path}"):
-        return path.read_bytes()
-
-
-@contextlib.contextmanager
-def _told_in_one_line(doing: str) -> Iterator[None]:
     try:
-        yield
+        return path.read_bytes()
     except OSError as error:
-        raise InputError(f"cannot {doing}: {error.strerror}.") from error
+        raise InputError(f"cannot read {path}: {fault(error)}.") from error
 
 
 def _digest(content: bytes) -> str:

@@ -73,8 +73,7 @@ def load(folder: str | Path, *, network: MakeNetwork | None = None, trusted: Seq
     trusted : sequence of str
         Types that `save` was told to trust; name only what you know, since a forged file can make use of them.
     """
-    saved = read_folder(folder)
-    files = {name: saved.read(name) for name in saved.content["files"]}
+    saved, files = _read_whole(folder)
     reader = PartsReader(files, network, _listed(trusted))
     model = _made(saved, reader)
     if network is not None and not reader.used_network:
@@ -95,6 +94,17 @@ def load_extra(folder: str | Path) -> dict[str, Any] | None:
     if not isinstance(extra, dict):
         raise InputError(f"{saved.path / EXTRA} is not a JSON object.")
     return extra
+
+
+def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:
+    """Read all files of one model; where another is being put in its place meanwhile, those of that one."""
+    saved = read_folder(folder)
+    try:
+        return saved, {name: saved.read(name) for name in saved.content["files"]}
+    except InputError:
+        if read_folder(folder) == saved:
+            raise
+        return _read_whole(folder)
 
 
 def _made(saved: SavedFolder, reader: PartsReader) -> Any:

@@ -227,7 +227,8 @@ def _write(out: Path, run: Run, material: Material, predicted: Predicted, train_
 
 def _write_files(content: dict[str, Any], predictions: pa.Table, history: History | None, folder: Path) -> None:
     write_json(folder / "report.json", content)
-    pq.write_table(predictions, folder / "predictions.parquet")
+    with (folder / "predictions.parquet").open("wb") as file:  # pyarrow takes no names that are not UTF-8
+        pq.write_table(predictions, file)
     if history is None:
         return
     kept = {name: values for name, values in vars(history).items() if values is not None}

@@ -22,5 +22,5 @@ def published_times() -> pd.DataFrame:
 def _read(name: str) -> pd.DataFrame:
     import pandas as pd
 
-    with (files("domaincover.experiments") / "paper" / name).open() as text:
+    with (files("domaincover.experiments") / "paper" / name).open(encoding="utf-8") as text:
         return pd.read_csv(text)

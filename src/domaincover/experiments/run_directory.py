@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 import tempfile
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +22,8 @@ from filelock import FileLock, Timeout
 from domaincover.errors import InputError
 from domaincover.experiments.report_content import is_report
 from domaincover.experiments.study import Run
-from domaincover.files import plain_json
+from domaincover.files import UNFINISHED as UNFINISHED_NAME
+from domaincover.files import fault, plain_json, remove_leftovers, unfinished_name, write_whole
 
 MARK = "study.json"
 FORMAT = 1
@@ -38,18 +37,16 @@ def open_study(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file; name a directory.")
     try:
-        unfinished = path / (MARK + UNFINISHED)
-        if path.is_dir() and any(item != unfinished for item in path.iterdir()):
+        if path.is_dir() and any(not UNFINISHED_NAME.fullmatch(item) for item in os.listdir(path)):
             _check_mark(path)
         else:
-            path.mkdir(parents=True, exist_ok=True)
-            unfinished.write_text(json.dumps({"domaincover_study": FORMAT}) + "\n")
-            unfinished.replace(path / MARK)
-        _remove_leftovers(path)
+            write_whole(path / MARK, (json.dumps({"domaincover_study": FORMAT}) + "\n").encode())
         (path / UNFINISHED).mkdir(exist_ok=True)
+        for folder in (path, path / UNFINISHED):
+            remove_leftovers(folder)
         os.rmdir(tempfile.mkdtemp(dir=path / UNFINISHED))  # a read-only study is noticed now, not after training
     except OSError as error:
-        raise InputError(f"cannot write to {path}: {error.strerror or error}.") from None
+        raise InputError(f"cannot write to {path}: {fault(error)}.") from None
 
 
 def check_study(path: Path) -> None:
@@ -63,7 +60,7 @@ def check_study(path: Path) -> None:
 
 def _check_mark(path: Path) -> None:
     try:
-        found = plain_json((path / MARK).read_text())["domaincover_study"]
+        found = plain_json((path / MARK).read_text(encoding="utf-8"))["domaincover_study"]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{path} holds files but no domaincover study; name another directory.") from None
     if found != FORMAT:
@@ -83,29 +80,6 @@ def at_work(out: Path) -> Iterator[None]:
         ) from None
 
 
-def _remove_leftovers(path: Path) -> None:
-    """Remove what interrupted processes left behind, but nothing of one that is still at work."""
-    for leftover in (path / UNFINISHED).glob("*-*"):
-        owner, *machine = leftover.name.split("-")
-        here = machine[0] == _machine()  # what another machine of a cluster does cannot be seen from here
-        if owner.isdecimal() and here and not _is_alive(int(owner)):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def _machine() -> str:
-    return f"{zlib.crc32(platform.node().encode()):08x}"
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it is there, and somebody else's
-        pass
-    return True
-
-
 def is_finished(out: Path, run: Run) -> bool:
     """Tell whether the run is there; refuse one with the same name and other settings."""
     folder = out / run.folder
@@ -122,8 +96,8 @@ def is_finished(out: Path, run: Run) -> bool:
 
 def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
     """Fill a temporary folder, mark it as done, and move it to its place in one step."""
-    (out / UNFINISHED).mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-{_machine()}-", dir=out / UNFINISHED))
+    folder = unfinished_name(out / UNFINISHED / "run")
+    folder.mkdir(parents=True)
     try:
         write_json(folder / "config.json", run.to_dict())
         write_files(folder)
@@ -132,7 +106,6 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
         final.parent.mkdir(parents=True, exist_ok=True)
         if final.exists() and not (final / DONE).exists():
             shutil.rmtree(final)
-        folder.chmod(0o755)  # mkdtemp makes it private
         try:
             folder.rename(final)
         except OSError:
@@ -144,7 +117,7 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
 
 def write_json(path: Path, content: Any) -> None:
     """Write JSON that any reader takes: no NaN."""
-    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+    path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def read_reports(out: Path) -> Iterator[dict[str, Any]]:

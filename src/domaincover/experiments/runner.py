@@ -168,7 +168,7 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
 
 def _n_epochs_done(file: Path) -> int:
     try:
-        return int(file.read_text())
+        return int(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):  # not begun, or being written
         return 0
 

@@ -178,7 +178,7 @@ def _is_number(value: Any) -> bool:
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = plain_json(path.read_text())
+        content: dict[str, Any] = plain_json(path.read_text(encoding="utf-8"))
         settings = TheorySettings(**content["settings"])
         rows_ok = all(_is_row(row) for row in content["rows"])
         numbers = [getattr(settings, field.name) for field in fields(settings)]

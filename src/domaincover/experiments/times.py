@@ -45,7 +45,7 @@ def read_times(out: Path) -> list[dict[str, Any]]:
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
         try:
-            content = plain_json(file.read_text())
+            content = plain_json(file.read_text(encoding="utf-8"))
             seconds = {name: float(content["seconds"][name]) for name in METHODS}
             if not all(0 <= value < math.inf for value in seconds.values()):
                 raise ValueError("no times")
@@ -104,7 +104,7 @@ def _is_measured(out: Path, dataset: str, study: Study) -> bool:
     if not file.exists():
         return False
     try:
-        made = dict(plain_json(file.read_text())["config"])
+        made = dict(plain_json(file.read_text(encoding="utf-8"))["config"])
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     asked = _config(study, dataset)

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from domaincover.data.feature_cache import default_cache_folder
+from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 
 if TYPE_CHECKING:
@@ -36,14 +37,13 @@ def remember(seconds: Mapping[Job, float]) -> None:
     if not seconds:
         return
     known = _known() | {_key(job): took / _n_epochs(job) for job, took in seconds.items()}
-    with suppress(OSError):
-        default_cache_folder().mkdir(parents=True, exist_ok=True)
+    with suppress(InputError):
         write_whole(default_cache_folder() / FILE, json.dumps(known, indent=0).encode())
 
 
 def _known() -> dict[str, float]:
     try:
-        found = plain_json((default_cache_folder() / FILE).read_text())
+        found = plain_json((default_cache_folder() / FILE).read_text(encoding="utf-8"))
         return {str(key): float(value) for key, value in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

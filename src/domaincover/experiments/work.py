@@ -14,6 +14,7 @@ from domaincover.errors import InputError
 from domaincover.experiments.job import Job, run_job
 from domaincover.experiments.plugins import load_plugins
 from domaincover.experiments.run_directory import is_finished
+from domaincover.files import fault, is_full
 
 FAILURES = "failures"
 _in_turn = threading.Lock()  # a worker of a cluster may have several threads, and torch's settings are the process's
@@ -58,6 +59,8 @@ class Work:
         except AbandonedError:
             return Done(reason="the study was stopped")
         except Exception as error:
+            if is_full(error):
+                return Done(reason=f"cannot write to {self.out}: {fault(error)}.", is_input=True)
             last_line = " ".join(str(error).split()) or "no message"
             return Done(reason=f"{type(error).__name__}: {last_line} ({self._traceback_in(job)})")
         return Done(seconds)
@@ -76,9 +79,9 @@ class Work:
         file = Path(self.out) / FAILURES / f"{job.file}.txt"
         try:
             file.parent.mkdir(exist_ok=True)
-            file.write_text(f"{job.name}\n\n{traceback.format_exc()}")
+            file.write_text(f"{job.name}\n\n{traceback.format_exc()}", encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            return f"its traceback could not be written: {error.strerror}"
+            return f"its traceback could not be written: {fault(error)}"
         return f"traceback in {FAILURES}/{file.name}"
 
 
@@ -91,9 +94,11 @@ class _Teller:
     def __call__(self) -> None:
         self._n_done += 1
         try:
-            self._file.write_text(str(self._n_done))
+            self._file.write_text(str(self._n_done), encoding="ascii")
         except FileNotFoundError:
             raise AbandonedError from None
+        except OSError:  # a view of how far it is, that the runs do not wait for
+            pass
 
 
 _watched = False

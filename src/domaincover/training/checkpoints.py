@@ -19,7 +19,7 @@ import safetensors.torch
 from torch import Tensor
 
 from domaincover.errors import InputError
-from domaincover.files import plain_json, remove_unfinished, write_whole
+from domaincover.files import fault, plain_json, remove_unfinished, write_whole
 
 NAME = re.compile(r"state-(\d{6,12})-([0-9a-f]{32})\.safetensors")
 KEPT = 2
@@ -43,7 +43,7 @@ class Checkpoints:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"cannot write checkpoints to {folder}: {error.strerror}.") from None
+            raise InputError(f"cannot write checkpoints to {folder}: {fault(error)}.") from None
 
     @property
     def is_due(self) -> bool:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import BaseFileLock, FileLock, Timeout
+
 from domaincover.errors import InputError
-from domaincover.files import plain_json, remove_unfinished, write_whole
+from domaincover.files import plain_json, remove_unfinished, write_whole, writing
 from domaincover.training.checkpoints import NAME, Checkpoints
 from domaincover.training.engine import Engine, Precision, make_engine
 
 COMMAND = "command.json"
+LOCK = ".lock"
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,33 @@ class TrainingRun:
         return kept
 
 
-def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
-    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on."""
+def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> BaseFileLock:
+    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on.
+
+    Nobody else can open it as long as what is returned is kept, or the process lives.
+    """
+    place = Path(folder) / LOCK
+    lock, was_there = FileLock(place), place.exists()
+    with writing(folder):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(
+                f"another fit is at work with the checkpoints in {folder}; wait until it has ended, or name another "
+                "folder."
+            ) from None
+    try:
+        _mark(folder, command, resume)
+    except InputError:
+        if not was_there:
+            place.unlink(missing_ok=True)
+        lock.release()
+        raise
+    return lock
+
+
+def _mark(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
     path, plain = Path(folder) / COMMAND, json.loads(json.dumps(command, default=str))
     if path.is_file():
         if not resume:
@@ -81,7 +109,7 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
                 "folder."
             )
         try:
-            before = dict(plain_json(path.read_text()))
+            before = dict(plain_json(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path} cannot be read ({error}); name another folder.") from None
         differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))
@@ -105,6 +133,7 @@ def close_checkpoints(folder: str | Path) -> None:
         with contextlib.suppress(OSError):
             own.rmdir()
     remove_unfinished(folder)
-    (folder / COMMAND).unlink(missing_ok=True)
+    for name in (COMMAND, LOCK):
+        (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         folder.rmdir()

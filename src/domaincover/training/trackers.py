@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from domaincover.errors import InputError
+from domaincover.files import writing
 from domaincover.training.listeners import Listener, Step
 
 Settings = Mapping[str, Any]
@@ -27,19 +28,18 @@ class Tracker(Listener):
 
     def start(self, epochs: int, n_batches: int) -> None:
         """Open what is written to."""
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot write to {self.folder}: {error.strerror}.") from None
         self.settings |= {"epochs": epochs, "batches_per_epoch": n_batches}
-        self._open()
+        with writing(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._open()
         self._is_open = True
 
     def step(self, step: Step) -> None:
         """Log the figures of a step."""
         figures = {"loss": step.loss, "worst_recall": step.worst_recall, "set_size": step.set_size}
         known = {key: value for key, value in figures.items() if value is not None and math.isfinite(value)}
-        self._log(step.n_batches, {"epoch": step.epoch + 1, **known})
+        with writing(self.folder):
+            self._log(step.n_batches, {"epoch": step.epoch + 1, **known})
 
     def finish(self) -> None:
         """Close what was opened."""

@@ -1,0 +1,66 @@
+"""Ctrl-C, SIGTERM and a reader who leaves end a command in one line, and leave nothing half-written."""
+
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from domaincover.cli import main
+from tests.faults.conftest import FIT, patients
+from tests.faults.processes import Child, command
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("delay", [0.1, 0.4])
+def test_a_fit_that_is_stopped_says_so_in_one_line_and_leaves_nothing(tmp_path, table, how, delay):
+    said = tmp_path / "said"
+    process = command("fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model", said=said)
+    time.sleep(delay)
+    process.send_signal(how)
+    if process.wait(3) is None:  # a library that is being imported may swallow one; a user asks again
+        process.send_signal(how)
+    assert process.wait() == 128 + how
+    *_, last = said.read_text().splitlines()
+    assert last == "domaincover: stopped; no model was written."
+    assert "Traceback" not in said.read_text()
+    assert os.listdir(tmp_path) == ["said"]
+
+
+def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
+    new, said, out = tmp_path / "new.parquet", tmp_path / "said", tmp_path / "sets.csv"
+    patients(400_000).to_parquet(new)
+    out.write_text("older")
+    process = command("predict", model, new, "--out", out, said=said)
+    limit = time.monotonic() + 60
+    while not list(tmp_path.glob(".*.part")) and time.monotonic() < limit:
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 143
+    assert said.read_text() == "domaincover: stopped; nothing was written.\n"
+    assert out.read_text() == "older"
+    assert sorted(os.listdir(tmp_path)) == ["new.parquet", "said", "sets.csv"]
+
+
+def test_a_reader_who_leaves_ends_a_command_without_a_word(tmp_path, study):
+    reading, writing = os.pipe()
+    os.close(reading)
+
+    def unread():
+        sys.stdout = open(writing, "w", encoding="utf-8")  # noqa: SIM115
+        sys.argv = ["domaincover", "results", str(study)]
+        main()
+
+    process = Child(unread, tmp_path / "said")
+    os.close(writing)
+    assert process.wait() == 1
+    assert (tmp_path / "said").read_text() == ""
+
+
+def test_sigterm_means_what_it_meant_once_a_command_has_ended(here):
+    before = signal.getsignal(signal.SIGTERM)
+    assert here("--version")[0] == 0
+    assert signal.getsignal(signal.SIGTERM) is before

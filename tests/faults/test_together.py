@@ -1,0 +1,111 @@
+"""Two processes at once in one place: work is done once, or one of them says why it leaves."""
+
+import os
+import time
+
+import numpy as np
+import pytest
+
+from domaincover import ERMClassifier, InputError, load
+from domaincover.experiments.run_directory import write_json, write_run
+from domaincover.experiments.runner import plan_study, run_study
+from domaincover.experiments.study import Run
+from domaincover.files import write_whole
+from domaincover.training.run import close_checkpoints, open_command
+from tests.faults.conftest import FIT, patients, tiny_study
+from tests.faults.processes import Child, command
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+
+
+def test_two_studies_in_one_directory_do_every_run_once(tmp_path):
+    out = tmp_path / "runs"
+
+    def work():
+        run_study(plan_study(tiny_study(2), out), out)
+
+    processes = [Child(work, tmp_path / f"said-{number}") for number in range(2)]
+    codes = sorted(process.wait() for process in processes)
+    said = "".join((tmp_path / f"said-{number}").read_text() for number in range(2))
+    assert codes == [0, 0] or "another call is at work in" in said
+    assert codes[0] == 0
+    assert len(list(out.rglob("DONE"))) == 2
+    assert list((out / ".unfinished").iterdir()) == []
+
+
+def test_a_run_that_two_processes_write_at_once_is_one_of_theirs_whole(tmp_path):
+    run = Run("synthetic-10", "erm", 0.9, 0)
+
+    def write(number):
+        def files(folder):
+            for name in "ab":
+                write_json(folder / name, number)
+                time.sleep(0.05)
+
+        return lambda: write_run(tmp_path, run, files)
+
+    processes = [Child(write(number)) for number in range(3)]
+    assert [process.wait() for process in processes] == [0, 0, 0]
+    folder = tmp_path / run.folder
+    assert (folder / "a").read_text() == (folder / "b").read_text()
+    assert sorted(os.listdir(folder)) == ["DONE", "a", "b", "config.json"]
+
+
+def test_a_file_that_many_processes_write_is_one_of_theirs_whole(tmp_path):
+    path = tmp_path / "file"
+
+    def write(number):
+        return lambda: [write_whole(path, bytes([number]) * 100_000) for _ in range(20)]
+
+    processes = [Child(write(number)) for number in range(4)]
+    assert [process.wait() for process in processes] == [0] * 4
+    assert len(set(path.read_bytes())) == 1
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_model_can_be_loaded_while_others_are_saved_in_its_place(tmp_path):
+    rows = patients()
+    models = [
+        ERMClassifier(hidden=2, epochs=1, random_state=seed).fit(
+            rows[["x0", "x1"]], rows["outcome"], domains=rows["ward"]
+        )
+        for seed in range(2)
+    ]
+    models[0].save(tmp_path / "model")
+    processes = [Child(lambda model=model: [model.save(tmp_path / "model") for _ in range(15)]) for model in models]
+    expected = [model.predict_proba(rows[["x0", "x1"]]) for model in models]
+    n_loaded = 0
+    while any(process.wait(0) is None for process in processes):
+        found = load(tmp_path / "model").predict_proba(rows[["x0", "x1"]])
+        assert any(np.array_equal(found, each) for each in expected)
+        n_loaded += 1
+    assert [process.status for process in processes] == [0, 0]
+    assert n_loaded > 0
+    assert os.listdir(tmp_path) == ["model"]
+
+
+def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
+    long = ["fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model", "--checkpoints", tmp_path / "kept", "--resume"]
+    first = command(*long)
+    limit = time.monotonic() + 60
+    while not list(tmp_path.glob("kept/*/state-*")) and time.monotonic() < limit:
+        time.sleep(0.01)
+    second = command(*long, said=tmp_path / "said")
+    try:
+        assert second.wait() == 2
+    finally:
+        first.kill()
+    assert "another fit is at work with the checkpoints in" in (tmp_path / "said").read_text()
+
+
+def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
+    held = open_command(tmp_path / "kept", {"seed": 0}, resume=False)
+    with pytest.raises(InputError, match="another fit is at work"):
+        open_command(tmp_path / "kept", {"seed": 0}, resume=True)
+    held.release()
+    with pytest.raises(InputError, match="add --resume to go on"):
+        open_command(tmp_path / "kept", {"seed": 0}, resume=False)
+    held = open_command(tmp_path / "kept", {"seed": 0}, resume=True)
+    close_checkpoints(tmp_path / "kept")
+    assert os.listdir(tmp_path) == []
+    held.release()
