@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from domaincover import load
 from domaincover.estimators.saving import load_extra
+from tests.estimators.test_saved_forgeries import forge
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
 ROLES = ["--label", "outcome", "--domain", "ward"]
@@ -757,3 +758,15 @@ def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, new, tmp_path)
 )
 def test_promises_that_cannot_be_are_refused(refused, train, tmp_path, options, message):
     refused(message, "fit", train, *QUICK, *options, "--out", tmp_path / "model")
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate"])
+def test_a_model_whose_numbers_do_not_fit_each_other_is_told_in_one_line(model, new, tmp_path, refused, command):
+    shutil.copytree(model, tmp_path / "forged")
+
+    def five_thresholds(content):
+        content["parts"][-1]["learned"]["thresholds_"]["array"] |= {"shape": [5], "items": [0.0] * 5}
+
+    forge(tmp_path / "forged", five_thresholds)
+    options = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
+    refused("cannot answer (ValueError: operands could not be broadcast", command, tmp_path / "forged", new, *options)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from domaincover.cli.outputs import check_not_table, check_page, warnings_in_a_line
-from domaincover.errors import InputError
+from domaincover.errors import InputError, one_line
 
 if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
@@ -58,13 +59,27 @@ def judge(
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
     with warnings_in_a_line():
         for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-            inner, X = unwrapped(fitted, block)
-            sets.append(inner.predict_set(X))
+            with answering(model):
+                inner, X = unwrapped(fitted, block)
+                sets.append(inner.predict_set(X))
     if min_cell_size is None:
         min_cell_size = inner.min_cell_size if inner.promise is not None else 1
     report = inner.report_on_sets(np.concatenate(sets), given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
     return Judged(report, inner, {**settings, "table": table.name}, extra, target)
+
+
+@contextmanager
+def answering(model: Path) -> Iterator[None]:
+    """Tell in one line that a model cannot answer: a stranger's may have parts that fit, and numbers that do not."""
+    try:
+        yield
+    except (InputError, MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"{model} cannot answer ({one_line(error)}); it is damaged, or was changed by hand."
+        ) from error
 
 
 def seen_domains(model: SetClassifier) -> Sequence[Hashable] | None:

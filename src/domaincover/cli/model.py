@@ -235,7 +235,7 @@ def predict(
         if name in _columns_of_sets(labels):
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
     with warnings_in_a_line():
-        n_rows = write_table(out, _sets_of_blocks(fitted, labels, data, columns, ids))
+        n_rows = write_table(out, _sets_of_blocks(fitted, model, labels, data, columns, ids))
     say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
 
 
@@ -355,14 +355,16 @@ def _columns_of_sets(labels: Sequence[str]) -> list[str]:
 
 
 def _sets_of_blocks(
-    model: SetClassifier, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
+    model: SetClassifier, folder: Path, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
+    from domaincover.cli.judging import answering
     from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.estimators.base import predict_set
 
     names = _columns_of_sets(labels)
     for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids):
-        sets = predict_set(model, X)
+        with answering(folder):
+            sets = predict_set(model, X)
         written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
         yield kept.assign(**dict(zip(names, written, strict=True)))
 
