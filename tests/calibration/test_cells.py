@@ -34,7 +34,7 @@ def test_a_cells_threshold_is_the_largest_score_that_keeps_its_recall(data, targ
     [
         (np.full((2, 2), np.nan), 0.9, "2 scores are NaN, first at row 0"),
         (np.zeros((3, 2)), 0.9, r"one label for each of 3 examples, got shape \(2,\)"),
-        (np.zeros(2), 0.9, r"examples × labels, got shape \(2,\)"),
+        (np.zeros(2), 0.9, r"examples × labels, got float64 of shape \(2,\)"),
         (np.zeros((2, 1)), 0.9, "label codes run from 0 to 1, but there are 1"),
         (np.zeros((2, 2)), 90, "between 0 and 1, got 90"),
     ],

@@ -318,7 +318,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ("camelyon17", ["--train-domains", 0], "--train-domains must be at least 1, got 0"),
         ("camelyon17", ["--image-size", 0], "--image-size must be at least 1, got 0"),
         ("camelyon17", ["--batch-size", 0], "batch_size must be at least 1, got 0"),
-        ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0, got 0"),
+        ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0 and finite, got 0"),
         ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
         ("camelyon17", ["--methods", "erm-joint"], "give --learn head. Or leave the method out"),
         (

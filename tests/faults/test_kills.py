@@ -14,6 +14,7 @@ import torch
 
 from domaincover import ERMClassifier, load
 from domaincover.data.table_writer import write_table
+from domaincover.experiments.report_content import OF_DOMAIN, SUMMARY
 from domaincover.experiments.run_directory import open_study, read_reports, write_json, write_run
 from domaincover.experiments.study import Run
 from domaincover.files import UNFINISHED, machine, remove_leftovers, replace_folder, unfinished_name, write_whole
@@ -93,7 +94,9 @@ def test_a_file_is_the_older_one_or_whole_at_every_step(tmp_path):
 
 def test_a_run_is_there_whole_or_not_at_all(tmp_path):
     run, out = Run("synthetic-10", "erm", 0.9, 0), tmp_path / "runs"
-    report = {key: {} for key in ("config", "labels", "seconds", "versions", "splits")}
+    domain = {"domain": "a", "recall": {}} | dict.fromkeys(OF_DOMAIN, 0.5)
+    splits = {"unseen": {"summary": dict.fromkeys(SUMMARY, 0.5), "domains": [domain]}}
+    report = {"config": run.to_dict(), "labels": [], "seconds": {"train": 1.0}, "versions": {}, "splits": splits}
 
     def work():
         open_study(out)

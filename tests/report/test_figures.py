@@ -352,7 +352,7 @@ def test_a_failed_rename_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
 
     (tmp_path / "a.txt").write_text("old")
     monkeypatch.setattr(files.os, "replace", full_disk)
-    with pytest.raises(InputError, match=r"cannot write .*a\.txt: No space left on device"):
+    with pytest.raises(InputError, match=r"cannot write .*a\.txt: no space is left on the disk; free some"):
         files.write_whole(tmp_path / "a.txt", b"new")
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("a.txt", "old")]
 
