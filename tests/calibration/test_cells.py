@@ -19,7 +19,6 @@ from tests.calibration.small_data import DECIMALS, TARGETS, awkward_data, calibr
 
 
 @given(calibration_data(), TARGETS)
-@settings(max_examples=300)
 def test_a_cells_threshold_is_the_largest_score_that_keeps_its_recall(data, target):
     scores, labels, domains = data
     found = cell_thresholds(*data, target)
@@ -64,7 +63,6 @@ def test_lists_and_small_integers_are_taken_as_codes():
 
 
 @given(awkward_data(), st.lists(DECIMALS, min_size=4, max_size=4))
-@settings(max_examples=100)
 def test_several_targets_give_what_each_gives_alone(data, targets):
     together = cell_thresholds(*data, np.reshape(targets, (2, 2)))
     assert np.array_equal(together.reshape(4, *together.shape[2:]), [cell_thresholds(*data, t) for t in targets])
@@ -107,7 +105,6 @@ def test_a_target_that_is_no_share_is_refused_in_one_line(rule, target):
 
 
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=100)
 def test_scores_of_other_labels_do_not_count(data, target):
     scores, labels, domains = data
     own = scores[np.arange(len(labels)), labels]

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError, cell_thresholds, joint_thresholds, order_thresholds
@@ -17,14 +17,12 @@ from tests.calibration.small_data import DECIMALS, awkward_data, one_row_cells, 
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=100)
 def test_joint_is_its_definition(min_cell_size, data, target, confidence):
     found = quietly(joint_thresholds, *data, target, confidence, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.joint(*data, target, confidence, min_cell_size)
 
 
 @given(awkward_data(), st.lists(DECIMALS, min_size=2, max_size=2), st.lists(DECIMALS, min_size=3, max_size=3))
-@settings(max_examples=100)
 def test_joint_of_targets_and_confidences_is_an_array_of_what_each_gives_alone(data, targets, confidences):
     found = quietly(joint_thresholds, *data, targets, confidences, on_infeasible="widen")
     alone = [
@@ -40,7 +38,6 @@ def test_joint_has_the_shape_of_the_targets_then_of_the_confidences_then_labels(
 
 
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=100)
 def test_with_one_label_joint_is_order(data, target, confidence):
     scores, labels, domains = data
     data = scores[:, :1], np.zeros_like(labels), domains
@@ -49,7 +46,6 @@ def test_with_one_label_joint_is_order(data, target, confidence):
 
 
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=100)
 def test_all_but_fewer_than_k_calibration_domains_keep_every_label_at_target(data, target, confidence):
     threshold = quietly(joint_thresholds, *data, target, confidence, on_infeasible="widen")
     below = (cell_thresholds(*data, target) < threshold).any(axis=-1)

@@ -40,7 +40,6 @@ from tests.recall import recall_by_cell
 
 
 @given(calibration_data(), TARGETS)
-@settings(max_examples=300)
 def test_robust_recall_is_at_target_on_every_calibration_cell(data, target):
     scores, labels, domains = data
     thresholds = quietly(robust_thresholds, *data, target)
@@ -49,7 +48,6 @@ def test_robust_recall_is_at_target_on_every_calibration_cell(data, target):
 
 
 @given(calibration_data(), TARGETS)
-@settings(max_examples=300)
 def test_robust_admits_a_label_when_any_domains_threshold_does(data, target):
     scores, labels, _ = data
     by_cell = cell_thresholds(*data, target)
@@ -61,7 +59,6 @@ def test_robust_admits_a_label_when_any_domains_threshold_does(data, target):
 
 
 @given(calibration_data(), TARGETS)
-@settings(max_examples=300)
 def test_pooled_thresholds_equal_a_brute_force_search(data, target):
     scores, labels, domains = data
     found = quietly(pooled_thresholds, *data, target)
@@ -121,7 +118,6 @@ def test_infinite_scores_are_calibrated_like_any_others():
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS, DECIMALS)
-@settings(max_examples=100)
 def test_order_is_its_definition(min_cell_size, data, target, confidence):
     found = quietly(order_thresholds, *data, target, confidence, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.order(*data, target, confidence, min_cell_size)
@@ -129,14 +125,12 @@ def test_order_is_its_definition(min_cell_size, data, target, confidence):
 
 @pytest.mark.parametrize("min_cell_size", [0, 1, 3])
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=100)
 def test_hierarchical_is_its_definition(min_cell_size, data, target):
     found = quietly(hierarchical_thresholds, *data, target, min_cell_size, on_infeasible="widen")
     assert found.tolist() == literal.hierarchical(*data, target, min_cell_size)
 
 
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=100)
 def test_robust_is_order_at_the_highest_confidence_that_a_labels_domains_allow(data, target):
     _, labels, domains = data
     robust = quietly(robust_thresholds, *data, target)
@@ -147,7 +141,6 @@ def test_robust_is_order_at_the_highest_confidence_that_a_labels_domains_allow(d
 
 
 @given(awkward_data(), st.lists(DECIMALS, min_size=2, max_size=2), st.lists(DECIMALS, min_size=3, max_size=3))
-@settings(max_examples=100)
 def test_order_of_targets_and_confidences_is_an_array_of_what_each_gives_alone(data, targets, confidences):
     found = quietly(order_thresholds, *data, targets, confidences, on_infeasible="widen")
     alone = [
@@ -173,14 +166,12 @@ def test_a_table_of_targets_gives_what_each_gives_alone(rule, data, targets):
 
 
 @given(awkward_data(), DECIMALS, st.lists(DECIMALS, min_size=2, max_size=2))
-@settings(max_examples=100)
 def test_more_confidence_never_raises_a_threshold(data, target, confidences):
     low, high = quietly(order_thresholds, *data, target, sorted(confidences), on_infeasible="widen")
     assert (high <= low).all()
 
 
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=100)
 def test_hierarchical_is_never_above_pooled(data, target):
     hierarchical = quietly(hierarchical_thresholds, *data, target, on_infeasible="widen")
     assert (hierarchical <= quietly(pooled_thresholds, *data, target)).all()

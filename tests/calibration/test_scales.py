@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
@@ -15,7 +15,6 @@ def levels(scores, scale):
 
 
 @given(calibration_data(), DECIMALS)
-@settings(max_examples=100)
 def test_level_0_is_the_largest_at_which_a_labels_training_recall_is_at_target(data, target):
     scores, labels, _ = data
     level = levels(scores, quantile_scale(scores, labels, target))
@@ -26,7 +25,6 @@ def test_level_0_is_the_largest_at_which_a_labels_training_recall_is_at_target(d
 
 
 @given(st.integers(1, 200), st.integers(0, 2**32), DECIMALS.filter(lambda target: target >= 0.5))
-@settings(max_examples=100)
 def test_a_fifth_as_many_are_missed_at_level_minus_1(n, seed, target):
     scores = np.random.default_rng(seed).normal(size=(n, 1))
     level = levels(scores, quantile_scale(scores, np.zeros(n, int), target))[:, 0]
@@ -37,7 +35,6 @@ def test_a_fifth_as_many_are_missed_at_level_minus_1(n, seed, target):
 
 
 @given(awkward_data(), DECIMALS)
-@settings(max_examples=100)
 def test_every_unit_is_a_positive_number_and_every_base_a_number(data, target):
     scores, labels, _ = data
     base, unit = quantile_scale(scores, labels, target)
@@ -70,7 +67,6 @@ def test_a_label_that_says_nothing_of_its_unit_gets_the_widest_of_the_others(wit
     st.lists(st.floats(1e-3, 1e3), min_size=N_LABELS, max_size=N_LABELS),
     st.lists(st.floats(-100, 100), min_size=N_LABELS, max_size=N_LABELS),
 )
-@settings(max_examples=100)
 def test_an_affine_change_of_a_labels_scores_changes_no_level(seed, target, factors, shifts):
     rng = np.random.default_rng(seed)
     scores, labels = rng.normal(size=(600, N_LABELS)), np.arange(600) % N_LABELS

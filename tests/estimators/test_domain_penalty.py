@@ -27,6 +27,8 @@ from domaincover.estimators.recipes import make_classifier
 from domaincover.networks.perceptrons import one_thread
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
+pytestmark = pytest.mark.no_cover  # tests of objectives and estimators count these lines
+
 PENALTIES = ("irm", "vrex", "mmd", "coral", "group-dro", "qrm")
 DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains

@@ -28,6 +28,8 @@ from domaincover.estimators.base import Targets
 from domaincover.estimators.folds import plan_parts
 from domaincover.estimators.scoring import fit_on_each
 
+pytestmark = pytest.mark.no_cover  # tests of estimators and rules count these lines
+
 QUICK = {"epochs": 4, "hidden": 8, "random_state": 0, "min_cell_size": 5}
 EXACT = ("held-out-domains", "jackknife-minmax")
 EVERY_WAY = pytest.mark.parametrize("calibration", ["cross-fit", *EXACT])

@@ -17,6 +17,8 @@ from domaincover.training.objectives import SetCoverLoss
 
 from .algorithm1 import Algorithm1
 
+pytestmark = pytest.mark.no_cover  # tests of the loop count these lines
+
 N_DOMAINS, N_LABELS, N_FEATURES, EPOCHS, BATCH_SIZE = 4, 3, 6, 2, 40
 N_ROWS = 5 * BATCH_SIZE + 17  # six batches, the last one shorter
 # Both sides sum the same float64 numbers in another order: 1e-16 each, 1e-13 after 12 Adam steps that divide by the

@@ -44,7 +44,8 @@ POINT_TOOLTIP = [
 
 def inline(table: pd.DataFrame) -> alt.InlineData:
     """Return the rows as data within the chart, however many they are."""
-    rows: list[Any] = table.astype(object).where(table.notna(), None).to_dict("records")
+    # a tuple, since altair copies lists, with all that is in them, for every layer that a chart is put into
+    rows: Any = tuple(table.astype(object).where(table.notna(), None).to_dict("records"))
     with debug_mode(False):  # altair would check every row against its schema: half the time of a figure
         return alt.InlineData(values=rows)
 
