@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 from domaincover.errors import InputError
 
 UNFINISHED = re.compile(r"\..*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{12}\.part", re.DOTALL)
+PUT_ASIDE = re.compile(UNFINISHED.pattern.removesuffix("part") + "old", re.DOTALL)
 LONGEST_NAME = 150  # bytes of a file's name that its unfinished one takes over; most disks allow 255 in all
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 SWAP = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS alike
@@ -66,8 +67,7 @@ def is_full(error: BaseException) -> TypeGuard[OSError]:
 
 def unfinished_name(path: Path) -> Path:
     """Return a hidden name beside a path, for what is being written by this process and no other."""
-    name = os.fsdecode(os.fsencode(path.name)[:LONGEST_NAME])
-    return path.with_name(f".{name}.{os.getpid()}-{machine()}-{secrets.token_hex(6)}.part")
+    return path.with_name(f"{_hidden(path)}{os.getpid()}-{machine()}-{secrets.token_hex(6)}.part")
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -107,10 +107,10 @@ def machine() -> str:
 
 
 def replace_folder(finished: Path, target: Path) -> None:
-    """Rename a finished folder to its name; what was there is deleted only afterwards.
+    """Rename a finished folder to its name, which is no link; what was there is deleted only afterwards.
 
     At every moment one of the two is under that name, whole, where the system can swap two names in one step. Where
-    it cannot, there is a moment with neither; after a failure the old one comes back.
+    it cannot, there is a moment with neither; after a failure the old one comes back, after a kill by `recover_folder`.
     """
     try:
         os.rename(finished, target)  # a new name, or an empty folder
@@ -147,9 +147,29 @@ def _put_in_place(finished: Path, target: Path) -> None:
     _remove(old)
 
 
-def _unfinished(folder: Path) -> Iterator[tuple[Path, tuple[int, str]]]:
-    for name in os.listdir(folder):
-        if match := UNFINISHED.fullmatch(name):
+def recover_folder(target: Path) -> None:
+    """Put back the folder that a process had put aside when it was killed, or remove it where there is another.
+
+    This happens only on disks that cannot swap two names.
+    """
+    for path, owner in _unfinished(target.parent, PUT_ASIDE):
+        if path.name.startswith(_hidden(target)) and is_left_by(*owner):
+            if target.exists():
+                _remove(path)
+            else:
+                os.rename(path, target)
+
+
+def _hidden(path: Path) -> str:
+    return f".{os.fsencode(path.name)[:LONGEST_NAME].decode(errors='ignore')}."
+
+
+def _unfinished(folder: Path, names: re.Pattern[str] = UNFINISHED) -> Iterator[tuple[Path, tuple[int, str]]]:
+    found: list[str] = []
+    with contextlib.suppress(OSError):  # of a folder that may be written but not listed, or is not there
+        found = os.listdir(folder)
+    for name in found:
+        if match := names.fullmatch(name):
             yield folder / name, (int(match[1]), match[2])
 
 
@@ -162,6 +182,8 @@ def _remove(path: Path) -> None:
 
 
 def _is_alive(pid: int) -> bool:
+    if os.name != "posix":  # elsewhere, to ask is to send Ctrl-C
+        return True
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

@@ -66,8 +66,7 @@ def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = 
 
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
     """Put a label into the set unless its score is below its threshold; NaN tells nothing against a label."""
-    below = np.asarray(scores < thresholds)
-    return np.logical_not(below, out=below)
+    return ~np.asarray(scores < thresholds)
 
 
 def single_label_sets(scores: NDArray[Any]) -> Sets:
@@ -83,7 +82,7 @@ def covers(sets: Sets, labels: NDArray[Any]) -> NDArray[np.bool_]:
 def set_sizes(sets: Sets) -> NDArray[np.int64]:
     """Return the number of labels in each set."""
     # of few labels, einsum adds them up more than twice as fast as numpy's sum or count along rows
-    return np.einsum("nl->n", np.asarray(sets).view(np.uint8), dtype=np.int64)
+    return np.einsum("nl->n", np.asarray(sets, dtype=bool).view(np.uint8), dtype=np.int64)
 
 
 def share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:

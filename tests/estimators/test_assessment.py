@@ -352,3 +352,9 @@ def test_names_of_any_kind_make_plain_data():
     names = np.array([("Ulm", 0)] + [None] * 7, dtype=object)
     names[1:] = [1, 2.5, "a", True, np.datetime64("2026-01-01"), frozenset("x"), b"y"]
     assert len(strict(assess(LINEAR, DATA.examples, DATA.labels, names[DATA.domains]))["unseen"][MODEL]["domains"]) == 2
+
+
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_labels_in_a_column_are_taken_as_fit_takes_them():
+    in_column = assess(LINEAR, DATA.examples, DATA.labels[:, None], DATA.domains, random_state=0)
+    assert in_column.diagnosis == assess(LINEAR, *GIVEN, random_state=0).diagnosis

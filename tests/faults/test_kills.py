@@ -60,6 +60,17 @@ def test_a_model_that_is_saved_over_another_is_one_or_the_other_at_every_step(tm
     assert os.listdir(tmp_path) == ["model"]
 
 
+def test_a_model_comes_back_where_names_cannot_be_swapped_and_a_save_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.files._swap", lambda *_: False)
+    old, new, folder = model(0), model(1), tmp_path / "model"
+    old.save(folder)
+    known = [one.label_scores(X).tolist() for one in (old, new)]
+    for scores in killed_everywhere(tmp_path, lambda: new.save(folder), lambda: load(folder).label_scores(X).tolist()):
+        assert scores in known
+        old.save(folder)
+    assert os.listdir(tmp_path) == ["model"]
+
+
 def test_a_new_model_is_there_whole_or_not_at_all(tmp_path):
     new, folder = model(0), tmp_path / "model"
     for there in killed_everywhere(tmp_path, lambda: new.save(folder), folder.exists):

@@ -24,6 +24,7 @@ class Colour(enum.Enum):
 
 
 N_ROWS = 12
+HALF = N_ROWS // 2
 X = np.random.default_rng(0).normal(size=(N_ROWS, 2))
 texts = st.text(st.characters(codec="utf-8"), max_size=4)
 names = st.one_of(
@@ -122,7 +123,6 @@ def test_labels_stay_what_they_are_in_fit_report_save_and_load(values, kept, tmp
         in_rows(*Colour),
         in_rows(decimal.Decimal("1.5"), decimal.Decimal(2)),
         in_rows(1j, 2j),
-        in_rows([1], [2]),
         in_rows({}, {1: 2}),
         in_rows(1.5, 2.5),
         in_rows(np.inf, 1.0),
@@ -142,3 +142,20 @@ def test_what_is_no_label_is_refused_in_one_line(model, values):
 def test_a_label_of_another_kind_is_not_taken_for_one_that_reads_alike():
     with pytest.raises(InputError, match=r"labels that training did not: '1'"):
         label_codes(["1", "1"], np.array([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        ([np.int64(0)] * HALF + [1] * HALF, [0, 1]),
+        ([np.int64(0)] * HALF + [np.int32(1)] * HALF, [0, 1]),
+        ([np.str_("a")] * HALF + ["b"] * HALF, ["a", "b"]),
+        ([[0]] * HALF + [[1]] * HALF, [0, 1]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_what_is_the_same_kind_to_a_user_is_one_kind(labels, classes):
+    X = np.arange(2 * HALF, dtype=float)[:, None]
+    model = ConformalSetClassifier(LogisticRegression(), "pooled", calibration="training-data").fit(X, labels)
+    assert model.classes_.tolist() == classes
+    assert {type(name) for name in model.classes_.tolist()} == {type(classes[0])}

@@ -32,7 +32,7 @@ def doctor(
 ) -> None:
     """Look whether all works: versions, devices, optional packages, folders, and a small run from data to a report.
 
-    Nothing is left on the disk. The JSON holds no path and no name of a user.
+    Nothing is left on the disk. In the JSON, your own folder is written as ~.
 
     Example: domaincover doctor
     """

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.study import n_cores
-from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.feature_cache import default_cache_folder, home_folder
 from domaincover.errors import one_line
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was looked at; it goes into bug reports, so there is no path and no name of a user in it."""
+    """All that was looked at; it goes into bug reports, so the user's own folder is not named in it."""
 
     environment: dict[str, Any]
     encodings: dict[str, str]
@@ -138,7 +138,12 @@ def _folder(what: str, path: Path) -> Folder:
 
 def _trial() -> Iterator[tuple[str, str]]:
     """Go from data to a page in a folder that is then removed; yield each step and what went wrong, up to a fault."""
-    with tempfile.TemporaryDirectory(prefix="domaincover-") as folder, warnings.catch_warnings():
+    try:
+        place = tempfile.TemporaryDirectory(prefix="domaincover-")
+    except OSError as error:
+        yield "make a temporary folder", _one_line(error)
+        return
+    with place as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so small a run is not meant to converge
         made: dict[str, Any] = {"folder": Path(folder)}
         for name, step in STEPS.items():
@@ -197,4 +202,4 @@ STEPS: dict[str, Callable[..., dict[str, Any]]] = {
 
 def _one_line(error: BaseException) -> str:
     """Return what went wrong without the user's folder, which is nobody's business in a bug report."""
-    return one_line(error).replace(str(Path.home()), "~")
+    return one_line(error).replace(str(home_folder()), "~")

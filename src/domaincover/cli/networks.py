@@ -46,7 +46,10 @@ Model = Annotated[
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option(help="torchvision's weights for resnet-18 (.pth, .safetensors).", rich_help_panel=SOURCES),
+    typer.Option(
+        help="torchvision's weights for resnet-18: .safetensors, or .pth with torch 2.10 or later.",
+        rich_help_panel=SOURCES,
+    ),
 ]
 LearnOption = Annotated[
     Learn,

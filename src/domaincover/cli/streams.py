@@ -30,6 +30,9 @@ IN_PLAIN_SIGNS = "domaincover-plain"
 
 def take_any_text() -> None:
     """Let standard output and error take whatever text there is, in whatever encoding they have."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this process
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
     codecs.register_error(IN_PLAIN_SIGNS, _in_plain_signs)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

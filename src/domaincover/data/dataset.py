@@ -15,6 +15,8 @@ from domaincover.errors import InputError
 
 Codes = NDArray[np.int64]
 
+PLAIN = (np.integer, np.bool_, np.float16, np.float32, np.float64, np.str_)
+
 
 class Coded(NamedTuple):
     """Numeric codes and the sorted names that they stand for: code k means names[k]."""
@@ -130,8 +132,10 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
     """Return values as an array in which no two that differ have become the same; masked ones are missing."""
     if isinstance(values, np.ma.MaskedArray):
         _refuse_missing(np.ma.getmaskarray(values).ravel(), what)
-    if isinstance(values, list | tuple) and _is_better_kept(values):
-        return np.fromiter(values, dtype=object, count=len(values))
+    if isinstance(values, list | tuple):
+        values = _as_python_has_it(values)
+        if _is_better_kept(values):
+            return np.fromiter(values, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
     except ValueError:
@@ -141,12 +145,21 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
     return _as_double(array, what) if array.dtype.kind == "f" else array
 
 
+def _as_python_has_it(values: Sequence[Any]) -> Sequence[Any]:
+    """Return numpy's numbers and texts as Python's, where they stand among others: np.int64(1) beside 1 is no kind."""
+    kinds = set(map(type, values))
+    if len(kinds) < 2 or not any(issubclass(kind, PLAIN) for kind in kinds):
+        return values
+    return [value.item() if isinstance(value, PLAIN) else value for value in values]
+
+
 def _is_better_kept(values: Sequence[Any]) -> bool:
     """Tell whether numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\\0" to "a"."""
-    kinds = {type(value) for value in values}
+    kinds = set(map(type, values))
+    if kinds <= {int, bool}:
+        return bool(values) and not -(2**63) <= min(values) <= max(values) < 2**63
     if kinds <= {int, float, bool}:  # which are equal where they are the same number
-        bits = 53 if float in kinds else 63
-        return any(type(value) is int and not -(2**bits) <= value < 2**bits for value in values)
+        return any(type(value) is int and not -(2**53) <= value < 2**53 for value in values)
     return len(kinds) > 1 or bool(kinds & {tuple, frozenset, str})
 
 

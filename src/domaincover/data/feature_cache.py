@@ -35,10 +35,11 @@ def default_cache_folder() -> Path:
     """Return $DOMAINCOVER_CACHE or else domaincover in the user's cache folder."""
     if own := os.environ.get("DOMAINCOVER_CACHE"):
         return Path(own)
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "domaincover"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "domaincover"
 
 
-def _home() -> Path:
+def home_folder() -> Path:
+    """Return the user's own folder."""
     try:
         return Path.home()
     except RuntimeError:  # a user without one, as containers have; nothing can be kept there, and that is told

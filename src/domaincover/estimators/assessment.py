@@ -16,7 +16,7 @@ from domaincover.data.cells import cell_of
 from domaincover.data.dataset import Coded, code_names
 from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, indexed
+from domaincover.estimators.base import SetClassifier, as_column, indexed
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
 from domaincover.estimators.erm import ERMClassifier
@@ -110,7 +110,7 @@ def assess(
     """
     target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
     candidates = _candidates(model)
-    X, y, domains = indexed(X, y, domains)
+    X, y, domains = indexed(X, as_column(y), domains)
     n_rows = _num_samples(X)
     judged = _Judged(X, code_names(y, "labels", n_rows), code_names(domains, "domains", n_rows))
     split = _split(judged.domains, hold_out_domains, hold_out_rows, *generators(random_state, "assessment"))

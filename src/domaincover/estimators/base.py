@@ -101,7 +101,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if n_rows == 0:
             raise InputError("the data has 0 sample(s): there are no rows.")
-        coded = code_names(_column(y), "labels", n_rows)
+        coded = code_names(as_column(y), "labels", n_rows)
         self.classes_ = _as_array(coded.names)
         _check_targets(self.classes_, coded.codes, self._label_types)
         if len(coded.names) < 2:
@@ -119,8 +119,10 @@ def indexed(*parts: Any) -> list[Any]:
         raise InputError(" ".join(str(error).split())[:300]) from error
 
 
-def _column(y: Any) -> Any:
+def as_column(y: Any) -> Any:
     """Return y with one dimension, as scikit-learn's classifiers take a single column for it, with a warning."""
+    if isinstance(y, list) and y and all(type(row) is list and len(row) == 1 for row in y):
+        y = np.asarray(y)
     if issparse(y):
         raise InputError("y is sparse; give labels as a list or an array.")
     if len(getattr(y, "shape", ())) != 2 or y.shape[1] != 1:
@@ -157,7 +159,7 @@ def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the position of each label among the classes, or refuse labels that training did not have."""
     import pandas as pd
 
-    y = one_dimensional(_column(y), "labels")
+    y = one_dimensional(as_column(y), "labels")
     kind = None if y.dtype.kind == classes.dtype.kind else object  # pandas would compare 2⁶³ and 2⁶³ + 1 as floats
     known, given = (pd.Index(names, dtype=kind, tupleize_cols=False) for names in (classes, y))
     codes = known.get_indexer(given)

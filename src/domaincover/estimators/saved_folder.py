@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.files import fault, remove_leftovers, replace_folder, unfinished_name, writing
+from domaincover.files import fault, recover_folder, remove_leftovers, replace_folder, unfinished_name, writing
 
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
@@ -49,6 +49,9 @@ def read_folder(folder: str | Path) -> SavedFolder:
     """Read and check the manifest of a saved model."""
     path = Path(folder)
     if not os.path.isdir(path):
+        with contextlib.suppress(OSError):
+            recover_folder(_behind_links(path))
+    if not os.path.isdir(path):
         is_there = os.path.exists(path)
         raise InputError(f"{path} {'is a file; a saved model is a folder.' if is_there else 'does not exist.'}")
     if not os.path.isfile(path / MANIFEST):
@@ -67,6 +70,7 @@ def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[
     with writing(folder):
         target.parent.mkdir(parents=True, exist_ok=True)
         remove_leftovers(target.parent)
+        recover_folder(target)
         _write_beside(target, content, files)
 
 

@@ -20,7 +20,8 @@ def is_report(report: Mapping[str, Any]) -> bool:
         config, labels = report["config"], report["labels"]
         return (
             all(type(config[name]) is str for name in ("dataset", "method"))
-            and _are_numbers(config, ("target_recall", "seed"))
+            and _are_numbers(config, ("target_recall",))
+            and type(config["seed"]) is int
             and _are_numbers(report["seconds"], ("train",))
             and type(labels) is list
             and all(type(label) is str for label in labels)

@@ -2,7 +2,8 @@
 
 A study's directory holds `study.json` (the mark that it is one) and a folder per run with `config.json`,
 `predictions.parquet`, `report.json`, `history.npz` (what training went through), and last `DONE`, with the SHA-256 of
-each of these, so that what has changed since is noticed; it is empty in runs of older versions.
+each of these; where `config.json` or `report.json`, which tables are made of, has changed since, it is noticed. `DONE`
+is empty in runs of older versions.
 """
 
 from __future__ import annotations
