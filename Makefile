@@ -3,9 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/synthetic
-# pip would compile every module on one core, tests and all; COMPILE takes all cores.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
-COMPILE := $(BIN)/python -W ignore -m compileall -qq -j 0 -x '/tests?/' .venv/lib
+# Modules are compiled when they are first imported, and kept: pip would compile all of them, most for nothing.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run paper test checks lint types contracts tests benchmarks notebooks docs clean
 
@@ -50,18 +50,15 @@ docs: .venv/.installed-dev
 
 .venv/.installed: .venv/.made pyproject.toml constraints.txt
 	$(INSTALL) -e .
-	-$(COMPILE)
 	touch $@
 
 .venv/.installed-data: .venv/.made pyproject.toml constraints.txt
 	$(INSTALL) -e '.[data]'
-	-$(COMPILE)
 	touch $@ .venv/.installed
 
 .venv/.installed-dev: .venv/.made pyproject.toml constraints.txt examples/packages.txt
 	$(INSTALL) -e '.[dev]'
 	$(INSTALL) --no-deps -r examples/packages.txt
-	-$(COMPILE)
 	touch $@ .venv/.installed
 
 clean:

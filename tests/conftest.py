@@ -18,12 +18,17 @@ settings.register_profile("deep", deadline=None, max_examples=1000, print_blob=T
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
 
 
+IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+
+
 def pytest_collection_modifyitems(items):
     """Do not count lines in slow tests and in those of many drawn examples, which repeat what others run.
 
     To count them takes half as long again, and more where little is numpy's or torch's.
     """
     for item in items:
+        if item.get_closest_marker("deep") and not IS_DEEP:
+            item.add_marker(pytest.mark.skip(reason="one of its kind is enough for every day; HYPOTHESIS_PROFILE=deep"))
         if item.get_closest_marker("slow") or getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
             item.add_marker("no_cover")
 

@@ -211,7 +211,7 @@ def test_where_a_process_is_killed_the_study_goes_on_without_it(tmp_path):
 
 
 @ON_LINUX
-@pytest.mark.parametrize("how", [signal.SIGINT])  # SIGKILL: tests/faults and, 100 times, benchmarks.faults
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.deep)])
 def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(here, tmp_path, how):
     out = tmp_path / "runs"
     arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "2", "--epochs", "2"]

@@ -355,7 +355,7 @@ def test_a_plan_of_fine_tuning_keeps_what_was_given():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covariance", ["random"])
+@pytest.mark.parametrize("covariance", [pytest.param("shared", marks=pytest.mark.deep), "random"])
 def test_unseen_domains_do_better_with_set_cover_than_with_a_single_label(covariance):
     min_recall, set_size = {SetCoverClassifier: [], ERMClassifier: []}, []
     for seed in range(2):

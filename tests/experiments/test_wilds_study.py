@@ -286,6 +286,7 @@ def count_epochs(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_have(
     folders, options, tmp_path, monkeypatch
 ):
