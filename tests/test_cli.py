@@ -193,6 +193,7 @@ ON_LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="read
 
 
 @ON_LINUX
+@pytest.mark.deep
 def test_where_a_process_is_killed_the_study_goes_on_without_it(tmp_path):
     arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "1", "--epochs", "3"]
     arguments += ["--methods", "erm,pooled-held-out,set-cover", "--jobs", "2"]

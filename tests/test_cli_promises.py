@@ -184,7 +184,7 @@ def test_evaluate_certifies_nothing_where_a_domain_was_seen_or_is_alone(model, m
         assert "about the next domain" not in (tmp_path / "page.html").read_text()
 
 
-@pytest.mark.parametrize("final_fit", [True, False])
+@pytest.mark.parametrize("final_fit", [True, pytest.param(False, marks=pytest.mark.deep)])
 def test_the_page_of_a_fit_certifies_the_model_that_was_judged(final_fit, tmp_path, here):
     table = written(patients(600, 8), tmp_path / "train.csv")
     options = ["--out", tmp_path / "model", "--html", tmp_path / "page.html"]

@@ -313,6 +313,7 @@ class TestOneOfSeveralProcesses:
 
 
 @pytest.mark.slow
+@pytest.mark.deep
 def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
     pytest.importorskip("accelerate")
     start = [

@@ -135,6 +135,7 @@ def test_an_unfinished_run_is_not_read(copy):
     assert results.loc[("robust", "unseen"), "n_seeds"] == 2
 
 
+@pytest.mark.deep
 def test_several_processes_give_the_results_of_one(finished, tmp_path):
     do(SMALL, tmp_path / "runs", n_processes=2)
     pd.testing.assert_frame_equal(without_seconds(collect(tmp_path / "runs")), without_seconds(collect(finished)))

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 
@@ -14,20 +15,18 @@ from tests.faults.processes import Child, command
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
 
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
-@pytest.mark.parametrize("delay", [0.1, 0.4])
-def test_a_fit_that_is_stopped_says_so_in_one_line_and_leaves_nothing(tmp_path, table, how, delay):
-    said = tmp_path / "said"
-    process = command("fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model", said=said)
-    time.sleep(delay)
-    process.send_signal(how)
-    if process.wait(3) is None:  # a library that is being imported may swallow one; a user asks again
-        process.send_signal(how)
-    assert process.wait() == 128 + how
-    *_, last = said.read_text().splitlines()
-    assert last == "domaincover: stopped; no model was written."
-    assert "Traceback" not in said.read_text()
-    assert os.listdir(tmp_path) == ["said"]
+def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_path, table):
+    # not forked: a fork of a process with threads may wait for ever for a lock of one that it does not have
+    arguments = ["fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model"]
+    command_line = [sys.executable, "-m", "domaincover", *map(str, arguments)]
+    process = subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    told = ""
+    while "Evaluating" not in told:
+        told = process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    rest = process.communicate(timeout=60)[1]
+    assert (process.returncode, rest) == (143, "domaincover: stopped; no model was written.\n")
+    assert os.listdir(tmp_path) == []
 
 
 def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
