@@ -99,7 +99,7 @@ def write_rows(folder: str, n_rows: int) -> None:
     import pandas as pd
 
     from domaincover.data.tables import write_table
-    from domaincover.estimators.saving import save
+    from domaincover.saving.models import save
 
     rng, size = np.random.default_rng(0), 500_000
     names = [f"feature {k}" for k in range(N_LABELS)]

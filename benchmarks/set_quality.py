@@ -37,7 +37,7 @@ from domaincover import (
 )
 from domaincover.calibration.scales import quantile_scale
 from domaincover.data.splits import draw_domains
-from domaincover.experiments.installable import INSTALLABLE
+from domaincover.paper.packaged_data import INSTALLABLE
 
 TARGET, SHARE, CONFIDENCE = 0.9, 0.9, 0.9
 MIN_CELL_SIZE = 20  # cells below it count neither in calibration nor in the share

@@ -21,7 +21,7 @@ import pandas as pd
 from showing import Table, main
 
 from domaincover import SetCoverClassifier, assess
-from domaincover.experiments.installable import read_flights
+from domaincover.paper.packaged_data import read_flights
 
 
 def load() -> Table:

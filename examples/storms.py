@@ -20,7 +20,7 @@ are alike, so a season tells less than its number of rows.
 from showing import Table, main
 
 from domaincover import SetCoverClassifier, assess
-from domaincover.experiments.installable import read_storms
+from domaincover.paper.packaged_data import read_storms
 
 
 def load() -> Table:

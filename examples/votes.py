@@ -19,7 +19,7 @@ worst, Utah, has 0.75, where one label has 0.65.
 from showing import Table, main
 
 from domaincover import SetCoverClassifier, assess
-from domaincover.experiments.installable import read_votes
+from domaincover.paper.packaged_data import read_votes
 
 
 def load() -> Table:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from tests.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
+from tests.paper.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
 
 
 @pytest.fixture

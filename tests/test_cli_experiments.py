@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from domaincover.experiments.datasets import DATASET_GROUPS
-from domaincover.experiments.experiment import PAPER, paper_experiments
+from domaincover.paper.datasets import DATASET_GROUPS
+from domaincover.paper.experiment import PAPER, paper_experiments
+from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.tiny_models import tiny_bert_folder
-from tests.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 
 DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
 OF_WILDS = """

@@ -17,8 +17,8 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from domaincover import load
-from domaincover.estimators.saving import load_extra
-from tests.estimators.test_saved_forgeries import forge
+from domaincover.saving.models import load_extra
+from tests.saving.test_forgeries import forge
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
 ROLES = ["--label", "outcome", "--domain", "ward"]

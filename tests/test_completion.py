@@ -67,7 +67,7 @@ def test_values_of_an_option_are_offered(offered, line, some):
 
 
 def test_experiments_are_offered_beside_commands(offered):
-    from domaincover.experiments.experiment import PAPER
+    from domaincover.paper.experiment import PAPER
 
     assert {*PAPER, "all", "list", "synthetic"} <= set(offered("domaincover paper "))
 
@@ -101,13 +101,13 @@ def test_a_path_is_left_to_the_shell(offered):
 
 
 def test_every_known_experiment_is_among_those_offered():
-    from domaincover.experiments.experiment import PAPER
+    from domaincover.paper.experiment import PAPER
 
     assert sorted(completion.experiments()) == sorted([*PAPER, "all"])
 
 
 def test_every_release_of_wilds_is_offered():
-    from domaincover.data.wilds import RELEASES
+    from domaincover.paper.wilds import RELEASES
 
     assert completion.wilds() == list(RELEASES)
 

@@ -11,9 +11,9 @@ import torch
 
 import domaincover
 from domaincover.estimators import network
-from domaincover.experiments.datasets import REGISTERED
-from domaincover.experiments.experiment import parsed
-from domaincover.experiments.methods import METHODS
+from domaincover.paper.datasets import REGISTERED
+from domaincover.paper.experiment import parsed
+from domaincover.paper.methods import METHODS
 from tests.documents import DOCS, GUIDES, OF_COMMANDS, ROOT, TEXTS, blocks, can_run, commands, parse, write_tables
 
 pytestmark = pytest.mark.no_cover  # the tests of what the guides use count its lines

@@ -16,9 +16,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, cell_thresholds
 from domaincover.calibration.scales import quantile_scale
-from domaincover.experiments.installable import read_votes
-from domaincover.report.drawing import chart_config, inline
-from domaincover.report.figures import save_chart
+from domaincover.paper.packaged_data import read_votes
+from domaincover.paper.report.cross_plot_layers import chart_config
+from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
 
 IMAGES = Path(__file__).parents[1] / "images"

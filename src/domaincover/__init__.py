@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from domaincover.calibration.cells import cell_thresholds
+    from domaincover.calibration.cell_thresholds import cell_thresholds
     from domaincover.calibration.joint import joint_thresholds
     from domaincover.calibration.rules import (
         hierarchical_thresholds,
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
-    from domaincover.data.wilds import WildsData, read_wilds
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.base import predict_set, to_label_lists
@@ -24,14 +23,15 @@ if TYPE_CHECKING:
     from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
     from domaincover.estimators.erm import ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork
-    from domaincover.estimators.saving import load, save
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
-    from domaincover.experiments.plugins import register_dataset, register_method
-    from domaincover.guarantees.certificates import Certificate, certify
-    from domaincover.guarantees.sample_sizes import DomainPlan, plan_domains
+    from domaincover.paper.plugins import register_dataset, register_method
+    from domaincover.paper.wilds import WildsData, read_wilds
+    from domaincover.promises.certificates import Certificate, certify
+    from domaincover.promises.plans import DomainPlan, plan_domains
+    from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
     from domaincover.training.run import TrainingRun
 
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
 _HOMES = {
     "Assessment": "estimators.assessment",
-    "Certificate": "guarantees.certificates",
+    "Certificate": "promises.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
     "DomainPenaltyClassifier": "estimators.domain_penalty",
-    "DomainPlan": "guarantees.sample_sizes",
+    "DomainPlan": "promises.plans",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
@@ -55,26 +55,26 @@ _HOMES = {
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
     "TrainingRun": "training.run",
-    "WildsData": "data.wilds",
+    "WildsData": "paper.wilds",
     "assess": "estimators.assessment",
-    "cell_thresholds": "calibration.cells",
-    "certify": "guarantees.certificates",
+    "cell_thresholds": "calibration.cell_thresholds",
+    "certify": "promises.certificates",
     "domain_report": "evaluation",
     "hierarchical_thresholds": "calibration.rules",
     "image_folder": "data.image_folder",
     "joint_thresholds": "calibration.joint",
-    "load": "estimators.saving",
+    "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
     "order_thresholds": "calibration.rules",
-    "plan_domains": "guarantees.sample_sizes",
+    "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
-    "read_wilds": "data.wilds",
-    "register_dataset": "experiments.plugins",
-    "register_method": "experiments.plugins",
+    "read_wilds": "paper.wilds",
+    "register_dataset": "paper.plugins",
+    "register_method": "paper.plugins",
     "robust_thresholds": "calibration.rules",
-    "save": "estimators.saving",
+    "save": "saving.models",
     "share_at_target_scorer": "estimators.scorers",
     "to_label_lists": "estimators.base",
 }

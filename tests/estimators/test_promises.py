@@ -26,7 +26,7 @@ from domaincover import (
 from domaincover.calibration.scales import quantile_scale
 from domaincover.estimators.base import Targets
 from domaincover.estimators.folds import plan_parts
-from domaincover.estimators.scoring import fit_on_each
+from domaincover.estimators.scorer_fits import fit_on_each
 
 pytestmark = pytest.mark.no_cover  # tests of estimators and rules count these lines
 

@@ -8,9 +8,9 @@ import pytest
 
 from domaincover import ERMClassifier, InputError, load
 from domaincover.data.feature_cache import FeatureCache, text_keys
-from domaincover.experiments.runner import plan_study, run_study
-from domaincover.experiments.timings import expected_seconds
 from domaincover.files import write_whole
+from domaincover.paper.job_durations import expected_seconds
+from domaincover.paper.runner import plan_study, run_study
 from domaincover.training.run import TrainingRun
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import contents

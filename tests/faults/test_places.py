@@ -14,9 +14,9 @@ from domaincover import load
 from domaincover.cli import main
 from domaincover.data.feature_cache import default_cache_folder
 from domaincover.data.tables import open_table
-from domaincover.experiments.collect import collect
-from domaincover.experiments.runner import plan_study, run_study
 from domaincover.files import write_whole
+from domaincover.paper.collect import collect
+from domaincover.paper.runner import plan_study, run_study
 from tests.faults.conftest import FIT, tiny_study
 
 NAMES = ["spaces 😀 é quo'te\"s two\nlines $(false);`%41", "-" + "x" * 200, "not \udcff UTF-8"]

@@ -20,9 +20,9 @@ with atheris.instrument_imports(include=["domaincover", "tomllib"]):
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.tables import open_table
     from domaincover.errors import InputError
-    from domaincover.estimators.saved_values import from_json, to_json
-    from domaincover.experiments.experiment import parsed
-    from domaincover.experiments.report_content import is_report
+    from domaincover.paper.experiment import parsed
+    from domaincover.paper.run_report import is_report
+    from domaincover.saving.values import from_json, to_json
 
 warnings.simplefilter("ignore")
 FOLDER = Path(tempfile.mkdtemp())
@@ -61,7 +61,7 @@ def values(content):
 
 def skops(content):
     """Look for types that are not trusted in an archive with any schema."""
-    from domaincover.estimators.saved_sklearn import untrusted_types
+    from domaincover.saving.sklearn_parts import untrusted_types
 
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as archive:

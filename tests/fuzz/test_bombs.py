@@ -107,7 +107,7 @@ def test_a_picture_of_absurd_size_is_not_read(tmp_path, size, door):
 
 def test_weights_that_claim_terabytes_are_refused(tmp_path, door):
     from domaincover import ERMClassifier, load, save
-    from tests.estimators.test_saved_forgeries import forge
+    from tests.saving.test_forgeries import forge
 
     rng = np.random.default_rng(0)
     save(ERMClassifier(hidden=2, epochs=1).fit(rng.normal(size=(20, 2)), np.arange(20) % 2), tmp_path / "model")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domaincover.experiments.experiment import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, read_experiment
+from domaincover.paper.experiment import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, read_experiment
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier, SetCoverClassifier, load, save
-from domaincover.estimators.saving import load_extra
+from domaincover.saving.models import load_extra
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import as_json, few, flipped, positions, spoiled
 

@@ -20,14 +20,14 @@ import torch
 import domaincover
 from domaincover import SetCoverClassifier, load, save
 from domaincover.data.tables import open_table
-from domaincover.estimators.saving import load_extra
-from domaincover.experiments.collect import collect
-from domaincover.experiments.experiment import read_experiment
-from domaincover.experiments.run_directory import is_finished
 from domaincover.networks import torchvision_weights
-from tests.estimators.test_saved_forgeries import forge
+from domaincover.paper.collect import collect
+from domaincover.paper.experiment import read_experiment
+from domaincover.paper.run_directory import is_finished
+from domaincover.saving.models import load_extra
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.test_run_directories import RUN, study
+from tests.saving.test_forgeries import forge
 
 
 class Hostile:

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover.evaluation import domain_report
-from domaincover.experiments.collect import collect
-from domaincover.experiments.run_directory import is_finished, open_study, write_json, write_run
-from domaincover.experiments.study import Run
-from domaincover.experiments.theory import read_theory
-from domaincover.experiments.times import read_times
-from domaincover.report.tables import format_results
+from domaincover.paper.collect import collect
+from domaincover.paper.report.tables import format_results
+from domaincover.paper.run_directory import is_finished, open_study, write_json, write_run
+from domaincover.paper.study import Run
+from domaincover.paper.theory.simulation import read_theory
+from domaincover.paper.training_times import read_times
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import IS_DEEP, as_json, few, flipped, odd_values, positions, spoiled
 

@@ -8,8 +8,8 @@ from torch import nn
 from domaincover import InputError
 from domaincover.networks.features import has_batch_statistics, one_at_a_time, with_features
 from domaincover.networks.perceptrons import perceptron
-from domaincover.networks.scorers import Scorer
 from domaincover.networks.stacks import WithFeatures, stack
+from domaincover.networks.two_part import Scorer
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
 

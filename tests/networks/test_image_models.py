@@ -13,8 +13,8 @@ from domaincover.errors import InputError
 from domaincover.networks.image_models import _backbone, backbone_from_state, backbone_state, image_backbone
 from domaincover.networks.perceptrons import linear, one_thread
 from domaincover.networks.pretrained import config_from_data, model_folder
-from domaincover.networks.scorers import Scorer
 from domaincover.networks.torchvision_weights import torchvision_names
+from domaincover.networks.two_part import Scorer
 
 ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY = {

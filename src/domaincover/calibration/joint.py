@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.calibration.cells import Thresholds, own_scores, thresholds_of_cells
+from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
 from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.calibration.cells import OwnScores, Thresholds, own_scores, sort_within, thresholds_of_cells
+from domaincover.calibration.cell_thresholds import OwnScores, Thresholds, own_scores, sort_within, thresholds_of_cells
 from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example

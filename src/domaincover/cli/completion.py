@@ -51,28 +51,28 @@ def columns(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def experiments() -> list[str]:
     """Return the paper's experiments, and the name for all of them, without reading any."""
-    folder = files("domaincover.experiments") / "paper"
+    folder = files("domaincover.paper") / "experiments"
     names = [path.name for path in folder.iterdir() if path.name.endswith(".toml")]
     return [*sorted(name.removesuffix(".toml") for name in names), "all"]
 
 
 def methods() -> list[str]:
     """Return the methods of studies, and the names for several of them."""
-    from domaincover.experiments.methods import GROUPS, METHODS
+    from domaincover.paper.methods import GROUPS, METHODS
 
     return [*METHODS, *GROUPS]
 
 
 def datasets() -> list[str]:
     """Return the data sets of studies, and the names for several of them."""
-    from domaincover.experiments.datasets import DATASET_GROUPS
+    from domaincover.paper.datasets import DATASET_GROUPS
 
     return list(dict.fromkeys([*DATASET_GROUPS, *(name for group in DATASET_GROUPS.values() for name in group)]))
 
 
 def wilds() -> list[str]:
     """Return the data sets of WILDS."""
-    from domaincover.experiments.paper_table import PAPER
+    from domaincover.paper.wilds.hyperparameters import PAPER
 
     return list(PAPER)
 

@@ -11,7 +11,7 @@ import typer
 from domaincover.cli import completion
 
 if TYPE_CHECKING:
-    from domaincover.data.wilds.check import WildsCheck
+    from domaincover.paper.wilds.folder_check import WildsCheck
 
 data = typer.Typer(help="Look at data sets on the disk.", no_args_is_help=True)
 
@@ -47,8 +47,8 @@ def data_check(
 
     Example: domaincover data check camelyon17 data
     """
-    from domaincover.data.wilds import read_wilds
-    from domaincover.data.wilds.check import check_wilds
+    from domaincover.paper.wilds import read_wilds
+    from domaincover.paper.wilds.folder_check import check_wilds
 
     check = check_wilds(read_wilds(name, folder), min_cell_size)
     typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
@@ -84,7 +84,7 @@ def _enough(check: WildsCheck) -> str:
 
 def _label_table(check: WildsCheck) -> list[str]:
     """Return a line per label, and one for all of them."""
-    from domaincover.data.wilds.check import LabelCheck
+    from domaincover.paper.wilds.folder_check import LabelCheck
 
     total = LabelCheck("all", check.examples, check.domains, check.cells_kept, check.cells_dropped, check.examples_kept)
     texts = [HEADS, *([row.label, *(f"{count:,}" for count in row[1:])] for row in [*check.labels, total])]

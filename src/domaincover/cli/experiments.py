@@ -19,10 +19,10 @@ from domaincover.errors import InputError, suggestion
 from domaincover.files import writing
 
 if TYPE_CHECKING:
-    from domaincover.experiments.experiment import Experiment
-    from domaincover.experiments.runner import Failure
-    from domaincover.experiments.study import Study
-    from domaincover.experiments.wilds import WildsSource
+    from domaincover.paper.experiment import Experiment
+    from domaincover.paper.runner import Failure
+    from domaincover.paper.study import Study
+    from domaincover.paper.wilds.source import WildsSource
 
 ALL = "all"
 OUT = Path("runs/paper")
@@ -95,7 +95,7 @@ def list_experiments() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from domaincover.experiments.experiment import paper_experiments
+    from domaincover.paper.experiment import paper_experiments
 
     table = Table(box=None, pad_edge=False)
     for head in ("Name", "What it shows", "In the paper"):
@@ -133,8 +133,8 @@ def experiments(
 
     Example: domaincover paper main targets --datasets synthetic
     """
-    from domaincover.experiments.experiment import paper_experiments
-    from domaincover.experiments.plugins import absolute, load_plugins
+    from domaincover.paper.experiment import paper_experiments
+    from domaincover.paper.plugins import absolute, load_plugins
 
     plugins = tuple(map(absolute, plugin or ()))
     load_plugins(plugins)
@@ -167,8 +167,8 @@ def run(
 
     Example: domaincover run my.toml --plugin my_methods.py --out runs/my
     """
-    from domaincover.experiments.experiment import read_experiment
-    from domaincover.experiments.plugins import absolute, load_plugins
+    from domaincover.paper.experiment import read_experiment
+    from domaincover.paper.plugins import absolute, load_plugins
 
     plugins = tuple(map(absolute, plugin or ()))
     load_plugins(plugins)
@@ -181,8 +181,8 @@ def run(
 def do_experiments(chosen: Sequence[Experiment], options: Options) -> None:
     """Run what is left of experiments, and make what they show."""
     from domaincover.cli.products import make_products, print_table
-    from domaincover.experiments import runner
-    from domaincover.experiments.run_directory import at_work, open_study
+    from domaincover.paper import runner
+    from domaincover.paper.run_directory import at_work, open_study
 
     check_counts(1 if options.seeds is None else options.seeds, options.jobs)
     chosen = [_narrowed(experiment, options) for experiment in chosen]
@@ -223,8 +223,8 @@ def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
 
 def _measure(experiment: Experiment, studies: Iterable[Study], options: Options) -> list[Failure]:
     """Do what is not a grid of runs, here and alone on the machine: times and the theory; return what failed."""
-    from domaincover.experiments.theory import TheorySettings, run_theory
-    from domaincover.experiments.times import measure_times
+    from domaincover.paper.theory.simulation import TheorySettings, run_theory
+    from domaincover.paper.training_times import measure_times
 
     def theory() -> None:
         settings = TheorySettings(n_seeds=experiment.seeds, steps=100 if options.quick else experiment.steps)
@@ -244,7 +244,7 @@ def _measure(experiment: Experiment, studies: Iterable[Study], options: Options)
 
 def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
     """Do a task; say what went wrong, and go on."""
-    from domaincover.experiments.runner import Failure
+    from domaincover.paper.runner import Failure
 
     try:
         task()
@@ -258,7 +258,7 @@ def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
 
 def _narrowed(experiment: Experiment, options: Options) -> Experiment:
     """Return an experiment with the seeds and data sets that were asked for."""
-    from domaincover.experiments.datasets import study_datasets
+    from domaincover.paper.datasets import study_datasets
 
     if experiment.kind == "theory":
         return experiment
@@ -279,9 +279,9 @@ def _sources(options: Options, chosen: Sequence[Experiment]) -> tuple[WildsSourc
     """Return the data sets of WILDS that are in the folder given."""
     if options.wilds is None:
         return ()
-    from domaincover.data.wilds import RELEASES
-    from domaincover.experiments.datasets import QUICK, study_datasets
-    from domaincover.experiments.wilds import Means, wilds_source
+    from domaincover.paper.datasets import QUICK, study_datasets
+    from domaincover.paper.wilds import RELEASES
+    from domaincover.paper.wilds.source import Means, wilds_source
 
     if not options.wilds.is_dir():
         raise InputError(f"--wilds: there is no folder {options.wilds}.")

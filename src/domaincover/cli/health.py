@@ -171,7 +171,7 @@ def _fit(data: DomainDataset, **_: Any) -> dict[str, Any]:
 
 
 def _save_and_load(model: SetClassifier, folder: Path, **_: Any) -> dict[str, Any]:
-    from domaincover.estimators.saving import load, save
+    from domaincover.saving.models import load, save
 
     save(model, folder / "model")
     return {"loaded": load(folder / "model")}

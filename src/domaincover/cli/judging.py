@@ -13,7 +13,7 @@ from domaincover.errors import InputError, one_line
 if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
-    from domaincover.guarantees.certificates import Certificate
+    from domaincover.promises.certificates import Certificate
 
 
 class Judged(NamedTuple):
@@ -48,7 +48,7 @@ def judge(
     check_not_table(html, "--html", table)
 
     from domaincover.estimators.base import unwrapped
-    from domaincover.estimators.saving import load, load_extra
+    from domaincover.saving.models import load, load_extra
 
     fitted, extra = load(model), load_extra(model) or {}
     settings = extra.get("settings", {})
@@ -98,7 +98,7 @@ def seen_domains(model: SetClassifier) -> Sequence[Hashable] | None:
 
 def certificate_if_unseen(report: DomainReport, target_recall: float, model: SetClassifier) -> Certificate | None:
     """Return a certificate where there are two or more domains and all of them are new to the model."""
-    from domaincover.guarantees.certificates import certify, seen_among
+    from domaincover.promises.certificates import certify, seen_among
 
     seen = seen_domains(model)
     if seen is None or len(report.domain_names) < 2 or any(seen_among(report.domain_names, seen)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from domaincover.cli.outputs import say
 
 if TYPE_CHECKING:
-    from domaincover.experiments.runner import OnProgress, Outcome, Plan
+    from domaincover.paper.runner import OnProgress, Outcome, Plan
 
 MOST_SHOWN = 8  # running jobs, on a large cluster
 MOST_FAILURES = 20

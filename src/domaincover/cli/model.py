@@ -114,7 +114,7 @@ def fit(
     """
     from domaincover.cli.inputs import feature_columns, kinds_in_words, read_training
     from domaincover.data.tables import open_table
-    from domaincover.estimators.saved_folder import check_folder
+    from domaincover.saving.sealed import check_folder
 
     _check_options(target_recall, hold_out_domains, final_fit, html)
     _check_promise(domain_confidence, calibration, on_infeasible)
@@ -140,7 +140,7 @@ def fit(
     features = sources.learned_columns(feature_columns(data, label, domain, drop or []), label, domain)
 
     from domaincover.estimators.recipes import make_classifier  # loads torch, for which a wrong name need not wait
-    from domaincover.estimators.saving import save
+    from domaincover.saving.models import save
     from domaincover.training.run import close_checkpoints
 
     source_network = sources.network()
@@ -227,7 +227,7 @@ def predict(
     for name in ids:
         data.check_column(name, "--id")
 
-    from domaincover.estimators.saving import load
+    from domaincover.saving.models import load
 
     fitted = load(model)
     labels, columns = texts(fitted.classes_.tolist()), ModelColumns.of(fitted, data)

@@ -18,7 +18,7 @@ from domaincover.errors import InputError
 if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
-    from domaincover.guarantees.certificates import Certificate
+    from domaincover.promises.certificates import Certificate
 
 
 def check_page(path: Path | None) -> None:
@@ -39,7 +39,7 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
 
 def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
     """Say which domains training had, and what the fit's own evaluation found about single labels."""
-    from domaincover.guarantees.certificates import seen_among
+    from domaincover.promises.certificates import seen_among
 
     n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
     notes = []

@@ -18,9 +18,9 @@ from domaincover.files import plain_json, write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.experiments.collect import StudyTables
-    from domaincover.experiments.experiment import Experiment
-    from domaincover.report.tables import TableStyle
+    from domaincover.paper.collect import StudyTables
+    from domaincover.paper.experiment import Experiment
+    from domaincover.paper.report.tables import TableStyle
 
 RESULTS = "results"
 PAGE = "report.html"
@@ -82,7 +82,7 @@ def _note(path: Path) -> dict[str, Any]:
 def _state(out: Path) -> str:
     """Return what all products depend on: the finished runs, by when they were, the paper's numbers, this version."""
     from domaincover import __version__
-    from domaincover.experiments.published import published_results, published_times
+    from domaincover.paper.published import published_results, published_times
 
     published = f"{published_results().to_csv()}{published_times().to_csv()}"
     files = [*out.glob("*/*/target-*/seed-*/DONE"), *out.glob("times/*.json"), *out.glob("theory/theory.json")]
@@ -91,15 +91,15 @@ def _state(out: Path) -> str:
 
 
 def _collected(out: Path) -> StudyTables | None:
-    from domaincover.experiments.collect import collect
+    from domaincover.paper.collect import collect
 
     return collect(out) if next(out.glob("*/*/target-*/seed-*/DONE"), None) is not None else None
 
 
 def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.experiments.published import published_results
-    from domaincover.report.figures import figure_files
-    from domaincover.report.tables import format_results
+    from domaincover.paper.published import published_results
+    from domaincover.paper.report.figures import figure_files
+    from domaincover.paper.report.tables import format_results
 
     results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
     if results.empty:
@@ -123,8 +123,8 @@ def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
-    from domaincover.experiments.datasets import study_datasets
-    from domaincover.experiments.methods import study_methods
+    from domaincover.paper.datasets import study_datasets
+    from domaincover.paper.methods import study_methods
 
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
@@ -132,8 +132,8 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _times(folder: Path, out: Path) -> list[Path]:
-    from domaincover.experiments.published import published_times
-    from domaincover.report.times import format_times, training_times
+    from domaincover.paper.published import published_times
+    from domaincover.paper.report.time_tables import format_times, training_times
 
     times = training_times(measured_times(out), published_times())
     if times.empty:
@@ -145,14 +145,14 @@ def measured_times(out: Path) -> pd.DataFrame:
     """Return seconds of ERM and SET-COVER by data set."""
     import pandas as pd
 
-    from domaincover.experiments.times import read_times
+    from domaincover.paper.training_times import read_times
 
     times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover"])
     return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.report.theory_chart import learnability_table, write_theory_figures
+    from domaincover.paper.report.theory_chart import learnability_table, write_theory_figures
 
     content = read_theory(out)
     if content is None:
@@ -163,7 +163,7 @@ def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
 
 def read_theory(out: Path) -> dict[str, Any] | None:
     """Return what the theory's experiment found, if it was run in this directory."""
-    from domaincover.experiments import theory
+    from domaincover.paper.theory import simulation as theory
 
     return theory.read_theory(out / "theory")
 
@@ -175,8 +175,8 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all that a study's directory holds."""
-    from domaincover.experiments.published import published_results, published_times
-    from domaincover.report.page import write_page
+    from domaincover.paper.published import published_results, published_times
+    from domaincover.paper.report.page import write_page
 
     write_page(
         tables.results,
@@ -193,10 +193,10 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    from domaincover.experiments.published import published_results, published_times
-    from domaincover.report.tables import format_results
-    from domaincover.report.theory_chart import learnability_table
-    from domaincover.report.times import format_times, training_times
+    from domaincover.paper.published import published_results, published_times
+    from domaincover.paper.report.tables import format_results
+    from domaincover.paper.report.theory_chart import learnability_table
+    from domaincover.paper.report.time_tables import format_times, training_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     if experiment.kind == "theory" and (content := read_theory(out)) is not None:

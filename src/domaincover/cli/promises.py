@@ -39,8 +39,8 @@ def certify(
     Example: domaincover certify model new.csv --html certificate.html
     """
     from domaincover.cli.judging import judge
-    from domaincover.guarantees import certificates
     from domaincover.prediction_sets import check_share, check_target_recall
+    from domaincover.promises import certificates
 
     check_share(confidence, "--confidence")
     if target_recall is not None:
@@ -78,7 +78,7 @@ def plan(
 
     Example: domaincover plan --labels 3 --features 50 --epsilon 0.1 --delta 0.05
     """
-    from domaincover.guarantees.sample_sizes import plan_domains
+    from domaincover.promises.plans import plan_domains
 
     made = plan_domains(
         labels,
@@ -109,7 +109,7 @@ def _seen_domains(judged: Judged) -> Sequence[Hashable]:
 def _all_unseen(judged: Judged, seen: Sequence[Hashable]) -> Judged:
     """Refuse domains that the model has seen: say which, and what to do."""
     from domaincover.cli.inputs import listed
-    from domaincover.guarantees.certificates import seen_among
+    from domaincover.promises.certificates import seen_among
 
     names = judged.report.domain_names
     known = [name for name, is_seen in zip(names, seen_among(names, seen), strict=True) if is_seen]
@@ -125,7 +125,7 @@ def _all_unseen(judged: Judged, seen: Sequence[Hashable]) -> Judged:
 
 def _without_seen(judged: Judged, seen: Sequence[Hashable]) -> Judged:
     """Leave out the domains that the model has seen."""
-    from domaincover.guarantees.certificates import seen_among
+    from domaincover.promises.certificates import seen_among
 
     is_seen = seen_among(judged.report.domain_names, seen)
     if all(is_seen):

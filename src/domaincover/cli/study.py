@@ -20,8 +20,8 @@ from domaincover.files import writing
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.experiments.runner import Outcome, Workers
-    from domaincover.experiments.study import Study
+    from domaincover.paper.runner import Outcome, Workers
+    from domaincover.paper.study import Study
 
 paper = typer.Typer(
     help="Run the paper's experiments: `paper list` names them, `paper NAME…` runs some, and `paper all` every one "
@@ -69,9 +69,9 @@ def paper_synthetic(
 
     Example: domaincover paper synthetic --dims 10 --seeds 2 --out runs/small
     """
-    from domaincover.experiments.datasets import synthetic_name
-    from domaincover.experiments.runner import Workers
-    from domaincover.experiments.study import Study
+    from domaincover.paper.datasets import synthetic_name
+    from domaincover.paper.runner import Workers
+    from domaincover.paper.study import Study
 
     check_counts(seeds, jobs)
     study = Study(
@@ -92,7 +92,7 @@ def paper_synthetic(
 
 def carry_out(studies: Sequence[Study], out: Path, means: Workers) -> Outcome:
     """Do what is left of studies in one directory, and say so."""
-    from domaincover.experiments.runner import plan_studies, run_study
+    from domaincover.paper.runner import plan_studies, run_study
 
     with warnings_in_a_line():
         plan = plan_studies(studies, out, say)
@@ -113,7 +113,7 @@ def leave_if_failed(outcome: Outcome) -> None:
 
 def check_counts(seeds: int, jobs: int | None) -> None:
     """Refuse no seeds, and no processes."""
-    from domaincover.experiments.study import MOST_SEEDS
+    from domaincover.paper.study import MOST_SEEDS
 
     if seeds < 1:
         raise InputError(f"--seeds is the number of seeds and must be at least 1, got {seeds}.")
@@ -125,7 +125,7 @@ def check_counts(seeds: int, jobs: int | None) -> None:
 
 def chosen_methods(names: str, domain_confidence: float | None) -> tuple[str, ...]:
     """Return the methods asked for, or the paper's; where a confidence is asked for, also those with a promise."""
-    from domaincover.experiments.methods import METHODS, study_methods
+    from domaincover.paper.methods import METHODS, study_methods
 
     if names:
         return study_methods(items(names, "--methods"))
@@ -144,9 +144,9 @@ def results(
 
     Example: domaincover results runs/synthetic --format json | jq .
     """
-    from domaincover.experiments.collect import collect
-    from domaincover.experiments.published import published_results
-    from domaincover.report.tables import format_results
+    from domaincover.paper.collect import collect
+    from domaincover.paper.published import published_results
+    from domaincover.paper.report.tables import format_results
 
     table = collect(directory).results
     if format in ("table", "md", "latex") and not all_splits:
@@ -165,7 +165,7 @@ def report(
     Example: domaincover report runs/synthetic --out report.html
     """
     from domaincover.cli.products import write_study_page
-    from domaincover.experiments.collect import collect
+    from domaincover.paper.collect import collect
 
     tables = collect(directory)
     with writing(out):
@@ -182,8 +182,8 @@ def figures(
 
     Example: domaincover figures runs/synthetic --out figures --format pdf
     """
-    from domaincover.experiments.collect import collect
-    from domaincover.report.figures import figure_files
+    from domaincover.paper.collect import collect
+    from domaincover.paper.report.figures import figure_files
 
     tables = collect(directory)
     with writing(out):

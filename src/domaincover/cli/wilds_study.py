@@ -20,10 +20,10 @@ from domaincover.cli.study import (
     numbers,
     paper,
 )
-from domaincover.experiments.paper_table import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
 
 if TYPE_CHECKING:
-    from domaincover.experiments.wilds import Means, WildsSource
+    from domaincover.paper.wilds.source import Means, WildsSource
 
 Data = Annotated[Path, typer.Option("--data", help="The released folder, or the one that holds it.")]
 Out = Annotated[Path, typer.Option(help="Directory of the study; finished runs in it are kept.")]
@@ -111,7 +111,7 @@ def _add_image_command(name: str) -> None:
         device: Device = "auto",
     ) -> None:
         from domaincover.estimators.image_network import ImageNetwork
-        from domaincover.experiments.wilds import wilds_source
+        from domaincover.paper.wilds.source import wilds_source
 
         check_counts(seeds, jobs)
         chosen = ImageNetwork(model=network or "resnet-18", weights=weights, learn=learn)
@@ -184,7 +184,7 @@ def paper_amazon(
 
     Example: domaincover paper amazon --data wilds --network models/bert-base-uncased --seeds 1 --out runs/amazon
     """
-    from domaincover.experiments.wilds import wilds_source
+    from domaincover.paper.wilds.source import wilds_source
 
     check_counts(seeds, jobs)
     n_jobs = jobs or (1 if learn == "all" else n_cores())
@@ -212,7 +212,7 @@ def _means(
     device: str, workers: int | None, cache: Path | None, download: bool, n_jobs: int, max_unreadable: float = 0.01
 ) -> Means:
     """Share the cores among jobs, where nothing else is asked for."""
-    from domaincover.experiments.wilds import Means
+    from domaincover.paper.wilds.source import Means
 
     share = max(1, n_cores() // n_jobs)
     return Means(
@@ -254,8 +254,8 @@ def _settings(
 
 
 def _carry_out(source: WildsSource, settings: dict[str, Any], out: Path, n_jobs: int, notes: list[str]) -> None:
-    from domaincover.experiments import runner
-    from domaincover.experiments.study import Study
+    from domaincover.paper import runner
+    from domaincover.paper.study import Study
 
     study = Study(datasets=(source.name,), sources=(source,), **settings)
     source.check(settings["min_cell_size"])  # a fault is to be the only line

@@ -91,7 +91,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, whole or not at all; `domaincover.load` reads it back."""
-        from domaincover.estimators.saving import save
+        from domaincover.saving.models import save
 
         save(self, folder)
 

@@ -25,10 +25,10 @@ from domaincover.data.cells import count_cells, merge_small_cells
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
 from domaincover.estimators.folds import Calibration, Part, plan_parts
-from domaincover.estimators.scoring import fit_on_each, last_step, log_scores_for, scores_for, taken
+from domaincover.estimators.scorer_fits import fit_on_each, last_step, log_scores_for, scores_for, taken
 from domaincover.estimators.seeds import generators
-from domaincover.guarantees.certificates import seen_among
 from domaincover.prediction_sets import Sets, check_share, check_target_recall, sets_from_scores, single_label_sets
+from domaincover.promises.certificates import seen_among
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "joint", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {

@@ -23,7 +23,7 @@ from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import check_fit, made_by
 from domaincover.networks.image_models import image_backbone
-from domaincover.networks.scorers import Normalised
+from domaincover.networks.two_part import Normalised
 
 USUAL_SIZE = (224, 224)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from domaincover.calibration.cells import cell_thresholds
+from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.data.cells import cell_of
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples

@@ -12,7 +12,7 @@ from scipy.special import log_softmax
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
 from domaincover.estimators.network import Trained
 from domaincover.estimators.promised import PromisedNetwork
-from domaincover.estimators.scoring import scores_for
+from domaincover.estimators.scorer_fits import scores_for
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 
 

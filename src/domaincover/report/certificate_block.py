@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from domaincover.guarantees.certificate_text import (
+from domaincover.promises.certificate_text import (
     DOES_NOT_SAY,
     RESTS_ON,
     WORTH_SAYING,
@@ -15,7 +15,7 @@ from domaincover.guarantees.certificate_text import (
     probability,
     truth_sentence,
 )
-from domaincover.guarantees.certificates import Certificate, Evidence
+from domaincover.promises.certificates import Certificate, Evidence
 from domaincover.report.domain_reports import shown_names
 from domaincover.report.readable import ABSENT
 

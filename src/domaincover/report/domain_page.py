@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
-from domaincover.guarantees.certificates import Certificate
+from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_block import certificate_block
 from domaincover.report.domain_chart import (
     MOST_ROWS,

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from domaincover.evaluation import DomainReport
-from domaincover.report.crosses import MOST_LABELS_IN_TOOLTIP
 from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.readable import MOST_LABELS_IN_TOOLTIP
 
 # Colours of the methods' palette, which holds on light and dark paper: no method has a colour in these charts.
 LABEL_LOOKS = (

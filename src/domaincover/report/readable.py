@@ -9,6 +9,7 @@ import pandas as pd
 from domaincover.report.style import KNOWN_METHODS, SINGLE_LABEL_METHODS, MethodStyle, dataset_label, method_styles
 
 ABSENT = "–"
+MOST_LABELS_IN_TOOLTIP = 12
 HEADS = {
     "dataset": "Data set",
     "method": "Method",

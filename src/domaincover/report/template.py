@@ -3,13 +3,17 @@
 import functools
 from typing import Any
 
+FOLDERS = ("report", "paper/report")
+
 
 def rendered(name: str, **content: Any) -> bytes:
     """Return a page; text is escaped, what the template turns into JSON is safe in a script."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("domaincover", "report"),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader("domaincover", folder) for folder in ("report", "paper/report")]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

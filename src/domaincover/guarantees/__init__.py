@@ -1,1 +1,0 @@
-"""What can be promised about new domains, and the theory behind it."""

@@ -1,0 +1,79 @@
+"""From run directories to two tidy tables: one row per domain, and one row per result over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.paper.run_directory import read_reports
+
+GROUP = ["dataset", "method", "target_recall", "split"]
+AVERAGED = [
+    "min_recall_q25",
+    "min_recall_q75",
+    "set_size_q25",
+    "set_size_q75",
+    "min_recall_p10",
+    "min_recall_worst",
+    "share_by_noise",
+]
+
+
+class StudyTables(NamedTuple):
+    """`results` over seeds, `domains` one by one, and what they were made with."""
+
+    results: pd.DataFrame
+    domains: pd.DataFrame
+    settings: dict[str, str]
+
+
+def collect(out: Path) -> StudyTables:
+    """Read every finished run of a study."""
+    reports = list(read_reports(out))
+    if not reports:
+        raise InputError(f"{out} has no finished run yet; run the study again to finish it.")
+    return StudyTables(_results(reports), _domains(reports), _settings(reports))
+
+
+def _rows(reports: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+    """Yield what names a result, the result, and its run's report."""
+    for report in reports:
+        config = report["config"]
+        for split, result in report["splits"].items():
+            named = {key: config[key] for key in ("dataset", "method", "target_recall")}
+            yield named | {"split": split, "seed": config["seed"]}, result, report
+
+
+def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
+    by_seed = pd.DataFrame(
+        named | result["summary"] | {"train_seconds": report["seconds"]["train"]}
+        for named, result, report in _rows(reports)
+    )
+    groups = by_seed.groupby(GROUP, sort=True)
+    mean, deviation = groups.mean(numeric_only=True), groups.std(numeric_only=True)
+    table = pd.DataFrame({"n_seeds": groups.size(), "n_domains": mean["n_domains"].round().astype(int)})
+    for name in ("min_recall", "set_size", "share_at_target"):
+        table[name], table[f"{name}_std"] = mean[name], deviation[name]
+    for name in ("train_seconds", *AVERAGED):
+        table[name] = mean[name]
+    return table.reset_index()
+
+
+def _domains(reports: list[dict[str, Any]]) -> pd.DataFrame:
+    return pd.DataFrame(
+        named | {"n_labels": len(report["labels"])} | domain
+        for named, result, report in _rows(reports)
+        for domain in result["domains"]
+    )
+
+
+def _settings(reports: list[dict[str, Any]]) -> dict[str, str]:
+    """Return settings and versions, all values where runs differ."""
+    pairs = [report["config"] | report["versions"] for report in reports]
+    names = dict.fromkeys(name for pair in pairs for name in pair)
+    own = [name for name in names if name not in ("dataset", "method", "target_recall", "seed")]
+    return {name: ", ".join(sorted({str(pair[name]) for pair in pairs if name in pair})) for name in own}

@@ -1,0 +1,59 @@
+"""How long jobs took, for the plan of the next study: seconds per network and epoch, kept in the user's cache."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from domaincover.data.feature_cache import default_cache_folder
+from domaincover.errors import InputError
+from domaincover.files import plain_json, write_whole
+
+if TYPE_CHECKING:
+    from domaincover.paper.job import Job
+
+FILE = "timings.json"
+
+
+class Expected(NamedTuple):
+    """Seconds that one process would take for the jobs whose like were timed before, and how many were not."""
+
+    seconds: float
+    n_unknown: int
+
+
+def expected_seconds(jobs: Iterable[Job]) -> Expected:
+    """Estimate how long jobs take, by others of their kind on the same data set."""
+    known = _known()
+    each = [known.get(_key(job)) for job in jobs]
+    seconds = sum(per * _n_epochs(job) for job, per in zip(jobs, each, strict=True) if per is not None)
+    return Expected(seconds, sum(per is None for per in each))
+
+
+def remember(seconds: Mapping[Job, float]) -> None:
+    """Keep how long jobs took; where that cannot be written, it is not kept."""
+    if not seconds:
+        return
+    known = _known() | {_key(job): took / _n_epochs(job) for job, took in seconds.items()}
+    with suppress(InputError):
+        write_whole(default_cache_folder() / FILE, json.dumps(known, indent=0).encode())
+
+
+def _known() -> dict[str, float]:
+    try:
+        found = plain_json((default_cache_folder() / FILE).read_text(encoding="utf-8"))
+        return {str(key): float(value) for key, value in found.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _key(job: Job) -> str:
+    """Name what jobs have in common that take as long for a network and an epoch."""
+    setting = job.setting
+    return f"{job.dataset}/{job.kind}/{setting.n_train_domains}x{setting.max_train_rows}/{len(job.runs)}"
+
+
+def _n_epochs(job: Job) -> int:
+    return job.n_networks * job.runs[0].epochs

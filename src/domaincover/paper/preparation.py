@@ -1,0 +1,75 @@
+"""What is done once before the jobs of a study: images are checked, and features computed that all jobs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from domaincover.data.cells import count_cells
+from domaincover.errors import InputError
+from domaincover.paper.job import Job
+from domaincover.paper.material import Drawn, draw_split
+from domaincover.paper.study import Run
+from domaincover.paper.wilds.source import WildsSource
+
+Say = Callable[[str], object]
+
+
+def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
+    """Check what the jobs are going to read, and compute features where networks stay as they are.
+
+    Each image is decoded once, whichever seeds use it. Too many that cannot be read stop the study here.
+    """
+    sources = dict.fromkeys(job.runs[0].source for job in jobs)
+    unreadable = {
+        source: _prepare(source, [run for job in jobs for run in job.runs if run.source == source], say)
+        for source in sources
+        if source is not None
+    }
+    return [replace(job, unreadable=unreadable[source]) if (source := job.runs[0].source) else job for job in jobs]
+
+
+def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[str]:
+    """Make the data of one source ready, and return what of them cannot be read."""
+    min_cell_size = runs[0].min_cell_size
+    draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for run in runs})]
+    for drawn in draws:
+        _check_cells(drawn, min_cell_size)
+    unreadable = _unreadable(source, draws, say)
+    if not source.trains_whole_networks and source.means.cache is not None:
+        _compute_features(source, draws, unreadable, say)
+    return unreadable
+
+
+def _check_cells(drawn: Drawn, min_cell_size: int) -> None:
+    """Refuse a split of which nothing could be reported in the end."""
+    data = drawn.data
+    for name, rows in drawn.split._asdict().items():
+        counts = count_cells(data.domains[rows], data.labels[rows], data.n_domains, data.n_labels)
+        if counts.max() <= min_cell_size:
+            raise InputError(
+                f"no label of a domain has more than {min_cell_size} {name} examples, which is what counts; raise "
+                "--max-train-rows and --max-test-rows, or lower --min-cell-size."
+            )
+
+
+def _unreadable(source: WildsSource, draws: Iterable[Drawn], say: Say) -> frozenset[str]:
+    """Return the images that cannot be read."""
+    network = source.network
+    if network.kind == "text":
+        return frozenset()
+    images = np.unique(np.concatenate([drawn.sources for drawn in draws]))
+    say(f"Checking {len(images):,} images.")
+    readable = network.readable(None, images)
+    return frozenset() if readable is None else frozenset(images[~readable])
+
+
+def _compute_features(source: WildsSource, draws: Iterable[Drawn], unreadable: frozenset[str], say: Say) -> None:
+    """Fill the cache with the features of all seeds, so that jobs in several processes do not compute them each."""
+    for number, drawn in enumerate(draws):
+        used = np.array([one for one in drawn.sources if one not in unreadable], dtype=object)
+        if number == 0:
+            say(f"Computing features of {len(used):,} {source.network.kind}s, or taking them from the cache.")
+        source.network.fitted_encoder(used, source.device)

@@ -1,0 +1,241 @@
+"""The layers of a cross-plot, on common axes and in one set of colours and shapes."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+
+from domaincover.paper.report.crosses import CrossPlotTables, Limits, random_line
+from domaincover.report.look import SCREEN, Look, legend_columns
+from domaincover.report.pictures import inline
+from domaincover.report.style import MethodStyle, dataset_label
+
+SIZE_TITLE = ["Mean set size", "(median and quartiles over domains)"]  # two lines fit a phone
+RECALL_TITLE = "Min recall (median and quartiles over domains)"
+RECALL_LINES = ["Min recall", "(median and quartiles over domains)"]
+ROOM_FOR_LABELS = 22  # points, in a paper
+SHOW_DOMAINS = "show_domains"
+
+Data = alt.InlineData | alt.NamedData
+
+CROSS_TOOLTIP = [
+    alt.Tooltip("label:N", title="Method"),
+    alt.Tooltip("min_recall:Q", title="Median min recall", format=".3f"),
+    alt.Tooltip("min_recall_quartiles:N", title="Quartiles of min recall"),
+    alt.Tooltip("set_size:Q", title="Median set size", format=".3f"),
+    alt.Tooltip("set_size_quartiles:N", title="Quartiles of set size"),
+    alt.Tooltip("share:N", title="Domains at target"),
+    alt.Tooltip("n_domains:Q", title="Domains"),
+    alt.Tooltip("n_seeds:Q", title="Seeds"),
+]
+POINT_TOOLTIP = [
+    alt.Tooltip("domain:N", title="Domain"),
+    alt.Tooltip("label:N", title="Method"),
+    alt.Tooltip("seed:N", title="Seed"),
+    alt.Tooltip("n:Q", title="Examples"),
+    alt.Tooltip("set_size:Q", title="Mean set size", format=".3f"),
+    alt.Tooltip("min_recall:Q", title="Min recall", format=".3f"),
+    alt.Tooltip("recalls:N", title="Recall by label"),
+]
+
+
+class Scales(NamedTuple):
+    """The axes of a plot of sizes against recalls or shares, and the colours and shapes of its methods."""
+
+    size: alt.Scale
+    recall: alt.Scale
+    color: alt.Scale
+    shape: alt.Scale
+    legend: alt.Legend
+
+    def colors(self) -> alt.Color:
+        """Return the colour of each method."""
+        return alt.Color("label:N", title=None, scale=self.color, legend=self.legend)
+
+    def shapes(self) -> alt.Shape:
+        """Return the shape of each method."""
+        return alt.Shape("label:N", title=None, scale=self.shape, legend=self.legend)
+
+
+def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) -> Scales:
+    """Return the scales of these methods within the limits, with a legend of so many columns below."""
+    labels = [method.label for method in methods]
+    return Scales(
+        size=alt.Scale(domain=list(limits.size), zero=False, nice=False),
+        recall=alt.Scale(domain=list(limits.recall), zero=False, nice=False),
+        color=alt.Scale(domain=labels, range=[method.color for method in methods]),
+        shape=alt.Scale(domain=labels, range=[method.shape for method in methods]),
+        legend=alt.Legend(orient="bottom", columns=columns),
+    )
+
+
+class CrossData(NamedTuple):
+    """What the layers of a cross-plot are drawn from; what is None has no layer.
+
+    The target's name stands below the right end of its line, or above it where random sets come near.
+    """
+
+    crosses: Data
+    target: Data
+    target_below: Data | None
+    target_above: Data | None
+    random_line: Data | None
+    random_name: Data | None
+    points: Data | None = None
+
+
+class TargetPlace(NamedTuple):
+    """The target as data of its line, and the size at which its name ends above it; none: below the right end."""
+
+    row: dict[str, Any]
+    above: bool
+
+
+def place_of_target(target: float, n_labels: int, near: Limits) -> TargetPlace:
+    """Return where the target's name is free of the line of random sets."""
+    line = random_line(n_labels, near)
+    (low, high), (first, last) = near.recall, near.size
+    free = (
+        line.empty
+        or bool(line["min_recall"].iloc[-1] < target - (high - low) / 8)
+        or target * n_labels < last - (last - first) / 5
+    )
+    # Above the target, no random sets lie to the left of where their line crosses it.
+    end = min(target * n_labels, last)
+    return TargetPlace({"target": target, "end": end, "text": f"target {target:g}"}, not free)
+
+
+def cross_data(tables: CrossPlotTables, crosses: Data, points: Data | None, in_sight: Sequence[Limits]) -> CrossData:
+    """Return the data of a cross-plot that shows these parts of the plane, the usual one first."""
+    place = place_of_target(tables.target_recall, tables.n_labels, tables.near)
+    target = alt.InlineData(values=[place.row])
+    lines = [line for limits in in_sight if not (line := random_line(tables.n_labels, limits)).empty]
+    return CrossData(
+        crosses=crosses,
+        target=target,
+        target_below=None if place.above else target,
+        target_above=target if place.above else None,
+        random_line=inline(lines[-1]) if lines else None,
+        random_name=inline(lines[0].mean().to_frame().T) if lines else None,
+        points=points,
+    )
+
+
+class Pen(NamedTuple):
+    """Draws one cross-plot; an interactive one has a legend to click."""
+
+    data: CrossData
+    scales: Scales
+    interactive: bool
+    look: Look = SCREEN
+    recall_title: Any = RECALL_TITLE
+    keep: str = "true"
+
+    def draw(self, subject: str) -> alt.LayerChart:
+        """Return the layers from back to front; single domains are kept where the expression `keep` holds."""
+        layers = [*self._random_sets(), *self._target()]
+        if self.data.points is not None:
+            layers.append(self._single_domains(self.data.points))
+        return alt.LayerChart(layer=[*layers, *self._crosses()], description=f"Set size against min recall: {subject}")
+
+    def _x(self, field: str) -> alt.X:
+        return alt.X(f"{field}:Q", title=SIZE_TITLE, scale=self.scales.size)
+
+    def _y(self, field: str) -> alt.Y:
+        y = alt.Y(f"{field}:Q", title=self.recall_title, scale=self.scales.recall)
+        if self.look is SCREEN:
+            return y
+        # The axis takes the same room whatever its labels, so that figures have the width asked for.
+        room = {"minExtent": ROOM_FOR_LABELS, "maxExtent": ROOM_FOR_LABELS}
+        bare = {"labelExpr": "' '", "ticks": False, "domain": False, "labelPadding": 0}
+        return y.axis(**(bare if self.recall_title is None else room))
+
+    def _opacity(self, usual: float) -> Any:
+        if not self.interactive:
+            return alt.value(usual)
+        return alt.when(chosen_method()).then(alt.value(usual)).otherwise(alt.value(usual / 6))
+
+    def _target(self) -> list[alt.Chart]:
+        """Return the target line and its name."""
+        layers = [alt.Chart(self.data.target).mark_rule(style="target-line").encode(y=self._y("target"))]
+        name: dict[str, Any] = {"style": "target-text", "align": "right", "dx": -4}
+        if self.data.target_below is not None:
+            below = alt.Chart(self.data.target_below).mark_text(**name)
+            layers.append(below.encode(x=alt.value("width"), y=self._y("target"), text="text:N"))
+        if self.data.target_above is not None:
+            above = alt.Chart(self.data.target_above).mark_text(**name, baseline="bottom", dy=-4)
+            layers.append(above.encode(x=self._x("end"), y=self._y("target"), text="text:N"))
+        return layers
+
+    def _random_sets(self) -> list[alt.Chart]:
+        """Return the diagonal of sets drawn by lot, and its name above the line, which falls away to the left."""
+        if self.data.random_line is None or self.data.random_name is None:
+            return []
+        place = {"x": self._x("set_size"), "y": self._y("min_recall")}
+        return [
+            alt.Chart(self.data.random_line).mark_line(style="random-line", clip=True).encode(**place),
+            alt.Chart(self.data.random_name)
+            .mark_text(style="random-text", text="random sets", clip=True)
+            .encode(**place),
+        ]
+
+    def _single_domains(self, points: Data) -> alt.Chart:
+        chart: alt.Chart = (
+            alt.Chart(points)
+            .transform_filter(self.keep)
+            .mark_point(size=30, filled=True)
+            .encode(
+                x=self._x("set_size"),
+                y=self._y("min_recall"),
+                color=self.scales.colors(),
+                shape=self.scales.shapes(),
+                opacity=self._opacity(0.45),
+                tooltip=POINT_TOOLTIP,
+            )
+        )
+        return chart
+
+    def _crosses(self) -> list[alt.Chart]:
+        base = alt.Chart(self.data.crosses)
+        look = {"color": self.scales.colors(), "opacity": self._opacity(1), "tooltip": CROSS_TOOLTIP}
+        sizes = base.mark_rule(strokeWidth=self.look.stroke).encode(
+            x=self._x("set_size_q25"), x2="set_size_q75", y=self._y("min_recall"), **look
+        )
+        recalls = base.mark_rule(strokeWidth=self.look.stroke).encode(
+            x=self._x("set_size"), y=self._y("min_recall_q25"), y2="min_recall_q75", **look
+        )
+        medians = base.mark_point(size=self.look.point, filled=True).encode(
+            x=self._x("set_size"), y=self._y("min_recall"), shape=self.scales.shapes(), **look
+        )
+        # The legend can be clicked only if the choice belongs to a layer that has the legend's field.
+        return [sizes, recalls, medians.add_params(chosen_method()) if self.interactive else medians]
+
+
+def static_cross_plot(
+    tables: CrossPlotTables, crosses: pd.DataFrame, look: Look, width: float, recall_title: Any
+) -> alt.LayerChart:
+    """Return a cross-plot of these crosses without single domains, as part of a figure of so many pixels."""
+    columns = 3 if look is SCREEN else legend_columns([style.label for style in tables.methods], look, width)
+    data = cross_data(tables, inline(crosses), None, [tables.near])
+    pen = Pen(data, scales_of(tables.methods, tables.near, columns), False, look, recall_title)
+    return pen.draw(dataset_label(tables.dataset))
+
+
+def interactive_cross_plot(tables: CrossPlotTables, crosses: pd.DataFrame, points: pd.DataFrame) -> alt.LayerChart:
+    """Return a cross-plot with a legend to click and single domains on demand."""
+    scales = scales_of(tables.methods, tables.near, alt.ExprRef("width < 480 ? 1 : 3"))
+    size, recall = (
+        alt.Scale(domain=alt.ExprRef(f"{SHOW_DOMAINS} ? {list(far)} : {list(near)}"), zero=False, nice=False)
+        for near, far in zip(tables.near, tables.far, strict=True)
+    )
+    data = cross_data(tables, inline(crosses), inline(points), [tables.near, tables.far])
+    pen = Pen(data, scales._replace(size=size, recall=recall), interactive=True, keep=SHOW_DOMAINS)
+    show = alt.param(name=SHOW_DOMAINS, value=False, bind=alt.binding_checkbox(name="Show single domains"))
+    chart: alt.LayerChart = pen.draw(dataset_label(tables.dataset)).add_params(show)
+    return chart
+
+
+def chosen_method() -> alt.Parameter:
+    """Return the choice of a method in the legend."""
+    return alt.selection_point(name="chosen_method", fields=["label"], bind="legend")

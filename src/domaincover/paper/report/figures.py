@@ -1,0 +1,181 @@
+"""The figures of a study: cross-plots of set size against min recall, and every figure as a file."""
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import altair as alt
+import pandas as pd
+from altair.utils.schemapi import debug_mode
+
+from domaincover.errors import InputError
+from domaincover.paper.report.comparison_charts import min_recall_boxes, share_bars
+from domaincover.paper.report.cross_plot_layers import (
+    RECALL_LINES,
+    RECALL_TITLE,
+    interactive_cross_plot,
+    static_cross_plot,
+)
+from domaincover.paper.report.crosses import (
+    CrossPlotTables,
+    cross_plot_data,
+    cross_plot_tables,
+    note_on_random_sets,
+)
+from domaincover.paper.report.results_table import checked_domains, checked_results, experiments, targets_of
+from domaincover.paper.report.tradeoff_charts import recall_against_size, share_against_size
+from domaincover.paper.report.tradeoffs import has_curves
+from domaincover.report.look import (
+    BESIDE_AXIS,
+    COLUMN,
+    PAPER,
+    SCREEN,
+    TWO_COLUMNS,
+    Look,
+    chart_config,
+    fitted,
+    title_of,
+)
+from domaincover.report.pictures import AnyChart, FigureFormat, save_chart
+from domaincover.report.style import INK, dataset_label, split_label, splits_in_order, unused_name
+
+__all__ = ["KINDS", "cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
+
+LONGEST_SLUG = 80
+PLOT_HEIGHT = 165  # points of a plot in a column
+LEFT_OF_PLOTS = 52  # points of the recall axis with its title
+PANEL_GAP = 12
+KINDS = ("cross", "cross-splits", "share", "min-recall", "curves", "coverage")
+
+SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
+
+
+def cross_plot(
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    dataset: str,
+    split: str = "unseen",
+    target_recall: float | None = None,
+    points: bool = True,
+    paper: bool = False,
+) -> alt.LayerChart:
+    """Return the cross-plot of one split; without points it holds no single domains and no controls.
+
+    For a paper it is one column wide, with text of 8 points, and holds no points.
+    """
+    tables = cross_plot_tables(results, domains, dataset, target_recall)
+    if split not in splits_of(tables):
+        raise InputError(f"data set {dataset!r} has no split {split!r}, only {', '.join(splits_of(tables))}.")
+    crosses, single = (table[table["split"] == split] for table in (tables.crosses, tables.points))
+    if paper:
+        chart = fitted(static_cross_plot(tables, crosses, PAPER, BESIDE_AXIS, RECALL_LINES), COLUMN, PLOT_HEIGHT)
+        return _with_look(chart.properties(title=_title(tables, split_label(split), PAPER, COLUMN)), PAPER)
+    if points:
+        chart = interactive_cross_plot(tables, crosses, single)
+    else:
+        chart = static_cross_plot(tables, crosses, SCREEN, 480, RECALL_TITLE)
+    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), SCREEN, 480))
+    return _with_look(chart, SCREEN)
+
+
+def cross_splits_plot(
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    dataset: str,
+    target_recall: float | None = None,
+    paper: bool = False,
+) -> alt.HConcatChart:
+    """Return the cross-plots of all splits side by side on the same axes; for a paper, two columns wide."""
+    tables = cross_plot_tables(results, domains, dataset, target_recall)
+    splits = list(reversed(splits_of(tables)))
+    look, gap = (PAPER, PANEL_GAP) if paper else (SCREEN, 24)
+    width = int((TWO_COLUMNS - LEFT_OF_PLOTS - gap * (len(splits) - 1)) / len(splits)) if paper else 280
+    whole = TWO_COLUMNS if paper else 3 * width
+    panels = []
+    for place, split in enumerate(splits):
+        crosses = tables.crosses[tables.crosses["split"] == split]
+        recall_title = None if place else RECALL_LINES if paper else RECALL_TITLE
+        panel = static_cross_plot(tables, crosses, look, whole - LEFT_OF_PLOTS, recall_title)
+        name = alt.TitleParams(
+            split_label(split).capitalize(), fontSize=8 if paper else 12, fontWeight="normal", frame="group", offset=6
+        )
+        panels.append(panel.properties(width=width, height=130 if paper else 280, title=name))
+    chart = alt.hconcat(*panels, title=_title(tables, "all splits", look, whole), spacing=gap)
+    styled = _with_look(chart, look)
+    if paper:
+        styled.padding = {"left": 1, "right": 2, "top": 2, "bottom": 2}
+    return styled
+
+
+def splits_of(tables: CrossPlotTables) -> list[str]:
+    """Return the splits that have crosses, unseen domains first."""
+    return splits_in_order(tables.crosses["split"])
+
+
+def figure_files(
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    out_dir: Path,
+    fmt: FigureFormat = "png",
+    kinds: Collection[str] | None = None,
+) -> list[Path]:
+    """Draw the figures of every data set and target at the width of a paper's column; return the files.
+
+    Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
+    "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
+    (min recall against set size by target, one per data set that has several), and "coverage" (share at target
+    against set size). None draws all that apply.
+    """
+    table = checked_results(results)
+    single = checked_domains(domains, table)
+    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    if unknown:
+        raise InputError(f"kind of figure must be one of {', '.join(KINDS)}, got {unknown[0]!r}.")
+    wanted = KINDS if kinds is None else [kind for kind in KINDS if kind in kinds]
+    used: set[str] = set()
+    paths = []
+    for kind, name, draw in _figures(table, single):
+        if kind in wanted:
+            stem = unused_name(f"{kind}-{name}", used)
+            paths.append(Path(out_dir) / f"{stem}.{fmt}")
+            with debug_mode(False):
+                chart = draw()
+            save_chart(chart, paths[-1], fmt, True)
+    return paths
+
+
+def _figures(table: pd.DataFrame, single: pd.DataFrame) -> Iterator[tuple[str, str, Callable[[], AnyChart]]]:
+    """Yield kind, name and drawer of every figure, data set by data set."""
+    one_target = table["target_recall"].nunique() == 1
+    for dataset, target in experiments(table):
+        name = _slug(dataset) + ("" if one_target else f"-target-{target!r}")
+        targets = targets_of(table, dataset)
+        yield "cross", name, partial(cross_plot, table, single, dataset, "unseen", target, paper=True)
+        yield "cross-splits", name, partial(cross_splits_plot, table, single, dataset, target, paper=True)
+        yield "share", name, partial(share_bars, table, dataset, target, paper=True)
+        yield "min-recall", name, partial(min_recall_boxes, table, single, dataset, target, paper=True)
+        yield "coverage", name, partial(share_against_size, table, dataset, target, paper=True)
+        if target == targets[-1] and has_curves(table, dataset):
+            yield "curves", _slug(dataset), partial(recall_against_size, table, dataset, paper=True)
+
+
+def _with_look(chart: SomeChart, look: Look) -> SomeChart:
+    styled: SomeChart = chart.configure(**chart_config(INK, look))
+    return styled
+
+
+def _title(tables: CrossPlotTables, domains: str, look: Look, width: float) -> alt.TitleParams:
+    return title_of(
+        f"{dataset_label(tables.dataset)}: {domains}", [note_on_random_sets(tables.n_labels, tables.near)], look, width
+    )
+
+
+def _slug(name: str) -> str:
+    """Return a name for files: lower-case ASCII letters, digits and hyphens.
+
+    >>> _slug("Camelyon 17/<b>")
+    'camelyon-17-b'
+    """
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_SLUG] or "data-set"

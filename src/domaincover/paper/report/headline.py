@@ -1,0 +1,117 @@
+"""What the results say, in sentences: who holds the target in how many unseen domains, and at what size."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from domaincover.paper.report.results_table import experiments, of_experiment
+from domaincover.report.readable import answers_with_one_label
+from domaincover.report.style import method_styles
+
+OURS = "set-cover"
+USUAL = "erm"
+ONE_SEED = " (one seed: the spread is unknown)"
+
+
+def overall_sentence(results: pd.DataFrame) -> str:
+    """Say how often each method holds the target in the largest share of unseen domains, and how surely."""
+    rankings = [ranked_unseen(results, dataset, target) for dataset, target in experiments(results)]
+    rankings = [ranking for ranking in rankings if ranking]
+    if not rankings:
+        return "These results hold no unseen domains, so they say nothing about new ones."
+    doubt = ONE_SEED if all(row["n_seeds"] == 1 for ranking in rankings for row in ranking) else ""
+    compared = [ranking for ranking in rankings if len(ranking) > 1]
+    if not compared:
+        return _without_rivals([row for (row,) in rankings], doubt)
+    (winner, n_wins), *others = Counter(ranking[0]["label"] for ranking in compared).most_common()
+    n_close = sum(within_spread(*ranking[:2]) for ranking in compared)
+    claim = f"{winner} holds the target in the largest share of unseen domains"
+    if len(compared) == 1:
+        return f"{claim}{', by no more than the spread between seeds' if n_close else ''}{doubt}."
+    noun = "data sets" if results["target_recall"].nunique() == 1 else "comparisons of data set and target"
+    rest = "".join(f", {label} on {count}" for label, count in others)
+    close = f" On {n_close} of these, the lead is no more than the spread between seeds." if n_close else ""
+    return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{close}"
+
+
+def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> list[str]:
+    """Say who holds the target in most unseen domains, who comes next, where SET-COVER and single labels stand."""
+    ranking = ranked_unseen(results, dataset, target_recall)
+    if not ranking:
+        return ["No unseen domains were evaluated."]
+    first, *others = ranking
+    sentences = [_first_place(first)]
+    sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
+    if not first["one_label"]:
+        sentences += _closest_with_one_label([row for row in others if row["one_label"]])
+    if others and first["share_at_target"] < 0.5:
+        sentences.append("So no method holds the target in half of the unseen domains.")
+    return sentences
+
+
+def ranked_unseen(results: pd.DataFrame, dataset: str, target_recall: float) -> list[dict[str, Any]]:
+    """Return the rows of unseen domains by share at target, smaller sets first where shares are equal."""
+    labels = {method: style.label for method, style in method_styles(results["method"]).items()}
+    rows = of_experiment(results, dataset, target_recall)
+    rows = rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()]
+    rows = rows.sort_values(["share_at_target", "set_size"], ascending=[False, True], kind="stable")
+    rows = rows.assign(label=rows["method"].map(labels), one_label=answers_with_one_label(rows))
+    return [dict(zip(rows.columns, row, strict=True)) for row in rows.itertuples(index=False)]
+
+
+def within_spread(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    """Say whether two shares at target differ by no more than the seeds do; unknown with one seed, so no."""
+    gap = first["share_at_target"] - second["share_at_target"]
+    return bool(gap <= math.hypot(first["share_at_target_std"], second["share_at_target_std"]))
+
+
+def _without_rivals(rows: list[dict[str, Any]], doubt: str) -> str:
+    label, *other_labels = dict.fromkeys(row["label"] for row in rows)
+    if other_labels:
+        return "No data set has more than one method here, so methods are not compared."
+    low, high = (f"{100 * end(row['share_at_target'] for row in rows):.0f}" for end in (min, max))
+    share = low if low == high else f"{low} to {high}"
+    return f"{label} holds the target in {share} % of unseen domains{doubt}."
+
+
+def _first_place(row: dict[str, Any]) -> str:
+    spread = row["share_at_target_std"]
+    between_seeds = "" if math.isnan(spread) else f" (± {100 * spread:.0f} points between seeds)"
+    between_seeds = ONE_SEED if row["n_seeds"] == 1 else between_seeds
+    return (
+        f"{row['label']} keeps every label's recall at {row['target_recall']:g} or more in "
+        f"{100 * row['share_at_target']:.0f} % of unseen domains{between_seeds}, "
+        f"with {row['set_size']:.2f} labels per set."
+    )
+
+
+def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
+    sizes = "smaller" if row["set_size"] < first["set_size"] else "larger"
+    if f"{row['set_size']:.2f}" == f"{first['set_size']:.2f}":
+        sizes = "equally large"
+    share = f"{100 * row['share_at_target']:.0f} %"
+    behind = row["share_at_target"] < first["share_at_target"]
+    place = f"follows with {share} and" if behind else f"does so in {share} too, with"
+    sentence = f"{row['label']} {place} {sizes} sets ({row['set_size']:.2f})"
+    if behind and within_spread(first, row):
+        sentence += "; the gap is within the spread between seeds"
+    return f"{sentence}."
+
+
+def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
+    """Say which of several methods that answer with one label holds the target in most domains, beside ERM."""
+    if len(ranking) < 2:
+        return []
+    shares = {row["label"]: f"{100 * row['share_at_target']:.0f} %" for row in ranking}
+    most = ranking[0]["share_at_target"]  # a mean over seeds, which rounds
+    best = [row["label"] for row in ranking if math.isclose(row["share_at_target"], most, abs_tol=1e-9)]
+    if ranking[0]["share_at_target"] == 0:
+        return [f"None of the {len(ranking)} methods that answer with one label holds the target in any unseen domain."]
+    erm = [row["label"] for row in ranking if row["method"] == USUAL and row["label"] not in best]
+    beside = "".join(f"; {label}: {shares[label]}" for label in erm)
+    come = "comes" if len(best) == 1 else "come"
+    names = " and ".join([", ".join(best[:-1]), best[-1]] if len(best) > 1 else best)
+    of_all = f"Of the {len(ranking)} methods that answer with one label"
+    return [f"{of_all}, {names} {come} closest ({shares[best[0]]}{beside})."]

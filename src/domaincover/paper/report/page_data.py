@@ -1,0 +1,146 @@
+"""What the page's script draws from: the rows of every chart, and every single domain, data set by data set."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+
+from domaincover.paper.report.comparison_charts import captions, two_lines
+from domaincover.paper.report.comparisons import ComparedMethods, compared_methods, recall_boxes
+from domaincover.paper.report.cross_plot_layers import place_of_target
+from domaincover.paper.report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
+from domaincover.paper.report.packing import least_at_target, packed_domains
+from domaincover.paper.report.results_table import main_target, of_experiment, targets_of
+from domaincover.paper.report.tradeoff_charts import spread_note
+from domaincover.paper.report.tradeoffs import coverage_table, curves_of, has_curves
+from domaincover.report.readable import with_spread
+from domaincover.report.style import (
+    COMPARISON_LABELS,
+    comparisons_of,
+    dataset_label,
+    method_styles,
+    split_label,
+    splits_in_order,
+)
+
+DECIMALS = 4
+CROSS_COLUMNS = (
+    *("method", "split", "n_domains", "n_seeds"),
+    *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
+    *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
+)
+
+
+def page_data(results: pd.DataFrame, domains: pd.DataFrame) -> dict[str, Any]:
+    """Return all that the script needs of checked results and domains; single domains have codes into its lists."""
+    styles = method_styles(results["method"])
+    methods = {
+        method: {"label": style.label, "color": style.color, "shape": style.shape, "lines": two_lines(style.label)}
+        for method, style in styles.items()
+    }
+    splits = splits_in_order(results["split"])
+    names = dict.fromkeys(results["dataset"])
+    return {
+        "methods": list(methods),
+        "styles": list(methods.values()),
+        "splits": [split_label(split) for split in splits],
+        "split_names": splits,
+        "datasets": [dataset_data(results, domains, name, list(styles), splits) for name in names],
+    }
+
+
+def dataset_data(
+    results: pd.DataFrame, domains: pd.DataFrame, dataset: str, methods: list[str], splits: list[str]
+) -> dict[str, Any]:
+    """Return the rows of one data set's charts by target, and its single domains packed."""
+    rows = results[results["dataset"] == dataset]
+    single = domains[domains["dataset"] == dataset]
+    targets = targets_of(rows, dataset)
+    comparisons = comparisons_of(rows["method"])
+    crosses = cross_plot_data(rows)
+    return {
+        "label": dataset_label(dataset),
+        "n_labels": int(single["n_labels"].max()),
+        "targets": targets,
+        "least": [least_at_target(target) for target in targets],
+        "main": targets.index(main_target(rows, dataset)),
+        "splits": [splits.index(split) for split in splits_in_order(rows["split"])],
+        "groups": [{"label": COMPARISON_LABELS[name], "methods": group} for name, group in comparisons.items()],
+        "by_target": [
+            _of_target(crosses, rows, single, dataset, target, list(comparisons.values())) for target in targets
+        ],
+        "curves": _curves(rows, dataset) if has_curves(rows, dataset) else None,
+        **packed_domains(single, methods, targets, splits),
+    }
+
+
+def _of_target(
+    crosses: pd.DataFrame,
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
+    dataset: str,
+    target: float,
+    groups: list[list[str]],
+) -> dict[str, Any]:
+    """Return crosses of every split, what part of the plane each comparison shows, and bars and boxes if unseen."""
+    own = of_experiment(crosses, dataset, target)
+    n_labels = int(domains["n_labels"].max())
+    content: dict[str, Any] = {
+        "crosses": _records(own, CROSS_COLUMNS),
+        "frames": [_frame(own[own["method"].isin(group)], n_labels, target) for group in groups],
+        "shares": [],
+        "boxes": [],
+        "outliers": [],
+        "captions": {},
+    }
+    if "unseen" in set(own["split"]):
+        compared = compared_methods(results, dataset, target)
+        content["captions"] = captions_of(compared)
+        methods = dict(zip(compared.rows["label"], compared.rows["method"], strict=True))
+        boxes = recall_boxes(compared, domains)
+        for name, table in (
+            ("shares", coverage_table(compared)),
+            ("boxes", boxes.boxes.assign(said=boxes.boxes["median"].map(with_spread))),
+            ("outliers", boxes.outliers),
+        ):
+            content[name] = _records(table.assign(method=table["label"].map(methods)).drop(columns="label"))
+    return content
+
+
+def captions_of(compared: ComparedMethods) -> dict[str, str]:
+    """Say what bars, boxes and shares against sizes show."""
+    coverage = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
+    return {**captions(compared), "coverage": coverage}
+
+
+def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any]:
+    """Return the part of the plane that holds these crosses, the line of random sets in it, and a note on them."""
+    near = cross_limits(crosses, target)
+    place = place_of_target(target, n_labels, near)
+    return {
+        "size": near.size,
+        "recall": near.recall,
+        "random": _records(random_line(n_labels, near).round(DECIMALS)),
+        "target": place.row,
+        "above": place.above,
+        "note": note_on_random_sets(n_labels, near),
+    }
+
+
+def _curves(results: pd.DataFrame, dataset: str) -> dict[str, Any]:
+    curves = curves_of(results, dataset)
+    methods = {style.label: method for method, style in method_styles(results["method"]).items()}
+    points = curves.points.assign(method=curves.points["label"].map(methods)).drop(columns="label")
+    return {
+        "rows": _records(points),
+        "targets": curves.targets,
+        "size": curves.limits.size,
+        "recall": curves.limits.recall,
+    }
+
+
+def _records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Return rows for JSON, rounded, without numbers that are none."""
+    shown = table if columns is None else table[list(columns)]
+    shown = shown.round(DECIMALS).astype(object).where(shown.notna(), None)
+    return [dict(zip(shown.columns, row, strict=True)) for row in shown.itertuples(index=False)]

@@ -1,0 +1,147 @@
+"""Published numbers beside ours: what was measured in both, and by how much they differ."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.paper.report.results_table import checked_results
+from domaincover.report.readable import ABSENT, percent, printable, with_spread
+from domaincover.report.style import dataset_label, method_styles
+from domaincover.report.text_tables import TextTable
+
+KEYS = ["dataset", "target_recall", "method"]
+MEASURES = ("min_recall", "set_size", "share_at_target")
+PUBLISHED_COLUMNS = (
+    *("experiment", *KEYS),
+    *(column for measure in MEASURES for column in (measure, f"{measure}_std")),
+    "source",
+)
+MAIN = "main"
+SPLIT = "unseen"  # the only domains that numbers are published of
+DIGITS = 6  # targets that agree to this many digits are the same
+
+BESIDE_TITLE = "Beside the paper"
+BESIDE_HEADS = {
+    "dataset": "Data set",
+    "method": "Method",
+    "target": "Target",
+    "min_recall": "Min recall",
+    "min_recall_published": "paper",
+    "min_recall_difference": "difference",
+    "set_size": "Set size",
+    "set_size_published": "paper",
+    "set_size_difference": "difference",
+    "share_at_target": "At target",
+    "share_at_target_published": "paper",
+    "share_at_target_difference": "difference",
+    "source": "Source",
+}
+BESIDE_TERMINAL_HEADS = {
+    name: {"Min recall": "Min\nrecall", "Set size": "Set\nsize", "At target": "At\ntarget", "difference": "diff."}.get(
+        head, head
+    )
+    for name, head in BESIDE_HEADS.items()
+    if name != "dataset"
+}
+BESIDE_DROPPED_FIRST = ("source", *(f"{measure}_difference" for measure in MEASURES))
+
+
+def compared_with_published(
+    results: pd.DataFrame, published: pd.DataFrame, experiment: str | None = None
+) -> pd.DataFrame:
+    """Return the rows of unseen domains that were published too: ours, theirs, and the difference of each measure.
+
+    Where several experiments published the same, that of the named experiment is taken, else that of "main".
+    """
+    ours = checked_results(results)
+    ours = ours[ours["split"] == SPLIT]
+    missing = [column for column in PUBLISHED_COLUMNS if column not in published.columns]
+    if missing:
+        raise InputError(f"the published numbers lack the columns {', '.join(missing)}.")
+    place = {experiment: 0, MAIN: 1} if experiment != MAIN else {MAIN: 0}
+    order = published["experiment"].map(place).fillna(2)
+    theirs = published.assign(order=order).sort_values("order", kind="stable").drop_duplicates(KEYS)
+    values = [column for measure in MEASURES for column in (measure, f"{measure}_std")]
+    theirs = theirs[[*KEYS, *values, "source"]].assign(target_recall=theirs["target_recall"].round(DIGITS))
+    merged = (
+        ours[[*KEYS, *values]]
+        .assign(key=ours["target_recall"].round(DIGITS))
+        .merge(
+            theirs.rename(columns={"target_recall": "key"}),
+            on=["dataset", "key", "method"],
+            suffixes=("", "_published"),
+        )
+    )
+    for measure in MEASURES:
+        merged[f"{measure}_difference"] = merged[measure] - merged[f"{measure}_published"]
+    columns = [
+        column
+        for measure in MEASURES
+        for column in (
+            *(measure, f"{measure}_std", f"{measure}_published"),
+            *(f"{measure}_std_published", f"{measure}_difference"),
+        )
+    ]
+    return merged[[*KEYS, *columns, "source"]].rename(
+        columns={f"{measure}_std_published": f"{measure}_published_std" for measure in MEASURES}
+    )
+
+
+def with_published(results: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
+    """Return the results with columns of what was published; empty where nothing was, or of other splits."""
+    added = [f"{measure}_{kind}" for measure in MEASURES for kind in ("published", "difference")]
+    theirs = compared[[*KEYS, *added, "source"]].rename(columns={"source": "published_source"})
+    wide = results.merge(theirs.assign(split=SPLIT), on=[*KEYS, "split"], how="left")
+    return wide.assign(published_source=wide["published_source"].astype(object).where(wide["published_source"].notna()))
+
+
+def beside_table(compared: pd.DataFrame) -> TextTable:
+    """Return the comparison as texts, rounded like the published numbers."""
+    styles = method_styles(compared["method"])
+    rows = [
+        {
+            "dataset": printable(dataset_label(row["dataset"])),
+            "method": printable(styles[row["method"]].label),
+            "target": f"{row['target_recall']:g}",
+            "source": printable(str(row["source"])),
+        }
+        | {name: text for measure in MEASURES for name, text in measure_texts(row, measure).items()}
+        for row in compared.to_dict("records")
+    ]
+    return TextTable(BESIDE_HEADS, rows, ("dataset", "method", "target", "source"), [None] * len(rows))
+
+
+def measure_texts(row: Mapping[Any, Any], measure: str) -> dict[str, str]:
+    """Return our number, the published one and the difference of one measure; shares in percent."""
+    ours, theirs = row[measure], row[f"{measure}_published"]
+    spread, difference = row[f"{measure}_published_std"], row[f"{measure}_difference"]
+    if measure == "share_at_target":
+        texts = (percent(ours), percent(theirs, spread), signed(100 * difference, 0))
+    else:
+        texts = (with_spread(ours, decimals=2), with_spread(theirs, spread, decimals=2), signed(difference, 2))
+    return dict(zip((measure, f"{measure}_published", f"{measure}_difference"), texts, strict=True))
+
+
+def signed(value: float, decimals: int) -> str:
+    """Return a number with its sign; what rounds to zero has none.
+
+    >>> signed(0.0123, 2), signed(-3.2, 0), signed(-0.001, 2)
+    ('+0.01', '−3', '0.00')
+    """
+    if math.isnan(value):
+        return ABSENT
+    rounded = round(value, decimals)
+    sign = "+" if rounded > 0 else "−" if rounded < 0 else ""
+    return f"{sign}{abs(rounded):.{decimals}f}"
+
+
+def beside_caption(compared: pd.DataFrame) -> str:
+    """Say what is compared, as the end of a sentence."""
+    sources = ", ".join(printable(str(source)) for source in dict.fromkeys(compared["source"]))
+    return (
+        f"ours, the paper’s ({sources}) and ours less the paper’s, in unseen domains; "
+        "shares in percent, their difference in points"
+    )

@@ -1,0 +1,62 @@
+"""What a study shows about the next domain: of the domains unseen by one model, how many were at target."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from domaincover.paper.report.results_table import main_target, of_experiment
+from domaincover.promises.clopper_pearson import lower_bound, upper_bound
+from domaincover.report.readable import answers_with_one_label
+from domaincover.report.style import MethodStyle, method_styles
+
+CONFIDENCE = 0.95
+RESTS_ON = (
+    "Each line takes one model, that of the first seed, as fixed, and its unseen domains as drawn one by one from "
+    "where the next will come from; the bounds are exact (Clopper and Pearson, 1934). The confidence is that of one "
+    "line, not of all lines at once. At target means counted at target: with few examples of a label, luck takes part."
+)
+
+
+class StudyEvidence(NamedTuple):
+    """How many unseen domains a model had at target, the interval of the share, and a bound for the next domain."""
+
+    style: MethodStyle
+    n_at_target: int
+    n_domains: int
+    low: float
+    high: float
+    next_at_least: float
+
+    @property
+    def share(self) -> float:
+        """The share of unseen domains at target."""
+        return self.n_at_target / self.n_domains
+
+
+def study_evidence(results: pd.DataFrame, domains: pd.DataFrame, dataset: str) -> list[StudyEvidence]:
+    """Return a row per method that gives sets, at the main target: the unseen domains of its first seed."""
+    target = main_target(results, dataset)
+    rows = of_experiment(results, dataset, target)
+    rows = rows[(rows["split"] == "unseen") & ~answers_with_one_label(rows)]
+    styles = method_styles(results["method"])
+    single = of_experiment(domains, dataset, target)
+    single = single[(single["split"] == "unseen") & single["min_recall"].notna()]
+    found = []
+    for method in rows["method"]:
+        own = single[single["method"] == method]
+        own = own[own["seed"] == own["seed"].min()]
+        if not own.empty:
+            found.append(_evidence(styles[method], int((own["min_recall"] >= target).sum()), len(own)))
+    return found
+
+
+def _evidence(style: MethodStyle, n_at_target: int, n_domains: int) -> StudyEvidence:
+    each_side = (1 + CONFIDENCE) / 2
+    return StudyEvidence(
+        style=style,
+        n_at_target=n_at_target,
+        n_domains=n_domains,
+        low=float(lower_bound(n_at_target, n_domains, each_side)),
+        high=float(upper_bound(n_at_target, n_domains, each_side)),
+        next_at_least=float(lower_bound(n_at_target, n_domains, CONFIDENCE)),
+    )

@@ -1,0 +1,133 @@
+"""Results as text: for a terminal, a paper, a spreadsheet or another program."""
+
+import json
+import math
+from collections.abc import Callable
+from typing import Literal, get_args
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.paper.report.published_comparison import (
+    BESIDE_DROPPED_FIRST,
+    BESIDE_TERMINAL_HEADS,
+    BESIDE_TITLE,
+    beside_caption,
+    beside_table,
+    compared_with_published,
+    with_published,
+)
+from domaincover.paper.report.results_table import TEXT_COLUMNS, checked_results
+from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
+from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
+
+TableStyle = Literal["table", "md", "csv", "latex", "json"]
+
+# Short enough for eight columns in a terminal of 100 characters.
+TERMINAL_HEADS = {
+    "method": "Method",
+    "target": "Target",
+    "split": "Split",
+    "seeds": "Seeds",
+    "min_recall": "Median\nmin recall",
+    "set_size": "Median\nset size",
+    "share": "Share at\ntarget",
+    "noise": "Noise\nalone",
+    "p10": "10th\nperc.",
+    "worst": "Worst",
+    "seconds": "Train\n(s)",
+}
+DROPPED_FIRST = ("seconds", "noise", "p10", "worst")
+CAPTION = (
+    "Recall and size of prediction sets. Min recall is the smallest recall over a domain's labels. The "
+    "columns give its median over domains, the median of the mean set size, the share of domains whose min "
+    "recall is at least the target, and the share that counting noise alone would leave if every domain's true "
+    "recall were at its mean; then the 10th percentile of min recall and its worst domain. Here {counted}. Bold: "
+    "highest share at target among methods that give sets."
+)
+
+
+def format_results(
+    results: pd.DataFrame,
+    style: TableStyle = "table",
+    *,
+    width: int = 100,
+    color: bool = True,
+    published: pd.DataFrame | None = None,
+    experiment: str | None = None,
+) -> str:
+    """Return the results as text; width and color matter to the terminal table only.
+
+    Where `published` has numbers of the same data sets, targets and methods in unseen domains, they stand beside
+    ours with the difference: in a table of their own below, in csv and json in columns of their own. Of several
+    published numbers, that of the named experiment is taken, else that of the main one.
+    """
+    table = checked_results(results)
+    if style not in get_args(TableStyle):
+        raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
+    compared = None if published is None else compared_with_published(table, published, experiment)
+    if compared is None or compared.empty:
+        return _written(table, style, width, color)
+    if style in ("csv", "json"):
+        return _written(with_published(table, compared), style, width, color)
+    beside = beside_table(compared)
+    look = TerminalLook(BESIDE_TERMINAL_HEADS, BESIDE_DROPPED_FIRST, width, color)
+    writers: dict[str, Callable[[], str]] = {
+        "table": lambda: f"{BESIDE_TITLE}\n{terminal(beside, look, [beside_caption(compared)])}",
+        "md": lambda: f"{BESIDE_TITLE}: {beside_caption(compared)}.\n\n{markdown(beside)}",
+        "latex": lambda: latex(beside, f"{BESIDE_TITLE}: {beside_caption(compared)}.", BESIDE_TERMINAL_HEADS),
+    }
+    return f"{_written(table, style, width, color)}\n{writers[style]()}"
+
+
+def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) -> str:
+    if style == "json":
+        return as_json(table)
+    if style == "csv":
+        return as_csv(table)
+    rows = readable_rows(table)
+    if style == "table":
+        return _terminal(rows, width, color)
+    if style == "md":
+        counted = seeds_and_domains(rows)
+        return f"{markdown(_text_table(rows, heads_of(rows)))}\n{counted[0].upper()}{counted[1:]}.\n"
+    shown, once = _said_once(rows)
+    counted = "; ".join([*once, seeds_and_domains(rows)])
+    return latex(shown, CAPTION.format(counted=counted), TERMINAL_HEADS)
+
+
+def as_json(table: pd.DataFrame) -> str:
+    """Return a list of records; what is no number is null."""
+    records = [
+        {column: _null_unless_finite(value) for column, value in record.items()} for record in table.to_dict("records")
+    ]
+    return json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def as_csv(table: pd.DataFrame) -> str:
+    """Return the table for spreadsheets, with names that none takes for a formula."""
+    safe = {column: table[column].map(no_formula) for column in TEXT_COLUMNS if column in table}
+    return str(table.assign(**safe).to_csv(index=False, lineterminator="\n"))
+
+
+def _null_unless_finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _text_table(rows: list[ReadableRow], heads: dict[str, str]) -> TextTable:
+    texts = [{name: getattr(row, name) for name in HEADS} for row in rows]
+    return TextTable(heads, texts, TEXT_HEADS, ["share" if row.best else None for row in rows])
+
+
+def _terminal(rows: list[ReadableRow], width: int, color: bool) -> str:
+    """Return one block per data set; what is the same in every row is said once, below."""
+    shown, once = _said_once(rows)
+    look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
+    return terminal(shown, look, [*once, seeds_and_domains(rows)])
+
+
+def _said_once(rows: list[ReadableRow]) -> tuple[TextTable, list[str]]:
+    """Return the table without split and target where they are the same in every row, and these in words."""
+    same = [name for name in ("split", "target") if len({getattr(row, name) for row in rows}) == 1]
+    heads = {name: head for name, head in heads_of(rows).items() if name not in same}
+    return _text_table(rows, heads), [f"{HEADS[name].lower()} {getattr(rows[0], name)}" for name in same]

@@ -1,0 +1,101 @@
+"""How long training takes: ERM and SET-COVER, and how many times as long the second is."""
+
+from typing import get_args
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.paper.report.tables import TableStyle, as_csv, as_json
+from domaincover.report.readable import printable, seconds, with_spread
+from domaincover.report.style import dataset_label
+from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, terminal
+
+TIME_COLUMNS = ("dataset", "erm_seconds", "set_cover_seconds", "ratio")
+PUBLISHED_COLUMNS = ("erm_minutes_published", "set_cover_minutes_published", "ratio_published", "source")
+TIME_HEADS = {
+    "dataset": "Data set",
+    "erm_seconds": "ERM (s)",
+    "set_cover_seconds": "SET-COVER (s)",
+    "ratio": "Ratio",
+    "erm_minutes_published": "Paper: ERM (min)",
+    "set_cover_minutes_published": "Paper: SET-COVER (min)",
+    "ratio_published": "Paper: ratio",
+    "source": "Source",
+}
+OURS = (
+    "Seconds to train one network: small ones are timed alone, ERM and SET-COVER in turns in one process; of whole "
+    "networks it is the mean over runs"
+)
+THEIRS = ". The paper’s times are of other machines and networks, so compare ratios"
+
+
+def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
+    """Return seconds of both methods by data set (columns dataset, erm_seconds, set_cover_seconds), with their ratio.
+
+    With published times (columns dataset, erm_minutes, set_cover_minutes, source) their columns stand beside ours.
+    """
+    ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
+    times = seconds.assign(ratio=ratio)[list(TIME_COLUMNS)]
+    if published_times is None:
+        return times
+    missing = [
+        name for name in ("dataset", "erm_minutes", "set_cover_minutes", "source") if name not in published_times
+    ]
+    if missing:
+        raise InputError(f"the published times lack the columns {', '.join(missing)}.")
+    theirs = published_times[["dataset", "erm_minutes", "set_cover_minutes", "source"]].drop_duplicates("dataset")
+    theirs = theirs.rename(columns={f"{name}_minutes": f"{name}_minutes_published" for name in ("erm", "set_cover")})
+    theirs = theirs.assign(
+        ratio_published=theirs["set_cover_minutes_published"] / theirs["erm_minutes_published"],
+    )
+    joined = times.merge(theirs, on="dataset", how="left")[[*TIME_COLUMNS, *PUBLISHED_COLUMNS]]
+    return joined if joined["source"].notna().any() else times
+
+
+def times_caption(times: pd.DataFrame) -> str:
+    """Say what the times are of, without a full stop at the end."""
+    return OURS + (THEIRS if "source" in times else "")
+
+
+def times_table(times: pd.DataFrame) -> TextTable:
+    """Return the times as texts."""
+    heads = {name: TIME_HEADS[name] for name in times.columns}
+    rows = [
+        {name: _text(name, value) for name, value in record.items() if isinstance(name, str)}
+        for record in times.to_dict("records")
+    ]
+    return TextTable(heads, rows, ("dataset", "source"), [None] * len(rows))
+
+
+def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int = 100, color: bool = True) -> str:
+    """Return the times as text; width and color matter to the terminal table only."""
+    if style not in get_args(TableStyle):
+        raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
+    if times.empty:
+        raise InputError("there are no times to compare.")
+    if style == "json":
+        return as_json(
+            times.assign(
+                **{"source": times["source"].where(times["source"].notna(), None)} if "source" in times else {}
+            )
+        )
+    if style == "csv":
+        return as_csv(times)
+    table = times_table(times)
+    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
+    if style == "md":
+        return markdown(table)
+    if style == "latex":
+        return latex(table, f"{times_caption(times)}.", heads, blocks=False)
+    return terminal(table, TerminalLook(heads, ("source",), width, color), [times_caption(times)], blocks=False)
+
+
+def _text(name: str, value: object) -> str:
+    if name == "dataset":
+        return printable(dataset_label(str(value)))
+    if name == "source":
+        return printable(value) if isinstance(value, str) else "–"
+    number = float(str(value))
+    if name.endswith("_seconds"):
+        return seconds(number)
+    return with_spread(number, decimals=0 if name.endswith("_published") and "minutes" in name else 2)

@@ -1,0 +1,95 @@
+"""What is paid in set size for recall, as tables: by target recall, and as the share of domains at target."""
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from domaincover.errors import InputError
+from domaincover.paper.report.comparisons import ComparedMethods, share_table
+from domaincover.paper.report.crosses import Limits, limits_around
+from domaincover.paper.report.results_table import checked_results, targets_of
+from domaincover.report.readable import percent, with_spread
+from domaincover.report.style import MethodStyle, method_styles
+
+DECIMALS = 4
+SAME_PLACE = 3  # decimals to which two points must agree to share one name
+
+
+class Curves(NamedTuple):
+    """Points of min recall and set size by target, those of a method together; what is left out; what is drawn."""
+
+    dataset: str
+    split: str
+    points: pd.DataFrame
+    methods: list[MethodStyle]
+    left_out: list[MethodStyle]
+    targets: list[float]
+    limits: Limits
+
+
+def has_curves(results: pd.DataFrame, dataset: str, split: str = "unseen") -> bool:
+    """Tell whether a method of the data set has several target recalls."""
+    rows = results[(results["dataset"] == dataset) & (results["split"] == split)]
+    return bool((rows.groupby("method")["target_recall"].nunique() > 1).any())
+
+
+def curves_of(results: pd.DataFrame, dataset: str, split: str = "unseen") -> Curves:
+    """Return a curve for every method that has more than one target recall; the others are left out."""
+    table = checked_results(results)
+    styles = method_styles(table["method"])
+    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
+    if rows.empty:
+        raise InputError(f"results has no row of data set {dataset!r} and split {split!r}.")
+    n_targets = rows.groupby("method")["target_recall"].nunique()
+    several = [method for method in styles if n_targets.get(method, 0) > 1]
+    if not several:
+        raise InputError(f"data set {dataset!r} has no method with several target recalls, so there is no curve.")
+    rows = rows[rows["method"].isin(several)].sort_values("target_recall", kind="stable")
+    rows = pd.concat([rows[rows["method"] == method] for method in several], ignore_index=True)
+    points = pd.DataFrame(
+        {
+            "label": [styles[method].label for method in rows["method"]],
+            "target": rows["target_recall"],
+            "set_size": rows["set_size"].astype(float).round(DECIMALS),
+            "min_recall": rows["min_recall"].astype(float).round(DECIMALS),
+            "share": [percent(share) for share in rows["share_at_target"]],
+        }
+    )
+    targets = targets_of(table, dataset)
+    return Curves(
+        dataset=dataset,
+        split=split,
+        points=points.assign(name=_names(points), above=[several.index(method) % 2 == 0 for method in rows["method"]]),
+        methods=[styles[method] for method in several],
+        left_out=[styles[method] for method in styles if n_targets.get(method, 0) == 1],
+        targets=targets,
+        limits=limits_around(points["set_size"], [*points["min_recall"], *points["target"]]),
+    )
+
+
+def coverage_table(compared: ComparedMethods) -> pd.DataFrame:
+    """Return each method's share at target and set size, and one standard deviation over seeds around both."""
+    rows = compared.rows
+    size = rows["set_size"].astype(float)
+    spread = rows["set_size_std"].astype(float).where(rows["n_seeds"] > 1)
+    return share_table(compared).assign(
+        set_size=size.round(DECIMALS),
+        size_low=(size - spread).round(DECIMALS),
+        size_high=(size + spread).round(DECIMALS),
+        size_text=[with_spread(*pair) for pair in zip(size, spread, strict=True)],
+    )
+
+
+def coverage_limits(table: pd.DataFrame) -> Limits:
+    """Return the part of the plane that holds every method with its spread."""
+    sizes = pd.concat([table[name] for name in ("set_size", "size_low", "size_high")])
+    return limits_around(sizes, pd.concat([table[name] for name in ("share", "low", "high")]))
+
+
+def _names(points: pd.DataFrame) -> list[str]:
+    """Name each point by its target; a method's points in one place have one name for all."""
+    places = points.assign(x=points["set_size"].round(SAME_PLACE), y=points["min_recall"].round(SAME_PLACE))
+    groups = places.groupby(["label", "x", "y"], dropna=False)["target"]
+    joined = groups.transform(lambda targets: ", ".join(f"{target:g}" for target in targets))
+    first = ~places.duplicated(["label", "x", "y"])
+    return [name if shown else "" for name, shown in zip(joined, first, strict=True)]

@@ -1,0 +1,187 @@
+"""Runs a study's unfinished runs: in this process, in several, or on a cluster."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from domaincover.errors import InputError
+from domaincover.paper.job_durations import Expected, expected_seconds, remember
+from domaincover.paper.run_directory import at_work, is_finished, open_study
+from domaincover.paper.study import Run, Study
+
+if TYPE_CHECKING:
+    from domaincover.paper.job import Job
+
+PROGRESS = ".progress"
+POLL = 0.25  # seconds between two looks at how far the jobs are
+
+Say = Callable[[str], object]
+OnProgress = Callable[[Mapping[str, int]], object]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A job that ended without its runs, and why."""
+
+    job: str
+    n_runs: int
+    reason: str
+    is_input: bool = False  # whether it is something that a user can mend
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How many runs were there before, how many are new, how long those took, and what failed."""
+
+    n_finished_before: int
+    n_new: int
+    seconds: float
+    failures: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs to do, the number of runs that are finished, and how long the jobs took when they were done before."""
+
+    jobs: tuple[Job, ...]
+    n_finished: int
+    expected: Expected
+
+    @property
+    def n_to_do(self) -> int:
+        """How many runs the jobs have."""
+        return sum(len(job.runs) for job in self.jobs)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Where jobs run: in so many processes here, or on the workers of a dask scheduler; and the plug-ins they need."""
+
+    n_processes: int = 1
+    scheduler: str | None = None
+    plugins: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.n_processes < 1:
+            raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
+        if self.scheduler is not None and "://" not in self.scheduler:
+            raise InputError(f"a scheduler's address is as tcp://host:8786, got {self.scheduler!r}.")
+
+
+def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> Plan:
+    """See what is left to do of a study."""
+    return plan_studies([study], out, say)
+
+
+def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> Plan:
+    """Open the studies' directory, see what is left to do, and make the data of that ready.
+
+    A run that several studies have is done once.
+    """
+    from domaincover.paper.job import plan_jobs
+    from domaincover.paper.preparation import prepare
+
+    for source, min_cell_size in dict.fromkeys(
+        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
+    ):
+        source.check(min_cell_size)
+    runs = list(dict.fromkeys(run for study in studies for run in study.runs()))
+    _check_different(runs)
+    open_study(out)
+    to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
+    jobs = tuple(prepare(plan_jobs(to_do), say))
+    return Plan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
+
+
+def run_study(plan: Plan, out: Path, means: Workers | int = 1, on_progress: OnProgress = lambda _: None) -> Outcome:
+    """Do the plan's jobs; `on_progress` hears now and then how many epochs each has done, by the job's name.
+
+    What fails does not keep the rest from being done. A number for `means` is a number of processes.
+    """
+    means = Workers(means) if isinstance(means, int) else means
+    started = time.perf_counter()
+    failures = []
+    if plan.jobs:
+        with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
+            failures = list(_done(plan.jobs, out, progress, means))
+    n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
+    if failures and n_new == plan.n_finished == 0 and all(failure.is_input for failure in failures):
+        raise InputError(failures[0].reason)
+    return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
+
+
+def _done(jobs: Sequence[Job], out: Path, progress: Path, means: Workers) -> Iterator[Failure]:
+    from domaincover.paper.executors import in_processes, in_turn, on_cluster
+    from domaincover.paper.work import Work
+
+    work = Work(str(out.absolute()), str(progress.absolute()), means.plugins)
+    if means.scheduler is not None:
+        ended = on_cluster(jobs, work, means.scheduler)
+    elif (n_processes := min(means.n_processes, len(jobs))) > 1:
+        ended = in_processes(jobs, work, n_processes)
+    else:
+        ended = in_turn(jobs, work)
+    seconds = {}
+    for job, done in ended:
+        if done.reason is None:
+            seconds[job] = done.seconds
+            continue
+        n_missing = sum(not is_finished(out, run) for run in job.runs)
+        if n_missing:
+            yield Failure(job.name, n_missing, done.reason, done.is_input)
+    remember(seconds)
+
+
+@contextmanager
+def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Iterator[Path]:
+    """Give a folder where jobs leave word of how far they are, and look into it while they run.
+
+    The folder goes when the study ends: a job on a cluster that finds it gone stops.
+    """
+    (out / PROGRESS).mkdir(exist_ok=True)
+    for left_behind in (out / PROGRESS).iterdir():  # by a study that was killed; nobody else is at work here
+        shutil.rmtree(left_behind, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=out / PROGRESS))
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(POLL):
+            on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield folder
+    finally:
+        over.set()
+        watcher.join()
+        shutil.rmtree(out / PROGRESS, ignore_errors=True)
+
+
+def _n_epochs_done(file: Path) -> int:
+    try:
+        return int(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # not begun, or being written
+        return 0
+
+
+def _check_different(runs: Iterable[Run]) -> None:
+    """Refuse studies that want a run of one name with different settings."""
+    by_folder: dict[str, Run] = {}
+    for run in runs:
+        other = by_folder.setdefault(run.folder, run)
+        if other != run:
+            first, second = other.to_dict(), run.to_dict()
+            differing = next(name for name in second if first.get(name) != second[name])
+            raise InputError(
+                f"two experiments want {run.folder} with {differing} {first.get(differing)!r} and "
+                f"{second[differing]!r}; give them directories of their own."
+            )

@@ -1,0 +1,203 @@
+"""What a study is made of: runs, one for each data set, method, target recall and seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, TypeVar
+
+import numpy as np
+
+from domaincover.calibration.confidence import check_feasible
+from domaincover.errors import InputError
+from domaincover.paper.datasets import QUICK, Sizes, StudyDataset, study_dataset
+from domaincover.paper.methods import GROUPS, study_method
+from domaincover.paper.wilds.source import WildsSource
+from domaincover.prediction_sets import check_share, check_target_recall
+
+# Against slips of the pen: more than any study has, and what would fill memory before the first epoch.
+MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
+
+
+@dataclass(frozen=True)
+class Run:
+    """One method on one data set with one seed. Two runs that are equal give the same result."""
+
+    dataset: str
+    method: str
+    target_recall: float
+    seed: int
+    epochs: int = 30
+    batch_size: int = 128
+    learning_rate: float = 1e-3
+    initial_multiplier: float = 5.0
+    update_every: int = 500
+    recall_from: str = "full-pass"
+    keep: str = "best"
+    min_cell_size: int = 100
+    domain_confidence: float | None = None  # of the methods that promise something
+    domains_per_batch: int | None = None  # of the methods that compare domains
+    penalty_weight: float | None = None  # of those that have one; None is the paper's
+    source: WildsSource | None = None  # of data that are read from a folder
+    sizes: Sizes | None = None  # of other data; None is the data set's own
+    quick: bool = False  # whether it is only to show that all works
+
+    @property
+    def folder(self) -> str:
+        """The run's place in the study's directory."""
+        return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
+
+    @property
+    def setting(self) -> StudyDataset | WildsSource:
+        """Where its examples come from, and how many are used."""
+        return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings by name, those of the source or the sizes among them."""
+        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", "quick")}
+        own |= {"quick": True} if self.quick else {}
+        if self.source is not None:
+            return own | self.source.to_dict()
+        return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
+
+
+@dataclass(frozen=True)
+class Study:
+    """A grid of runs, checked on entry. What is None is as the data set has it.
+
+    Data sets that are read from a folder have a source of their name.
+    """
+
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...] = GROUPS["paper"]
+    target_recalls: tuple[float, ...] = (0.9,)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    epochs: int | None = None
+    domain_confidence: float = 0.9
+    domains_per_batch: int = 4
+    penalty_weight: float | None = None
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    update_every: int = 500
+    recall_from: str | None = None
+    min_cell_size: int | None = None
+    sources: tuple[WildsSource, ...] = ()
+    sizes: Sizes | None = None
+    quick: bool = False  # to see that all works: of everything a little
+
+    def __post_init__(self) -> None:
+        for source in self.sources:
+            if source.name not in self.datasets:
+                raise InputError(f"the source is of {source.name}, and the study of {', '.join(self.datasets)}.")
+        for name in self.datasets:
+            self.setting(name)
+        for name in self.methods:
+            study_method(name)
+        for target in self.target_recalls:
+            check_target_recall(target)
+        for seed in self.seeds:
+            if seed < 0:
+                raise InputError(f"a seed must be 0 or above, got {seed}.")
+        if self.sizes is not None and min(self.sizes) < 1:
+            raise InputError(f"domains and rows must be at least 1, got {min(self.sizes)}.")
+        if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
+            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}; ask for fewer.")
+        self._check_methods()
+        for name, least in (
+            ("epochs", 1),
+            ("batch_size", 1),
+            ("update_every", 1),
+            ("min_cell_size", 0),
+            ("domains_per_batch", 2),
+        ):
+            if (value := getattr(self, name)) is not None and not least <= value <= MOST_AT_ALL:
+                most = "at least" if value < least else "at most"
+                raise InputError(f"{name} must be {most} {least if value < least else MOST_AT_ALL}, got {value}.")
+        if not 0 < self.learning_rate < math.inf:
+            raise InputError(f"learning_rate must be above 0 and finite, got {self.learning_rate:g}.")
+        self._check_weight()
+        if self.recall_from not in (None, "full-pass", "batches"):
+            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+
+    def source(self, dataset: str) -> WildsSource | None:
+        """Return where a data set's folder is, if it is read from one."""
+        return next((source for source in self.sources if source.name == dataset), None)
+
+    def setting(self, dataset: str) -> StudyDataset | WildsSource:
+        """Return a data set, with the study's sizes."""
+        return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
+
+    def _sizes(self, dataset: str) -> Sizes | None:
+        if self.source(dataset) is not None:
+            return None
+        return Sizes(*map(min, QUICK, study_dataset(dataset).sizes)) if self.quick else self.sizes
+
+    def _check_methods(self) -> None:
+        check_share(self.domain_confidence, "domain confidence")
+        for setting in map(self.setting, self.datasets):
+            for name in self.methods:
+                if (reason := why_not(name, setting, self.domain_confidence)) is not None:
+                    raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or leave the method out.")
+
+    def _check_weight(self) -> None:
+        if self.penalty_weight is None:
+            return
+        if not 0 <= self.penalty_weight < math.inf:
+            raise InputError(f"penalty_weight must be a finite number, 0 or more, got {self.penalty_weight:g}.")
+        if not any(study_method(name).has_weight for name in self.methods):
+            raise InputError("penalty_weight is of irm, vrex, mmd and coral, and the study has none of them.")
+
+    def runs(self) -> Iterator[Run]:
+        """Yield every run of the grid."""
+        for dataset in self.datasets:
+            yield from self._runs(dataset)
+
+    def _runs(self, dataset: str) -> Iterator[Run]:
+        setting = self.setting(dataset)
+        settings: dict[str, Any] = {
+            name: _given(getattr(self, name), getattr(setting, name))
+            for name in ("epochs", "batch_size", "recall_from", "min_cell_size")
+        }
+        settings |= {"learning_rate": self.learning_rate, "update_every": self.update_every}
+        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset), "quick": self.quick}
+        for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
+            own = study_method(method)
+            yield Run(
+                dataset,
+                method,
+                target,
+                seed,
+                domain_confidence=self.domain_confidence if own.promises else None,
+                domains_per_batch=self.domains_per_batch if own.compares_domains else None,
+                penalty_weight=self.penalty_weight if own.has_weight else None,
+                **settings,
+            )
+
+
+Value = TypeVar("Value")
+
+
+def _given(value: Value | None, otherwise: Value) -> Value:
+    return otherwise if value is None else value
+
+
+def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
+    """Say why a method cannot be run on a data set, and what would help; None where it can."""
+    method = study_method(name)
+    if method.promises and setting.trains_whole_networks:
+        return (
+            "it trains a network more for each training domain, and whole networks are too costly; give --learn head."
+        )
+    if method.promises:
+        try:
+            check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
+        except InputError as error:
+            return f"{str(error).split(';')[0]}."
+    if method.make is not None and setting.trains_whole_networks:
+        return "it takes numbers, and these are images for whole networks; give --learn head."
+    if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
+        # The result would be ERM's under another name.
+        return "it compares features that a network learns, and a linear head learns none; give --learn all."
+    return None

@@ -1,0 +1,114 @@
+"""Training times of ERM and SET-COVER: one network of each, in turns, in one process."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from domaincover.errors import InputError
+from domaincover.files import plain_json, write_whole
+from domaincover.paper.job import versions
+from domaincover.paper.material import draw_material
+from domaincover.paper.run_directory import read_reports
+from domaincover.paper.study import Run, Study
+from domaincover.paper.study_networks import Replica, threads_for, train_group
+
+FOLDER = "times"
+METHODS = ("erm", "set-cover")
+TURNS = 3
+
+
+def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
+    """Train a network of each kind on every data set of a study and write how long it took; what is there is kept.
+
+    The epochs are shared among turns, ERM and SET-COVER after each other, so that a machine that slows down slows
+    both. Whole networks are left out: those train by themselves anyhow, and their runs say how long it took.
+    """
+    stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
+    for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
+        on_dataset(dataset)
+        seconds = _measured(study, dataset, out)
+        content = {"config": _config(study, dataset), "seconds": seconds, "versions": versions()}
+        (out / FOLDER).mkdir(exist_ok=True)
+        write_whole(out / FOLDER / f"{dataset}.json", (json.dumps(content, indent=1) + "\n").encode())
+
+
+def read_times(out: Path) -> list[dict[str, Any]]:
+    """Return seconds of both methods, a row per data set: as measured, or the mean over the runs of whole networks."""
+    rows = _of_whole_networks(out)
+    for file in sorted((out / FOLDER).glob("*.json")):
+        try:
+            content = plain_json(file.read_text(encoding="utf-8"))
+            seconds = {name: float(content["seconds"][name]) for name in METHODS}
+            if not all(0 <= value < math.inf for value in seconds.values()):
+                raise ValueError("no times")
+            rows.append({"dataset": file.stem, **seconds})
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
+    return rows
+
+
+def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
+    seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for report in read_reports(out):
+        if report["config"].get("learn") == "all":
+            seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
+    return [
+        {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}}
+        for dataset, found in seconds.items()
+        if found.keys() >= set(METHODS)
+    ]
+
+
+def _measured(study: Study, dataset: str, out: Path) -> dict[str, float]:
+    runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
+    seconds = dict.fromkeys(METHODS, 0.0)
+    with threads_for(study.setting(dataset)):
+        for method in METHODS:  # what the first of all trainings waits for is nobody's time
+            _train(replace(runs[method], epochs=1), out)
+        for turn in range(TURNS):
+            for method in METHODS:
+                run = replace(runs[method], epochs=_share(runs[method].epochs, turn))
+                if run.epochs:
+                    seconds[method] += _train(run, out)
+    return seconds
+
+
+def _share(n_epochs: int, turn: int) -> int:
+    return n_epochs // TURNS + (turn < n_epochs % TURNS)
+
+
+def _train(run: Run, out: Path) -> float:
+    material = draw_material(run.setting, "erm", run.seed, run.min_cell_size)
+    key = (run.seed, run.target_recall if run.method == "set-cover" else None)
+    started = time.perf_counter()
+    train_group(run, run.method, [Replica(key, material.train_rows)], {run.seed: material}, out, lambda: None)
+    return time.perf_counter() - started
+
+
+def _config(study: Study, dataset: str) -> dict[str, Any]:
+    run = next(run for run in study.runs() if run.dataset == dataset and run.method == "set-cover")
+    return json.loads(json.dumps(run.to_dict()))
+
+
+def _is_measured(out: Path, dataset: str, study: Study) -> bool:
+    """Tell whether the times are there; refuse those of other settings."""
+    file = out / FOLDER / f"{dataset}.json"
+    if not file.exists():
+        return False
+    try:
+        made = dict(plain_json(file.read_text(encoding="utf-8"))["config"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
+    asked = _config(study, dataset)
+    differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
+    if differing:
+        raise InputError(f"{file} was made with {', '.join(differing)}; delete it, or name another directory.")
+    return True

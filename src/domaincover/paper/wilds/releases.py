@@ -1,0 +1,185 @@
+"""The four data sets as they were released: which files they have, and what a row of them says.
+
+Koh et al. (2021) describe them; Bandi et al. (2018), Christie et al. (2018), Beery et al. (2020) and Ni et al. (2019)
+collected them. Official splits are pooled: the paper draws its domains at random.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from domaincover.errors import InputError
+from domaincover.paper.wilds.release_columns import (
+    NUMBER,
+    TEXT,
+    WHOLE,
+    column_names,
+    read_blocks,
+    read_columns,
+    refuse_rows,
+    to_array,
+)
+
+Kind = Literal["image", "text"]
+
+FMOW_LABELS = ("crop_field", "place_of_worship", "recreational_facility")  # 11, 36 and 42 of the release's 62
+IWILDCAM_LABELS = (0, 146, 147)
+IWILDCAM_EMPTY = 0
+STARS = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
+NO_REGION = "Other"  # what the WILDS package says of a country that the mapping does not have
+NOT_IN_SPLIT = -1
+
+
+class Rows(NamedTuple):
+    """What was read of a release: rows that are used, and how many are not, by reason; label codes, domain names."""
+
+    sources: NDArray[np.object_]
+    labels: NDArray[np.int64]
+    domains: NDArray[Any]
+    label_names: tuple[str, ...]
+    left_out: dict[str, int]
+
+
+class Release(NamedTuple):
+    """One of the data sets: its folder, the files and folders needed in it, how it is read and used in the paper.
+
+    `crop` is the share of an image's own width and height that is cut from each side.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    kind: Kind
+    domain_is: str
+    read: Callable[[Path], Rows]
+    n_train_domains: int
+    n_unseen_domains: int
+    crop: float = 0.0
+
+
+def read_camelyon17(root: Path) -> Rows:
+    """Read patches of tissue: the label is tumour or not, the domain the patient, a text such as "004"."""
+    path = root / "metadata.csv"
+    table = read_columns(path, {"patient": TEXT, "node": TEXT, "x_coord": TEXT, "y_coord": TEXT, "tumor": WHOLE})
+    patient, node, x, y, tumor = table.columns
+    scan = _joined("patient_", patient, "_node_", node)
+    file = _joined(f"{root}/patches/", scan, "/patch_", scan, "_x_", x, "_y_", y, ".png")
+    labels = to_array(tumor)
+    refuse_rows((labels != 0) & (labels != 1), path, "column 'tumor' is neither 0 nor 1")
+    return Rows(to_array(file), labels, to_array(patient), ("normal", "tumor"), {})
+
+
+def read_fmow(root: Path) -> Rows:
+    """Read satellite images of three land uses: the domain is a region and a year, such as "Asia 2016"."""
+    path = root / "rgb_metadata.csv"
+    table = read_columns(
+        path,
+        {"split": TEXT, "category": TEXT, "country_code": TEXT, "timestamp": TEXT},
+        may_be_empty=("category", "country_code", "timestamp"),
+    )
+    split, category, country, timestamp = table.columns
+    sequestered = to_array(pc.equal(split, "seq"))
+    label = to_array(pc.index_in(category, pa.array(FMOW_LABELS, TEXT)).fill_null(-1))
+    rows = np.flatnonzero(~sequestered & (label >= 0))  # images are numbered over all rows, sequestered ones too
+    left_out = {
+        "sequestered (split seq)": int(sequestered.sum()),
+        "other labels": int((~sequestered & (label < 0)).sum()),
+    }
+    sources = np.char.add(np.char.add(f"{root}/images/rgb_img_", rows.astype(str)), ".png").astype(object)
+    region = _regions(to_array(country)[rows], root / "country_code_mapping.csv")
+    year = _years(to_array(timestamp)[rows], rows, path)
+    return Rows(sources, label[rows].astype(np.int64), region + " " + year, FMOW_LABELS, left_out)
+
+
+def read_iwildcam(root: Path) -> Rows:
+    """Read images of camera traps: nothing and the two most frequent animals; the domain is the camera's number."""
+    table = read_columns(root / "metadata.csv", {"filename": TEXT, "y": WHOLE, "location_remapped": WHOLE})
+    label = to_array(pc.index_in(table["y"], pa.array(IWILDCAM_LABELS)).fill_null(-1))
+    used = table.filter(pa.array(label >= 0))
+    file = _joined(f"{root}/train/", used["filename"])  # whatever the split
+    left_out = {"other labels": int((label < 0).sum())}
+    names = _animal_names(root / "categories.csv")
+    domains = to_array(used["location_remapped"])
+    return Rows(to_array(file), label[label >= 0].astype(np.int64), domains, names, left_out)
+
+
+def read_amazon(root: Path) -> Rows:
+    """Read reviews of products: the label is the number of stars, the domain the reviewer."""
+    path, path_of_split = root / "reviews.csv", root / "splits" / "user.csv"
+    in_split = to_array(read_columns(path_of_split, {"split": WHOLE})["split"]) != NOT_IN_SPLIT
+    kinds = {"reviewText": TEXT, "overall": NUMBER, "reviewerID": TEXT}
+    blocks, n_rows = [], 0
+    for block in read_blocks(path, kinds):  # most reviews of the file are in no split: only the others are kept
+        used = np.zeros(len(block), dtype=bool)
+        flags = in_split[n_rows : n_rows + len(block)]
+        used[: len(flags)] = flags
+        blocks.append(block.filter(pa.array(used)))
+        n_rows += len(block)
+    if n_rows != len(in_split):
+        raise InputError(
+            f"{path} has {n_rows:,} rows and {path_of_split} has {len(in_split):,}; they belong together row by row; "
+            "one of them is cut off or of another version: copy both again."
+        )
+    text, stars, reviewer = map(to_array, pa.Table.from_batches(blocks, pa.schema(kinds.items())).columns)
+    rows = np.flatnonzero(in_split)
+    refuse_rows(~np.isin(stars, np.arange(1, 6)), path, "column 'overall' is not 1, 2, 3, 4 or 5", rows)
+    refuse_rows(reviewer == "", path, "column 'reviewerID' is empty", rows)
+    left_out = {f"in no split (split {NOT_IN_SPLIT})": n_rows - len(rows)}
+    return Rows(text, stars.astype(np.int64) - 1, reviewer, STARS, left_out)
+
+
+RELEASES = {
+    "camelyon17": Release("camelyon17_v1.0", ("metadata.csv", "patches"), "image", "patient", read_camelyon17, 20, 20),
+    "fmow": Release(
+        "fmow_v1.1",
+        ("rgb_metadata.csv", "country_code_mapping.csv", "images"),
+        "image",
+        "region and year",
+        read_fmow,
+        20,
+        18,
+    ),
+    "iwildcam": Release(
+        "iwildcam_v2.0", ("metadata.csv", "train"), "image", "camera", read_iwildcam, 80, 40, crop=0.05
+    ),
+    "amazon": Release("amazon_v2.1", ("reviews.csv", "splits/user.csv"), "text", "reviewer", read_amazon, 500, 100),
+}
+
+
+def _joined(*parts: Any) -> Any:
+    """Join texts and columns of texts, row by row."""
+    columns = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts]
+    return pc.binary_join_element_wise(*columns, pa.scalar("", TEXT))
+
+
+def _regions(countries: NDArray[np.object_], path: Path) -> NDArray[np.object_]:
+    """Return each country's region; "Other" where the mapping has none, as a few territories do."""
+    mapping = read_columns(path, {"alpha-3": TEXT, "region": TEXT}, may_be_empty=("alpha-3", "region"))
+    codes, regions = map(to_array, mapping.columns)
+    region_of = {code: region for code, region in zip(codes, regions, strict=True) if region}
+    return np.asarray(pd.Series(countries, dtype=object).map(region_of).fillna(NO_REGION), dtype=object)
+
+
+def _years(timestamps: NDArray[np.object_], rows: NDArray[np.int64], path: Path) -> NDArray[np.object_]:
+    """Return the year of each time, in UTC; some times have milliseconds and some have not."""
+    times = pd.to_datetime(pd.Series(timestamps, dtype=object), format="ISO8601", utc=True, errors="coerce")
+    refuse_rows(np.asarray(times.isna()), path, "column 'timestamp' holds no date and time of ISO 8601", rows)
+    return np.asarray(times.dt.year.astype(str), dtype=object)
+
+
+def _animal_names(path: Path) -> tuple[str, ...]:
+    """Return the labels' names if the folder has them, or their numbers, which is all that the metadata has."""
+    numbers = tuple("empty" if label == IWILDCAM_EMPTY else str(label) for label in IWILDCAM_LABELS)
+    if not path.is_file() or not {"y", "name"} <= {*column_names(path)}:
+        return numbers
+    table = read_columns(path, {"y": WHOLE, "name": TEXT})
+    name_of = dict(zip(to_array(table["y"]), to_array(table["name"]), strict=True))
+    names = tuple(str(name_of.get(label, number)) for label, number in zip(IWILDCAM_LABELS, numbers, strict=True))
+    return names if len(set(names)) == len(names) else numbers

@@ -1,0 +1,1 @@
+"""Statements about new domains: certificates, plans and confidence bounds."""

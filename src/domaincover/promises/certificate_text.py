@@ -1,0 +1,160 @@
+"""A certificate in words that a clinician or an auditor understands."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from domaincover.promises.certificates import Certificate, Evidence
+
+WORTH_SAYING = 0.01  # a smaller bound on a probability is as good as none
+HEADS = ("label", "domains", "at target", "interval", "next at least", "shown", "truly at least")
+RESTS_ON = (
+    "the new domain is drawn like the ones counted here: the same kind of place, not picked because it is easy or hard",
+    "the model saw none of them in training, and was not chosen among several by how they came out",
+    "their true labels are known and right, and the rows were not picked",
+)
+DOES_NOT_SAY = (
+    "that any one domain is at target, or what happens in a kind of domain that none of these stands for",
+    "how large the sets are, or how far below the target a domain may fall that misses it",
+    "that all lines hold at once: each holds with the confidence given on its own",
+)
+
+
+def certificate_text(certificate: Certificate, width: int = 100) -> str:
+    """Return sentences, a table of the labels, and what all rests on and does not say."""
+    n_domains, n_examples = certificate.domains.n_domains, certificate.n_examples
+    paragraphs = [
+        f"{observed_sentence(certificate)} {next_sentence(certificate)}",
+        truth_sentence(certificate),
+        noise_sentence(certificate),
+    ]
+    parts = [
+        [f"From {n_domains} domains that the model has not seen, {n_examples:,} examples."],
+        *(wrapped(paragraph, width) for paragraph in paragraphs),
+        _label_table(certificate),
+        ["This rests on:", *_points(RESTS_ON, width)],
+        ["It does not say:", *_points(DOES_NOT_SAY, width)],
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
+    """Return lines no longer than the width, none of which begins with a sign of percent.
+
+    >>> wrapped("at least 90 % of the time", 12)
+    ['at least', '90 % of the', 'time']
+    """
+    together = words.replace(" %", "\u00a0%")
+    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then)
+    return [line.replace("\u00a0%", " %") for line in lines]
+
+
+def _points(points: Sequence[str], width: int) -> list[str]:
+    ended = [f"- {point};" for point in points[:-1]] + [f"- {points[-1]}."]
+    return [line for point in ended for line in wrapped(point, width, then="  ")]
+
+
+def one_line(certificate: Certificate) -> str:
+    """Return the certificate in one line."""
+    found = certificate.domains
+    return (
+        f"With {percent(certificate.confidence)} confidence the next domain, if drawn like these {found.n_domains}, is "
+        f"at target with a probability of at least {probability(found.next_at_least)}, and its true recalls are with "
+        f"at least {probability(found.next_truly_at_least)} (domaincover certify says more)."
+    )
+
+
+def observed_sentence(certificate: Certificate) -> str:
+    """Say in how many domains the target was kept."""
+    found = certificate.domains
+    return (
+        f"{found.n_at_target} of {found.n_domains} new domains had every label caught at least "
+        f"{percent(certificate.target_recall)} of the time."
+    )
+
+
+def next_sentence(certificate: Certificate) -> str:
+    """Say what that means for the next domain, as it would be counted."""
+    found = certificate.domains
+    if found.next_at_least < WORTH_SAYING:
+        return "So nothing can be promised about the next domain."
+    return (
+        f"With {percent(certificate.confidence)} confidence, the next domain will be one of these with a probability "
+        f"of at least {probability(found.next_at_least)} (among all such domains, their share lies between "
+        f"{percent(found.low, down=True)} and {percent(found.high, up=True)})."
+    )
+
+
+def truth_sentence(certificate: Certificate) -> str:
+    """Say what is left once the luck of few rows is taken out."""
+    found, error = certificate.domains, percent(certificate.row_error)
+    shown = (
+        f"A count at the target may be luck. By a test that lets at most {error} of the domains pass that are truly "
+        f"below, {_domains(found.n_shown)} shown at target, {found.n_shown_below} shown below, and {found.n_undecided} "
+        "undecided by their rows."
+    )
+    if found.next_truly_at_least < WORTH_SAYING:
+        return f"{shown} That is too few to promise anything about true recall in the next domain."
+    return (
+        f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's true recalls are all at "
+        f"target with a probability of at least {probability(found.next_truly_at_least)}."
+    )
+
+
+def noise_sentence(certificate: Certificate) -> str:
+    """Say how much of the share chance alone would give."""
+    share = certificate.domains.share or 0.0
+    return (
+        f"If no domain differed from another, chance alone would put {100 * certificate.share_by_noise:.0f} % of them "
+        f"at the target; {100 * share:.0f} % are. The smallest recall counted rests on "
+        f"{certificate.smallest_cell} example{'' if certificate.smallest_cell == 1 else 's'}."
+    )
+
+
+def percent(share: float, *, down: bool = False, up: bool = False) -> str:
+    """Return a share in percent; a bound is rounded away from what it would promise too much of.
+
+    >>> percent(0.975), percent(0.7397, down=True), percent(0.9902, up=True)
+    ('97.5 %', '73 %', '100 %')
+    """
+    if down or up:
+        return f"{(math.floor if down else math.ceil)(round(100 * share, 9))} %"
+    return f"{100 * share:.3g} %"
+
+
+def probability(bound: float) -> str:
+    """Return a lower bound with two digits, rounded down.
+
+    >>> probability(0.7689), probability(0.9)
+    ('0.76', '0.90')
+    """
+    return f"{math.floor(round(100 * bound, 9)) / 100:.2f}"
+
+
+def interval_text(found: Evidence) -> str:
+    """Return the two-sided interval of a share, rounded outward."""
+    return f"{percent(found.low, down=True)} to {percent(found.high, up=True)}"
+
+
+def _domains(n: int) -> str:
+    return "1 domain is" if n == 1 else f"{n} domains are"
+
+
+def _label_table(certificate: Certificate) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("label", "domains", "at target", "interval", "next at least", "shown", "truly at least")
+    ]
+    for name, found in certificate.labels.items():
+        readable = "".join(char if char.isprintable() else " " for char in name)
+        numbers = (found.n_domains, found.n_at_target, interval_text(found), probability(found.next_at_least))
+        truth = (found.n_shown, probability(found.next_truly_at_least))
+        rows.append((readable if len(readable) <= 30 else readable[:29] + "…", *map(str, (*numbers, *truth))))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
+        for row in rows
+    ]

@@ -1,0 +1,216 @@
+"""What a report on unseen domains shows about the next domain, with finite-sample bounds.
+
+Two statements, both for domains drawn alike and a model that was fixed before they were looked at:
+
+- *Observed.* k of m domains had every label's recall, as counted, at the target. The next domain, counted the same
+  way, does so with a probability of at least the lower Clopper-Pearson bound of k of m.
+- *True.* A count at the target is partly luck: the rows of a domain are few. So each domain is tested. It is *shown at
+  target* where every label's one-sided lower bound on its true recall reaches the target, at a row error β. If some
+  true recall is below the target, that label alone is let through with probability β at most, and so is the domain (an
+  intersection-union test, Berger 1982: no correction for the number of labels). With p the probability that a domain is
+  truly at target, P(shown) ≤ p + (1 − p)·β, hence p ≥ (P(shown) − β) / (1 − β), and P(shown) is bounded from the number
+  of domains shown. A domain is *shown below* where some label's upper bound, at β / (number of its labels), misses the
+  target; its rows do not decide otherwise.
+
+Labels that a domain lacks, or has too few examples of to count, are not part of what is said about it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Hashable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.dataset import texts
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport
+from domaincover.prediction_sets import check_share, check_target_recall
+from domaincover.promises.clopper_pearson import lower_bound, upper_bound
+
+MOST_NAMES = 5
+AT_TARGET, UNDECIDED, BELOW = 1, 0, -1
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How many domains were at the target, and what follows for the next one.
+
+    `low` and `high` are the two-sided interval of the probability that a domain is counted at the target, and
+    `next_at_least` is its one-sided lower bound. `n_shown`, `n_undecided` and `n_shown_below` say what the rows of the
+    domains show about true recall, and `next_truly_at_least` bounds the probability that the next domain's true recall
+    is at the target. `share` is None where no domain has the label.
+    """
+
+    n_domains: int
+    n_at_target: int
+    share: float | None
+    low: float
+    high: float
+    next_at_least: float
+    n_shown: int
+    n_undecided: int
+    n_shown_below: int
+    next_truly_at_least: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What unseen domains show about the next one: all labels at once (`domains`), and each label by itself.
+
+    Each statement holds with the confidence given, on its own. `row_error` is the share of domains truly below the
+    target that may be taken for shown at it. `share_by_noise` is the share that would be counted at the target if no
+    domain differed from another. `smallest_cell` is the smallest number of examples that a recall rests on.
+    """
+
+    target_recall: float
+    confidence: float
+    row_error: float
+    n_examples: int
+    smallest_cell: int
+    domains: Evidence
+    labels: Mapping[str, Evidence]
+    share_by_noise: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, fit for strict JSON."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def text(self, width: int = 100) -> str:
+        """Return the certificate as sentences, no line longer than the width, and a table of the labels."""
+        from domaincover.promises.certificate_text import certificate_text
+
+        return certificate_text(self, width)
+
+    def in_one_line(self) -> str:
+        """Return the gist in one line."""
+        from domaincover.promises.certificate_text import one_line
+
+        return one_line(self)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def certify(
+    report: DomainReport,
+    target_recall: float,
+    *,
+    confidence: float = 0.95,
+    row_error: float | None = None,
+    seen_domains: Collection[Hashable] = (),
+) -> Certificate:
+    """Bound the probability that the next domain is at the target, from domains that the model has not seen.
+
+    `seen_domains` are the model's own (`model.domains_`): a report that holds one of them is refused. `row_error` is
+    the share of domains truly below the target that may pass for shown at it, 1 − confidence if not given; it must be
+    chosen before the report is looked at.
+
+    >>> import numpy as np
+    >>> from domaincover import DomainReport, certify
+    >>> recall, zeros = np.linspace(0.88, 0.99, 24).reshape(12, 2), np.zeros(12)
+    >>> report = DomainReport(tuple(range(12)), ("ill", "well"), np.full((12, 2), 100), recall, zeros + 1, zeros, zeros)
+    >>> found = certify(report, 0.9).domains
+    >>> found.n_at_target, round(found.next_at_least, 2)
+    (9, 0.47)
+    """
+    check_target_recall(target_recall)
+    check_share(confidence, "confidence")
+    beta = check_share(1 - confidence if row_error is None else row_error, "row error")
+    _check_domains(report, seen_domains)
+    counts = ~np.isnan(report.recall)
+    by_row = _shown(report, target_recall, beta)
+    at_target = report.recall >= target_recall
+
+    def evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64]) -> Evidence:
+        return _evidence(hits, shown, confidence, beta)
+
+    every_label = np.where(counts, by_row, AT_TARGET).min(axis=1)
+    below = (_upper_bounds(report, 1 - beta / counts.sum(axis=1, keepdims=True)) < target_recall).any(axis=1)
+    decided = np.where(below, BELOW, np.where(every_label == AT_TARGET, AT_TARGET, UNDECIDED))
+    return Certificate(
+        target_recall=float(target_recall),
+        confidence=float(confidence),
+        row_error=beta,
+        n_examples=int(report.n_by_label[counts].sum()),
+        smallest_cell=int(report.n_by_label[counts].min()),
+        domains=evidence(report.min_recall >= target_recall, decided),
+        labels={
+            name: evidence(at_target[counts[:, k], k], by_row[counts[:, k], k])
+            for k, name in enumerate(texts(report.label_names))
+        },
+        share_by_noise=report.share_by_noise(target_recall),
+    )
+
+
+def seen_among(domain_names: Collection[Hashable], seen_domains: Collection[Hashable]) -> list[bool]:
+    """Tell for each domain whether it is among the seen ones; 7, 7.0 and "7" are taken for the same.
+
+    >>> seen_among(["7", "north", 8.0], [7, "south", "8"])
+    [True, False, True]
+    """
+    seen = {_as_written(name) for name in seen_domains}
+    return [_as_written(name) in seen for name in domain_names]
+
+
+def _as_written(name: Any) -> str:
+    is_whole = isinstance(name, float | np.floating) and name.is_integer()
+    return str(int(name)) if is_whole else str(name).strip()
+
+
+def _check_domains(report: DomainReport, seen_domains: Collection[Hashable]) -> None:
+    is_seen = seen_among(report.domain_names, seen_domains)
+    if any(is_seen):
+        names = [name for name, known in zip(texts(report.domain_names), is_seen, strict=True) if known]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        raise InputError(
+            f"{len(names)} of {len(is_seen)} domains were seen in training ({', '.join(names[:MOST_NAMES])}{more}); "
+            "a certificate is about new domains: leave them out."
+        )
+    if len(is_seen) < 2:
+        raise InputError(
+            f"the report has one domain, {texts(report.domain_names)[0]}; what one domain did says next to nothing "
+            "about the next: a certificate needs at least two, and is worth something from about ten."
+        )
+
+
+def _n_hits(report: DomainReport) -> NDArray[np.float64]:
+    return np.rint(np.nan_to_num(report.recall) * report.n_by_label)
+
+
+def _upper_bounds(report: DomainReport, confidence: Any) -> NDArray[np.float64]:
+    """Return an upper bound on the true recall of every cell, 1 where the cell does not count."""
+    bounds = upper_bound(_n_hits(report), report.n_by_label, confidence)
+    return np.where(np.isnan(report.recall), 1.0, bounds)
+
+
+def _shown(report: DomainReport, target_recall: float, beta: float) -> NDArray[np.int64]:
+    """Return what the rows of each cell, on its own, show about its true recall."""
+    above = lower_bound(_n_hits(report), report.n_by_label, 1 - beta) >= target_recall
+    below = _upper_bounds(report, 1 - beta) < target_recall
+    return np.where(above, AT_TARGET, np.where(below, BELOW, UNDECIDED))
+
+
+def _evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64], confidence: float, beta: float) -> Evidence:
+    n, n_hits, n_shown = len(hits), int(hits.sum()), int((shown == AT_TARGET).sum())
+    each_side = (1 + confidence) / 2
+    truly = (float(lower_bound(n_shown, n, confidence)) - beta) / (1 - beta)
+    return Evidence(
+        n_domains=n,
+        n_at_target=n_hits,
+        share=n_hits / n if n else None,
+        low=float(lower_bound(n_hits, n, each_side)),
+        high=float(upper_bound(n_hits, n, each_side)),
+        next_at_least=float(lower_bound(n_hits, n, confidence)),
+        n_shown=n_shown,
+        n_undecided=int((shown == UNDECIDED).sum()),
+        n_shown_below=int((shown == BELOW).sum()),
+        next_truly_at_least=max(0.0, truly),
+    )

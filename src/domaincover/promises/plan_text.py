@@ -1,0 +1,116 @@
+"""A plan in words: what to aim for, and how many domains each route to it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from domaincover.promises.certificate_text import percent, probability, wrapped
+
+if TYPE_CHECKING:
+    from domaincover.promises.plans import DomainPlan, WithDomains
+
+INDENT = 14
+
+
+def plan_text(plan: DomainPlan, width: int = 100) -> str:
+    """Return the routes, the one that needs fewest domains first, and what the domains at hand allow."""
+    parts = [_aim(plan, width), _calibration(plan, width), _certificate(plan, width), _theorems(plan, width)]
+    if plan.with_domains is not None:
+        parts.append(_allowed(plan, plan.with_domains, width))
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def _aim(plan: DomainPlan, width: int) -> list[str]:
+    aim = (
+        f"The aim: at most {percent(plan.epsilon)} of new domains miss the target. At target means that every label is "
+        f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
+        f"domains at hand, with a probability of at most {percent(plan.delta)}."
+    )
+    return wrapped(aim, width)
+
+
+def _calibration(plan: DomainPlan, width: int) -> list[str]:
+    return [
+        *_head("1. Calibrate on domains kept out of training. Any model, any number of features.", width),
+        *_row(plan.n_domains_marginal, "domains if it is enough that the promise holds on average over draws", width),
+        *_row(plan.calibration[0].n_domains, f"domains for {percent(1 - plan.delta)} certainty", width),
+        *_head("   With more of them, the lowest thresholds can be passed over, so that sets get smaller:", width),
+        f"{'domains':>{INDENT - 2}}  {'passed over':>11}  {'new domains at target, on average':>34}",
+        *(
+            f"{size.n_domains:>{INDENT - 2},}  {size.n_spared:>11}  {percent(size.mean_confidence):>34}"
+            for size in plan.calibration
+        ),
+    ]
+
+
+def _certificate(plan: DomainPlan, width: int) -> list[str]:
+    first, *others = plan.calibration
+    more = ", ".join(f"{size.n_spared} of {size.n_domains:,}" for size in others)
+    return [
+        *_head("2. Show it afterwards, by a certificate from other domains that the model has not seen.", width),
+        *_row(first.n_domains, f"domains if none of them misses the target; or {more} may miss", width),
+        *_row(
+            plan.n_examples_to_show,
+            "examples of each label in each of them, at least: fewer cannot show a true recall of "
+            f"{percent(plan.target_recall)}, even if all are caught",
+            width,
+        ),
+    ]
+
+
+def _theorems(plan: DomainPlan, width: int) -> list[str]:
+    labels = "1 label" if plan.n_labels == 1 else f"{plan.n_labels:,} labels"
+    scorers = f"scorers of VC dimension {plan.vc_dimension:,}"
+    if plan.n_features is not None:
+        scorers = f"linear scorers of {plan.n_features:,} features, conditionally Gaussian domains"
+    none, every = plan.no_failure, plan.uniform
+    counted = (
+        f"domains with {none.n_examples_per_cell:,} examples of each label in each, where recall is counted; the "
+        f"promise is then about a recall of {percent(plan.target_recall - plan.recall_slack)}"
+    )
+    within = percent(plan.epsilon / plan.n_labels)
+    return [
+        *_head(f"3. Keep no domain out, and rely on theorems. {labels}, {scorers}.", width),
+        *_row(none.n_domains, "training domains if none of them misses the target, recall known exactly", width),
+        *(_row(none.n_domains_finite, counted, width) if plan.recall_slack < plan.target_recall else []),
+        *_row(
+            every.n_domains,
+            f"training domains so that every label's share of misses is within {within} of its count, for all scorers "
+            "at once, misses or not",
+            width,
+        ),
+        *_head(
+            "   These hold for the worst of all such scorers and domains. Routes 1 and 2 look at the one model at "
+            "hand, and need far fewer.",
+            width,
+        ),
+    ]
+
+
+def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
+    bounds = {"where none misses": allowed.epsilon_no_failure, "for all scorers": allowed.epsilon_uniform}
+    theorems = "; ".join(
+        f"{name}, " + ("nothing (their ε is above 1)" if epsilon is None else f"ε = {percent(epsilon)}")
+        for name, epsilon in bounds.items()
+    )
+    certain = (
+        f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty, and what "
+        "a certificate shows if none of them misses"
+    )
+    average = "of new domains at target is the most that calibration on them can promise on average"
+    return [
+        f"With {allowed.n_domains:,} domain{'' if allowed.n_domains == 1 else 's'}:",
+        *_row(probability(allowed.marginal_confidence), average, width),
+        *_row(probability(allowed.conditional_confidence), certain, width),
+        *_head(f"   The theorems promise, from as many training domains: {theorems}.", width),
+    ]
+
+
+def _row(number: int | str, words: str, width: int) -> list[str]:
+    """Return a number and what it counts, with the words in a column of their own."""
+    first = f"{number:>{INDENT - 2},}" if isinstance(number, int) else f"{number:>{INDENT - 2}}"
+    return wrapped(words, width, f"{first}  ", " " * INDENT)
+
+
+def _head(words: str, width: int) -> list[str]:
+    return wrapped(words, width, then="   ")

@@ -1,0 +1,267 @@
+"""How many domains a promise needs: what the theorems ask for, what calibration asks for, and what a certificate does.
+
+The promise is that a new domain misses the target with probability ε at most, and that this holds with probability
+1 − δ over the domains at hand.
+
+**Learning** (Tsibulsky, Nevo, Shalit 2025, their learnability theorem and sample-size appendix). For each label, "its
+recall misses the target in this domain" is a family of events over domains of VC dimension D, one event per scorer;
+for linear scorers and conditionally Gaussian domains of d features, D = d + 1. Each label is given ε / labels and
+δ / labels. Their Θ is replaced by two inequalities with constants, both with Π(n), the growth function, at 2m:
+
+- `uniform`, for every scorer whatever it does on the training domains: 4·Π(2m)·exp(−m·ε²/8) ≤ δ (Vapnik and
+  Chervonenkis 1971; chapter 4 of Anthony and Bartlett 1999). This is the theorem as it is proved.
+- `no_failure`, only for scorers that miss the target in no training domain, which is what the theorem is about:
+  2·Π(2m)·2^(−m·ε/2) ≤ δ (Blumer, Ehrenfeucht, Haussler, Warmuth 1989, whose closed form max(4/ε·log2(2/δ),
+  8·D/ε·log2(13/ε)) follows from it). Its price is 1/ε in place of 1/ε².
+
+Π(n) ≤ min(2^n, (e·n/D)^D) by Sauer (1972). Where recall is counted on finitely many examples, the domains are given δ/2
+and every cell δ/(2·m·labels); the promise is then about the target less a slack, by `uniform` within each cell.
+
+**Calibration** on m held-out domains with the k-th smallest domain threshold: the next domain is at target with
+probability (m + 1 − k) / (m + 1) on average over calibration domains, and the probability given the calibration domains
+is Beta(m + 1 − k, k) distributed (or larger, with ties), which is below 1 − ε with probability P(Binomial(m, ε) < k).
+
+**A certificate** of m other domains with k − 1 misses has a lower bound of 1 − ε or more under the same condition,
+P(Binomial(m, ε) < k) ≤ δ, since the Clopper-Pearson bound inverts the same probability.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import bdtr
+
+from domaincover.calibration.confidence import domains_needed
+from domaincover.errors import InputError
+from domaincover.prediction_sets import check_share, check_target_recall
+
+MOST_SPARED = 5
+MOST = 10**9
+LEAST_SHARE = 1e-9  # below, the sizes are beyond what a float tells apart
+
+
+@dataclass(frozen=True)
+class LearningSizes:
+    """What a theorem asks for: domains where recall is known exactly, and domains and examples per cell where not."""
+
+    n_domains: int
+    n_domains_finite: int
+    n_examples_per_cell: int
+
+
+@dataclass(frozen=True)
+class SparedSizes:
+    """Domains needed where the `n_spared` lowest thresholds are passed over, or that many domains may miss.
+
+    `mean_confidence` is the probability that the next domain is at target, averaged over calibration draws: the nearer
+    to 1 − ε, the smaller the sets.
+    """
+
+    n_spared: int
+    n_domains: int
+    mean_confidence: float
+
+
+@dataclass(frozen=True)
+class WithDomains:
+    """What a given number of domains allows.
+
+    The confidence that calibration can promise on average and with probability 1 − δ, the lower bound of a certificate
+    if all of them are at target (the same number), and the ε of the theorems, None where it is not below 1.
+    """
+
+    n_domains: int
+    marginal_confidence: float
+    conditional_confidence: float
+    epsilon_uniform: float | None
+    epsilon_no_failure: float | None
+
+
+@dataclass(frozen=True)
+class DomainPlan:
+    """How many domains, and examples per cell, each route to the promise needs; see `plan_domains`."""
+
+    n_labels: int
+    n_features: int | None
+    vc_dimension: int
+    epsilon: float
+    delta: float
+    target_recall: float
+    recall_slack: float
+    uniform: LearningSizes
+    no_failure: LearningSizes
+    n_domains_marginal: int
+    calibration: tuple[SparedSizes, ...]
+    n_examples_to_show: int
+    with_domains: WithDomains | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain data, fit for strict JSON."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """Return everything as JSON."""
+        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
+
+    def text(self, width: int = 100) -> str:
+        """Return the plan in sentences, no line longer than the width."""
+        from domaincover.promises.plan_text import plan_text
+
+        return plan_text(self, width)
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def plan_domains(
+    n_labels: int,
+    n_features: int | None = None,
+    *,
+    vc_dimension: int | None = None,
+    epsilon: float = 0.1,
+    delta: float = 0.05,
+    target_recall: float = 0.9,
+    recall_slack: float = 0.05,
+    n_domains: int | None = None,
+) -> DomainPlan:
+    """Tell how many domains are needed so that at most a share ε of new domains misses the target.
+
+    The promise holds with probability 1 − δ over the domains at hand. `n_features` is that of linear scorers; another
+    family is given by the VC dimension of each label's scorers, over domains and over examples, or with `n_labels=1` by
+    that of whole set predictors. With `n_domains`, also what that many domains allow.
+
+    >>> plan = plan_domains(n_labels=3, n_features=50)
+    >>> plan.n_domains_marginal, plan.calibration[0].n_domains, plan.no_failure.n_domains > 10_000
+    (9, 29, True)
+    """
+    _check_whole(n_labels, "the number of labels")
+    dimension = _dimension(n_features, vc_dimension)
+    _check_small(epsilon, "epsilon, the share of new domains that may miss,")
+    _check_small(delta, "delta, the probability that the promise fails,")
+    _check_small(recall_slack, "the recall slack")
+    check_target_recall(target_recall)
+    if n_domains is not None:
+        _check_whole(n_domains, "the number of domains")
+    wanted = (n_labels, dimension, epsilon, delta, recall_slack)
+    return DomainPlan(
+        n_labels=int(n_labels),
+        n_features=None if n_features is None else int(n_features),
+        vc_dimension=dimension,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        target_recall=float(target_recall),
+        recall_slack=float(recall_slack),
+        uniform=_learning_sizes(uniform_size, *wanted),
+        no_failure=_learning_sizes(no_failure_size, *wanted),
+        n_domains_marginal=marginal_size(epsilon),
+        calibration=tuple(_spared_sizes(n_spared, epsilon, delta) for n_spared in range(MOST_SPARED + 1)),
+        n_examples_to_show=all_caught_size(target_recall, delta),
+        with_domains=None if n_domains is None else _with_domains(n_domains, n_labels, dimension, delta),
+    )
+
+
+def log_growth(n: float, vc_dimension: int) -> float:
+    """Return a bound on the logarithm of the growth function at n points (Sauer 1972)."""
+    everything = n * math.log(2)
+    return everything if n <= vc_dimension else min(everything, vc_dimension * math.log(math.e * n / vc_dimension))
+
+
+def uniform_size(vc_dimension: int, epsilon: float, delta: float) -> int:
+    """Return the smallest m with 4·Π(2m)·exp(−m·ε²/8) ≤ δ: counts are within ε of the truth for the whole family."""
+    return _smallest(lambda m: math.log(4 / delta) + log_growth(2 * m, vc_dimension) <= m * epsilon**2 / 8)
+
+
+def no_failure_size(vc_dimension: int, epsilon: float, delta: float) -> int:
+    """Return the smallest m with 2·Π(2m)·2^(−m·ε/2) ≤ δ: no event of probability above ε stays unseen."""
+    half = math.log(2) / 2
+    return _smallest(lambda m: math.log(2 / delta) + log_growth(2 * m, vc_dimension) <= m * epsilon * half)
+
+
+def marginal_size(epsilon: float) -> int:
+    """Return the smallest m with 1 − ε ≤ m / (m + 1): below it no threshold keeps the promise but the lowest possible.
+
+    >>> marginal_size(0.1), marginal_size(0.05), marginal_size(0.3)
+    (9, 19, 3)
+    """
+    return domains_needed(1 - epsilon)
+
+
+def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
+    """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ."""
+    return _smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
+
+
+def all_caught_size(target_recall: float, row_error: float) -> int:
+    """Return the smallest n for which n examples, all caught, show that a recall is at target: target^n ≤ row error."""
+    return _smallest(lambda n: target_recall**n <= row_error)
+
+
+def _learning_sizes(
+    size: Callable[[int, float, float], int],
+    n_labels: int,
+    dimension: int,
+    epsilon: float,
+    delta: float,
+    slack: float,
+) -> LearningSizes:
+    n_finite = size(dimension, epsilon / n_labels, delta / (2 * n_labels))
+    return LearningSizes(
+        n_domains=size(dimension, epsilon / n_labels, delta / n_labels),
+        n_domains_finite=n_finite,
+        n_examples_per_cell=uniform_size(dimension, slack, delta / (2 * n_finite * n_labels)),
+    )
+
+
+def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
+    m = conditional_size(epsilon, delta, n_spared)
+    return SparedSizes(n_spared, m, (m - n_spared) / (m + 1))
+
+
+def _with_domains(m: int, n_labels: int, dimension: int, delta: float) -> WithDomains:
+    log_events = math.log(n_labels / delta) + log_growth(2 * m, dimension)
+    uniform = n_labels * math.sqrt(8 / m * (math.log(4) + log_events))
+    no_failure = n_labels * 2 / (m * math.log(2)) * (math.log(2) + log_events)
+    return WithDomains(
+        n_domains=m,
+        marginal_confidence=m / (m + 1),
+        conditional_confidence=delta ** (1 / m),
+        epsilon_uniform=uniform if uniform < 1 else None,
+        epsilon_no_failure=no_failure if no_failure < 1 else None,
+    )
+
+
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """Return the smallest whole number for which a condition holds that, once true, stays true."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def _dimension(n_features: int | None, vc_dimension: int | None) -> int:
+    if (n_features is None) == (vc_dimension is None):
+        raise InputError("give either the number of features, for linear scorers, or the VC dimension of the scorers.")
+    if n_features is not None:
+        return _check_whole(n_features, "the number of features") + 1
+    return _check_whole(vc_dimension, "the VC dimension")
+
+
+def _check_whole(value: Any, what: str) -> int:
+    if type(value) is bool or not isinstance(value, int | np.integer) or not 1 <= value <= MOST:
+        raise InputError(f"{what} must be a whole number from 1 to {MOST:,}, got {value}.")
+    return int(value)
+
+
+def _check_small(value: float, what: str) -> None:
+    check_share(value, what)
+    if value < LEAST_SHARE:
+        raise InputError(f"{what} must be at least {LEAST_SHARE:g}, got {value:g}.")

@@ -1,0 +1,1 @@
+"""Models as folders of data: safetensors, JSON and skops, never pickle."""

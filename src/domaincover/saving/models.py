@@ -1,0 +1,143 @@
+"""Save a fitted model to a folder and load it again, here or elsewhere.
+
+Models are data: JSON, safetensors for networks, skops for scikit-learn's own estimators. A folder from a stranger
+cannot run code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from domaincover.errors import InputError, one_line
+from domaincover.estimators.table_network import MakeNetwork
+from domaincover.saving.parts import PartsReader, PartsWriter
+from domaincover.saving.sealed import (
+    SavedFolder,
+    check_folder,
+    json_bytes,
+    read_folder,
+    write_folder,
+)
+
+__all__ = ["check_folder", "load", "load_extra", "save"]
+
+EXTRA = "extra.json"
+LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # whose versions are told where a file cannot be read
+
+
+def save(
+    model: Any, folder: str | Path, extra: Mapping[str, Any] | None = None, *, trusted: Sequence[str] = ()
+) -> None:
+    """Write a fitted model to a folder, whole or not at all; an older model in its place is replaced.
+
+    Parameters
+    ----------
+    model : estimator
+        One of ours, a scikit-learn pipeline that may hold some of ours, or any other scikit-learn estimator.
+    folder : path
+        A new name, an empty folder, or one that holds an older model.
+    extra : mapping or None
+        Anything that JSON can hold, to keep beside the model; `load_extra` reads it.
+    trusted : sequence of str
+        Types of yours, such as "mypackage.steps.Winsorizer", that you know to be harmless when a file makes them.
+    """
+    check_folder(folder)
+    if not isinstance(model, BaseEstimator):
+        raise InputError(f"a {type(model).__name__} cannot be saved; domaincover saves scikit-learn estimators.")
+    _check_fitted(model)
+    writer = PartsWriter(_listed(trusted))
+    writer.add(model)
+    if extra is not None:
+        writer.files[EXTRA] = _extra_bytes(extra)
+    versions = {name: version(name) for name in LIBRARIES}
+    content = {"domaincover": version("domaincover"), "versions": versions, "parts": writer.parts}
+    write_folder(folder, content, writer.files)
+
+
+def load(folder: str | Path, *, network: MakeNetwork | None = None, trusted: Sequence[str] = ()) -> Any:
+    """Return the model that `save` wrote, ready to predict; every file is checked first.
+
+    Parameters
+    ----------
+    folder : path
+    network : function or None
+        The function that made the network, where the model was given one: its weights are in the folder, it is not.
+    trusted : sequence of str
+        Types that `save` was told to trust; name only what you know, since a forged file can make use of them.
+    """
+    saved, files = _read_whole(folder)
+    reader = PartsReader(files, network, _listed(trusted))
+    model = _made(saved, reader)
+    if network is not None and not reader.used_network:
+        raise InputError(f"network was given, but the model in {saved.path} was not made with a function.")
+    return model
+
+
+def load_extra(folder: str | Path) -> dict[str, Any] | None:
+    """Return what was kept beside a model, None where nothing was; it is checked as the model's own files are."""
+    saved = read_folder(folder)
+    if EXTRA not in saved.content["files"]:
+        return None
+    content = saved.read(EXTRA)
+    try:
+        extra = json.loads(content)
+    except (ValueError, RecursionError):
+        extra = None
+    if not isinstance(extra, dict):
+        raise InputError(f"{saved.path / EXTRA} is not a JSON object.")
+    return extra
+
+
+def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:
+    """Read all files of one model; where another is being put in its place meanwhile, those of that one."""
+    saved = read_folder(folder)
+    try:
+        return saved, {name: saved.read(name) for name in saved.content["files"]}
+    except InputError:
+        if read_folder(folder) == saved:
+            raise
+        return _read_whole(folder)
+
+
+def _made(saved: SavedFolder, reader: PartsReader) -> Any:
+    try:
+        return reader.read(saved.content["parts"])
+    except InputError as error:
+        raise InputError(f"cannot load {saved.path}: {error}") from error
+    except Exception as error:  # forged content, or another version's, fails wherever it first does not fit
+        reason = one_line(error)
+        raise InputError(f"cannot load {saved.path}: {reason} ({_other_versions(saved.content)}).") from error
+
+
+def _other_versions(content: Mapping[str, Any]) -> str:
+    """Tell which libraries are not those that the model was saved with, which may be why it cannot be read."""
+    kept = content.get("versions")
+    kept = kept if isinstance(kept, dict) else {}
+    others = [f"{name} {kept.get(name)}, here {version(name)}" for name in LIBRARIES if kept.get(name) != version(name)]
+    return f"saved with {'; '.join(others)}" if others else "versions are the same, so its content is not a model's"
+
+
+def _check_fitted(model: BaseEstimator) -> None:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise InputError(f"this {type(model).__name__} is not fitted; call fit before saving it.") from None
+
+
+def _extra_bytes(extra: Mapping[str, Any]) -> bytes:
+    try:
+        return json_bytes(dict(extra))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"extra must be what strict JSON can hold: {one_line(error)}.") from error
+
+
+def _listed(trusted: Sequence[str]) -> tuple[str, ...]:
+    return (trusted,) if isinstance(trusted, str) else tuple(trusted)

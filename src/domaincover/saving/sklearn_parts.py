@@ -1,0 +1,122 @@
+"""scikit-learn's own estimators as skops files, in which only types known to be safe are constructed."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable
+from typing import Any
+from zipfile import ZIP_STORED, ZipFile
+
+import skops.io
+from sklearn.base import BaseEstimator
+
+from domaincover.errors import InputError, one_line
+from domaincover.saving.trees import check_loaded
+
+_HIST = "sklearn.ensemble._hist_gradient_boosting"
+_LOSSES = "AbsoluteError ExponentialLoss HalfBinomialLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError"
+_LINKS = "HalfLogitLink IdentityLink Interval LogitLink LogLink MultinomialLogit"
+
+# What skops does not trust by itself and scikit-learn's classifiers are made of. A file may call each of these with
+# any arguments, or fill one with any attributes, and they do no more than keep numbers; `check_loaded` looks at those
+# that compiled code follows blindly. Before adding one, read its constructor, __new__ and __setstate__ with a
+# stranger's arguments in mind: nothing that calls, imports or opens what it is given.
+TRUSTED = frozenset(
+    (
+        "domaincover.data.encoding.Categories",
+        "domaincover.data.encoding.TableEncoder",
+        "functools.partial",  # of a function that is itself in this list: HistGradientBoosting's check of categories
+        "numpy.dtype",
+        "scipy.sparse._csc.csc_array",
+        "scipy.sparse._csc.csc_matrix",
+        "scipy.sparse._csr.csr_array",
+        "scipy.sparse._csr.csr_matrix",
+        "sklearn.calibration._CalibratedClassifier",
+        "sklearn.calibration._SigmoidCalibration",
+        "sklearn.calibration._TemperatureScaling",
+        "sklearn.compose._column_transformer.make_column_selector",
+        f"{_HIST}.binning._BinMapper",
+        f"{_HIST}.predictor.TreePredictor",
+        "sklearn.feature_selection._univariate_selection.chi2",
+        "sklearn.feature_selection._univariate_selection.f_classif",
+        "sklearn.metrics._dist_metrics.ChebyshevDistance64",
+        "sklearn.metrics._dist_metrics.EuclideanDistance64",
+        "sklearn.metrics._dist_metrics.ManhattanDistance64",
+        "sklearn.metrics._dist_metrics.MinkowskiDistance64",
+        "sklearn.metrics._scorer._PassthroughScorer",
+        "sklearn.model_selection._split.KFold",
+        "sklearn.model_selection._split.StratifiedKFold",
+        "sklearn.multiclass._ConstantPredictor",
+        "sklearn.neighbors._ball_tree.BallTree",
+        "sklearn.neighbors._kd_tree.KDTree",
+        "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+        "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+        "sklearn.tree._tree.Tree",
+        "sklearn.utils.validation.check_array",
+        *(f"sklearn._loss.loss.{name}" for name in _LOSSES.split()),
+        *(f"sklearn._loss.link.{name}" for name in _LINKS.split()),
+    )
+)
+
+
+def to_skops(model: BaseEstimator, trusted: Iterable[str]) -> bytes:
+    """Return an estimator as a skops file that `from_skops` is sure to read, or say what stands in the way."""
+    name = type(model).__name__
+    try:
+        written: bytes = skops.io.dumps(model)
+    except Exception as error:  # skops meets objects of any kind, whose own methods may fail in any way
+        raise InputError(f"this {name} cannot be saved: {one_line(error)}") from error
+    unknown = untrusted_types(written, trusted)
+    if unknown:
+        raise InputError(
+            f"this {name} holds a {unknown[0]!r}, which cannot be saved safely; if you know that type to be harmless, "
+            f"give trusted={unknown} to save and to load."
+        )
+    try:
+        _constructed(written, trusted)
+    except Exception as error:
+        raise InputError(f"this {name} cannot be saved, since it could not be loaded: {one_line(error)}") from error
+    return written
+
+
+def from_skops(written: bytes, trusted: Iterable[str], where: str) -> BaseEstimator:
+    """Return the estimator in a skops file, or refuse a file that holds a type not known to be safe."""
+    unknown = untrusted_types(written, trusted)
+    if unknown:
+        raise InputError(
+            f"{where} holds a {unknown[0]!r}, which is not known to be harmless; only if you trust whoever made it, "
+            f"give trusted={unknown} to load."
+        )
+    return _constructed(written, trusted)
+
+
+def untrusted_types(written: bytes, trusted: Iterable[str]) -> list[str]:
+    """Return the types in a skops file that neither we nor the caller trust; nothing is constructed."""
+    _check_archive(written)
+    return sorted(set(skops.io.get_untrusted_types(data=written)) - TRUSTED - set(trusted))
+
+
+def _constructed(written: bytes, trusted: Iterable[str]) -> BaseEstimator:
+    model = skops.io.loads(written, trusted=[*TRUSTED, *trusted])
+    if not isinstance(model, BaseEstimator):
+        raise InputError(f"a {type(model).__name__} is no estimator.")
+    check_loaded(model)
+    return model
+
+
+def _check_archive(written: bytes) -> None:
+    """Refuse small files that unfold without end: compressed ones, and objects that refer to each other."""
+    with ZipFile(io.BytesIO(written)) as archive:
+        if any(entry.compress_type != ZIP_STORED for entry in archive.infolist()):
+            raise InputError("it is compressed, and skops files of models are not.")
+        _count(json.loads(archive.read("schema.json")), {})
+
+
+def _count(value: Any, seen: dict[Any, int]) -> int:
+    """Count values in JSON; skops repeats an object in full at every mention, so its count is always the same."""
+    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    count = 1 + sum(_count(child, seen) for child in children)
+    if isinstance(value, dict) and "__id__" in value and seen.setdefault(value["__id__"], count) != count:
+        raise InputError("an object in it is mentioned in two different ways.")
+    return count

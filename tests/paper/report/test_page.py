@@ -1,0 +1,285 @@
+import base64
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover.errors import InputError
+from domaincover.paper.report.comparisons import compared_methods, recall_boxes
+from domaincover.paper.report.page import chart_library, write_page
+
+from .made_up import (
+    HOSTILE,
+    METHODS,
+    PUBLISHED_TIMES,
+    SECONDS,
+    full_study,
+    made_up_theory,
+    published_numbers,
+    random_domains,
+    results_of,
+)
+
+
+class Page(HTMLParser):
+    """The tags, the tables and the text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.tables, self.texts = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_data(self, data):
+        self.texts.append(data)
+        if self.tables and self.tables[-1] and self.tables[-1][-1]:
+            self.tables[-1][-1][-1] += data.strip()
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+def written(path, *study, **options):
+    write_page(*study, path, **options)
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def text(results, domains, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    return written(path, results, domains, settings={"seeds": "0, 1", "torch": "2.13.0"})
+
+
+@pytest.fixture(scope="module")
+def full_text(tmp_path_factory):
+    """Return the page of two targets with everything that a page can have."""
+    domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
+    return written(
+        tmp_path_factory.mktemp("page") / "report.html",
+        results_of(domains),
+        domains,
+        published=published_numbers("synthetic-10", list(METHODS)),
+        times=SECONDS,
+        published_times=PUBLISHED_TIMES,
+        theory=made_up_theory(),
+    )
+
+
+@pytest.fixture(scope="module")
+def hostile_text(hostile_results, hostile_domains, tmp_path_factory):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    return written(path, hostile_results, hostile_domains, title=HOSTILE, settings={HOSTILE: HOSTILE})
+
+
+def chart_data(text):
+    return json.loads(re.search(r'id="chart-data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_loads_nothing(text):
+    addresses = [attrs[name] for _, attrs in Page(text).tags for name in ("src", "href") if name in attrs]
+    assert addresses
+    assert all(address.startswith("#") for address in addresses)
+    assert not Page(text).all("link")
+
+
+def test_the_policy_forbids_network_and_eval(text):
+    policy = next(meta["content"] for meta in Page(text).all("meta") if meta.get("http-equiv"))
+    assert "default-src 'none'" in policy
+    assert "connect-src 'none'" in policy
+    assert "unsafe-eval" not in policy
+
+
+def test_the_chart_library_is_there_once_and_cannot_end_its_script(text):
+    assert text.count(chart_library()) == 1
+    assert "</script" not in chart_library()
+    assert "<!--" not in chart_library()
+
+
+def test_a_data_set_has_a_table_of_unseen_domains_and_one_of_certificates(text, results):
+    n_with_sets = len(METHODS) - 1
+    explorer = [0]
+    assert [len(table) - 1 for table in Page(text).tables] == [
+        *(len(METHODS), n_with_sets),
+        *(len(METHODS), n_with_sets),
+        *explorer,
+        len(results),
+    ]
+
+
+def test_every_table_has_a_caption_and_heads_with_a_scope(full_text):
+    page = Page(full_text)
+    assert len(page.all("caption")) == len(page.tables)
+    assert all(head.get("scope") in ("row", "col") for head in page.all("th"))
+
+
+def test_captions_say_how_many_seeds_and_domains_are_averaged(text):
+    captions = [caption for caption in re.findall("<caption>(.*?)</caption>", text) if "every number" in caption]
+    assert len(captions) == 3
+    assert all("every number is the mean over 2 seeds of 6 domains each" in caption for caption in captions)
+
+
+def test_every_head_of_a_number_that_needs_words_has_them(text):
+    assert {"Min recall", "Set size", "Share at target", "Share by noise alone", "Train seconds"} <= set(
+        re.findall("<dt>(.*?)</dt>", text)
+    )
+
+
+def test_the_page_has_landmarks_and_one_heading_of_the_first_level(text):
+    page = Page(text)
+    assert [len(page.all(tag)) for tag in ("header", "nav", "main", "footer", "h1")] == [1, 1, 1, 1, 1]
+    assert page.all("html") == [{"lang": "en"}]
+
+
+def test_every_section_and_every_link_leads_to_an_element_that_exists(full_text):
+    page = Page(full_text)
+    ids = [attrs["id"] for _, attrs in page.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    assert {section["aria-labelledby"] for section in page.all("section")} <= set(ids)
+    assert {link["href"].removeprefix("#") for link in page.all("a")} <= set(ids)
+
+
+def test_every_field_has_a_label(full_text):
+    assert len(re.findall("<label[^>]*>(?:(?!</label>).)*<(?:input|select)", full_text, re.DOTALL)) == len(
+        [*Page(full_text).all("input"), *Page(full_text).all("select")]
+    )
+
+
+def test_settings_are_listed_and_left_out_when_there_are_none(text, full_text):
+    assert "<dt>torch</dt><dd>2.13.0</dd>" in text
+    assert "Settings and versions" not in full_text
+
+
+def test_every_chart_has_a_place_and_a_caption(text):
+    page = Page(text)
+    places = [attrs["id"] for attrs in page.all("div") if "chart" in attrs.get("class", "").split()]
+    kinds = ("cross", "share", "min-recall", "coverage")
+    assert places == [f"{kind}-{i}" for i in (1, 2) for kind in kinds]
+    assert len(page.all("figcaption")) == len(page.all("figure")) == len(places)
+
+
+def test_curves_need_several_targets_and_the_caption_says_what_is_left_out(full_text):
+    assert 'id="curves-1"' in full_text
+    assert "9 methods with a single target recall left out." in full_text
+
+
+def test_a_data_set_has_one_section_with_a_choice_of_targets_and_comparisons(full_text):
+    assert len(re.findall('<section aria-labelledby="data-', full_text)) == 1
+    chosen = [
+        box["value"] for box in Page(full_text).all("input") if box.get("name") == "target-1" and "checked" in box
+    ]
+    assert chosen == ["1"]  # of 0.8 and 0.9, the usual one
+    assert re.findall(
+        "(methods that give sets|single-label methods|penalties of SET-COVER|all methods)</label>", full_text
+    )
+
+
+def test_choices_with_one_answer_are_left_out(text):
+    names = {box.get("name", "").rpartition("-")[0] for box in Page(text).all("input")}
+    assert names == {"", "split", "points"}
+
+
+def test_the_table_has_the_main_target_first_and_the_paper_s_numbers_below_ours(full_text):
+    table = Page(full_text).tables[0]
+    assert [row[1] for row in table[1:]] == ["0.9"] * 14 + ["0.8"] * 5
+    assert [cell for cell in table[1] if "paper 0.88 (" in cell]
+    assert "Second lines are the paper’s numbers (Table 5)" in full_text
+
+
+def test_captions_are_of_the_target_that_is_chosen(tmp_path):
+    domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
+    domains = domains[(domains["target_recall"] == 0.9) | (domains["seed"] == 0)]
+    (data,) = chart_data(written(tmp_path / "report.html", results_of(domains), domains))["datasets"]
+    assert data["targets"] == [0.8, 0.9]
+    one_seed, two_seeds = (own["captions"] for own in data["by_target"])
+    assert set(one_seed) == set(two_seeds) == {"share", "min-recall", "coverage"}
+    assert "of one seed" in one_seed["min-recall"]
+    assert "of 2 seeds together" in two_seeds["min-recall"]
+
+
+def test_what_certificates_rest_on_is_said_once(text):
+    assert text.count("drawn one by one from where the next will come from") == 1
+
+
+def test_times_and_theory_have_sections_where_they_are_given(text, full_text):
+    assert "98" in " ".join(Page(full_text).tables[3][1])
+    assert "SET-COVER misses the target recall of 0.9" in full_text
+    assert 'id="theory"' not in text
+    assert 'id="times"' not in text
+
+
+def test_boxes_come_with_the_outliers_of_every_target(text, results, domains):
+    for data, dataset in zip(chart_data(text)["datasets"], ("synthetic-10", "synthetic-10-random"), strict=True):
+        outliers = recall_boxes(compared_methods(results, dataset), domains).outliers
+        assert len(data["by_target"][0]["outliers"]) == len(outliers) < len(METHODS) * 12
+
+
+def test_packed_domains_read_back_as_they_were(domains, text):
+    data = chart_data(text)["datasets"][0]
+    values = np.frombuffer(base64.b64decode(data["values"]), "<u2").reshape(-1, 2 + len(data["labels"]))
+    expected = domains[domains["dataset"] == "synthetic-10"]
+    first = expected[(expected["method"] == "erm") & (expected["split"] == "unseen") & (expected["seed"] == 0)]
+    assert values[:6, 0] / 1e4 == pytest.approx(first["min_recall"].to_numpy(), abs=1.01e-4)
+    assert len(values) == len(expected)
+    assert [data["domains"][code] for code in data["rosters"][0]["domains"]] == first["domain"].tolist()
+
+
+def test_hostile_names_are_only_text(hostile_text):
+    page = Page(hostile_text)
+    assert len(page.all("script")) == 3
+    assert page.all("img") == []
+    assert not any("onerror" in attrs for _, attrs in page.tags)
+    assert any(HOSTILE in text for text in page.texts)
+
+
+def test_embedded_data_has_no_character_that_ends_a_script(hostile_text):
+    data = re.search(r'id="chart-data">(.*?)</script>', hostile_text, re.DOTALL)[1]
+    assert not set(data) & set("<>&\u2028\u2029")
+    assert any(HOSTILE in name for name in chart_data(hostile_text)["datasets"][0]["domains"])
+
+
+@pytest.mark.slow
+def test_the_full_synthetic_study_fits_in_3_megabytes(tmp_path):
+    domains = full_study(np.random.default_rng(0))
+    assert len(domains) == 36_000
+    write_page(results_of(domains), domains, tmp_path / "a.html")
+    assert (tmp_path / "a.html").stat().st_size < 3_000_000
+
+
+def test_results_without_unseen_domains_make_a_page_that_claims_nothing(results, domains, tmp_path):
+    text = written(tmp_path / "a.html", results[results["split"] == "train"], domains)
+    assert "they say nothing about new ones" in text
+    assert len(Page(text).all("figure")) == 2
+    assert "What this shows about the next domain" not in text
+    assert [data["by_target"][0]["boxes"] for data in chart_data(text)["datasets"]] == [[], []]
+
+
+def test_an_unknown_method_has_the_same_look_in_table_and_plot(tmp_path):
+    domains = pd.concat(
+        random_domains(np.random.default_rng(0), (name,), {method: (0.9, 1.1)}) for name, method in ["xa", "yb"]
+    )
+    text = written(tmp_path / "a.html", results_of(domains), domains)
+    drawn = [style["color"] for style in chart_data(text)["styles"]]
+    marks = [mark["style"] for mark in Page(text).all("span") if mark.get("class") == "mark"]
+    assert set(marks) == {f"color:{color}" for color in drawn}
+    assert len(drawn) == 2
+
+
+def test_the_same_results_make_the_same_page(text, results, domains, tmp_path):
+    assert written(tmp_path / "a.html", results, domains, settings={"seeds": "0, 1", "torch": "2.13.0"}) == text
+
+
+def test_empty_results_make_no_page(domains, tmp_path):
+    with pytest.raises(InputError, match="results is empty"):
+        write_page(pd.DataFrame(), domains, tmp_path / "a.html")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,147 @@
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover.errors import InputError
+from domaincover.paper.report.published_comparison import MEASURES, compared_with_published, measure_texts
+from domaincover.paper.report.results_table import RESULT_COLUMNS
+from domaincover.paper.report.tables import format_results
+from domaincover.paper.report.time_tables import format_times, training_times
+
+from .made_up import METHODS, PUBLISHED_TIMES, SECONDS, published_numbers
+
+
+@pytest.fixture
+def published():
+    return published_numbers("synthetic-10-random", list(METHODS))
+
+
+def test_only_what_both_measured_in_unseen_domains_is_compared(results, published):
+    compared = compared_with_published(results, published)
+    assert compared["method"].tolist() == list(METHODS)
+    assert set(compared["dataset"]) == {"synthetic-10-random"}
+
+
+def test_a_difference_is_ours_less_the_published_number(results, published):
+    compared = compared_with_published(results, published)
+    for measure in MEASURES:
+        expected = compared[measure] - published.set_index("method")[measure].loc[compared["method"]].to_numpy()
+        assert compared[f"{measure}_difference"].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("experiment", "source"), [(None, "Table 5"), ("main", "Table 5"), ("single-label", "Table 8")]
+)
+def test_of_several_published_numbers_that_of_the_named_experiment_is_taken_else_the_main_one(
+    results, published, experiment, source
+):
+    both = pd.concat([published.assign(experiment="single-label", source="Table 8"), published])
+    assert set(compared_with_published(results, both, experiment)["source"]) == {source}
+
+
+def test_a_published_number_of_another_experiment_counts_where_there_is_no_main_one(results, published):
+    other = published.assign(experiment="targets")
+    assert len(compared_with_published(results, other, "single-label")) == len(METHODS)
+
+
+def test_targets_that_differ_are_not_compared(results, published):
+    assert compared_with_published(results, published.assign(target_recall=0.95)).empty
+
+
+def test_missing_columns_of_published_numbers_are_named(results, published):
+    with pytest.raises(InputError, match=r"^the published numbers lack the columns set_size, source\.$"):
+        compared_with_published(results, published.drop(columns=["set_size", "source"]))
+
+
+def test_json_has_the_published_numbers_and_null_where_there_are_none(results, published):
+    records = json.loads(format_results(results, "json", published=published))
+    has = [record["published_source"] == "Table 5" for record in records]
+    wanted = [record["dataset"] == "synthetic-10-random" and record["split"] == "unseen" for record in records]
+    assert has == wanted
+    assert {record["min_recall_published"] for record, one in zip(records, has, strict=True) if not one} == {None}
+
+
+def test_csv_keeps_its_columns_and_adds_the_published_ones(results, published):
+    table = pd.read_csv(io.StringIO(format_results(results, "csv", published=published)))
+    assert tuple(table.columns[: len(RESULT_COLUMNS)]) == RESULT_COLUMNS
+    assert (table["set_size_difference"].notna() == table["published_source"].notna()).all()
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex"])
+def test_texts_have_the_comparison_below_the_results(results, published, style):
+    text = format_results(results, style, color=False, published=published)
+    assert text.startswith(format_results(results, style, color=False))
+    below = text[len(format_results(results, style, color=False)) :]
+    row = compared_with_published(results, published).iloc[-1].to_dict()
+    texts = measure_texts(row, "set_size").values()
+    assert "Beside the paper" in below
+    assert all(shown in below or shown.replace("−", "$-$") in below for shown in texts)
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+def test_where_nothing_was_published_tables_stay_as_they_are(results, published, style):
+    nothing = published.assign(dataset="elsewhere")
+    assert format_results(results, style, published=nothing) == format_results(results, style)
+
+
+@pytest.mark.parametrize("width", [70, 80, 100])
+def test_the_comparison_keeps_to_the_terminal_s_width(results, published, width):
+    lines = format_results(results, "table", width=width, color=False, published=published).splitlines()
+    assert max(map(len, lines)) <= width
+
+
+def test_shares_are_compared_in_points_and_what_rounds_to_nothing_has_no_sign():
+    row = {"share_at_target": 0.9, "share_at_target_published": 0.93, "share_at_target_published_std": np.nan}
+    assert list(measure_texts(row | {"share_at_target_difference": -0.03}, "share_at_target").values()) == [
+        "90 %",
+        "93 %",
+        "−3",
+    ]
+    texts = [measure_texts(row | {"share_at_target_difference": gap}, "share_at_target") for gap in (-0.001, np.nan)]
+    assert [text["share_at_target_difference"] for text in texts] == ["0", "–"]
+
+
+@pytest.fixture
+def timed():
+    return SECONDS
+
+
+def test_times_are_those_of_erm_and_set_cover_and_their_ratio(timed):
+    times = training_times(timed)
+    assert times.to_numpy().tolist() == [["synthetic-10", 10, 15, 1.5], ["synthetic-10-random", 10, 15, 1.5]]
+
+
+def test_published_times_stand_beside_ours_with_their_own_ratio(timed):
+    times = training_times(timed, PUBLISHED_TIMES)
+    assert times["ratio_published"].tolist() == pytest.approx([133 / 98, np.nan], nan_ok=True)
+
+
+def test_published_times_of_other_data_sets_change_nothing(timed):
+    others = PUBLISHED_TIMES.assign(dataset="fmow")
+    pd.testing.assert_frame_equal(training_times(timed, others), training_times(timed))
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex"])
+def test_times_are_written_with_the_published_minutes(timed, style):
+    text = format_times(training_times(timed, PUBLISHED_TIMES), style, color=False)
+    assert all(number in text for number in ("10.0", "15.0", "1.50", "98", "133", "1.36", "Table 9"))
+
+
+def test_times_in_csv_and_json_read_back(timed):
+    times = training_times(timed, PUBLISHED_TIMES)
+    read_back = pd.read_csv(io.StringIO(format_times(times, "csv")))
+    assert read_back["ratio"].tolist() == times["ratio"].tolist()
+    assert json.loads(format_times(times, "json"))[1]["source"] is None
+    assert json.loads(format_times(training_times(timed), "json"))[0]["ratio"] == 1.5
+
+
+def test_times_that_cannot_be_written_are_refused(timed):
+    with pytest.raises(InputError, match="there are no times to compare"):
+        format_times(training_times(timed[:0]))
+    with pytest.raises(InputError, match="one of table, md, csv, latex, json, got 'html'"):
+        format_times(training_times(timed), "html")
+    with pytest.raises(InputError, match="published times lack the columns source"):
+        training_times(timed, PUBLISHED_TIMES.drop(columns="source"))

@@ -1,0 +1,115 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover.paper.report.theory_chart import (
+    learnability_chart,
+    learnability_data,
+    learnability_table,
+    write_theory_figures,
+)
+from domaincover.paper.report.theory_pictures import (
+    FOUR,
+    THREE,
+    disc_chart,
+    disc_picture_data,
+    window_chart,
+    window_picture_data,
+    write_theory_pictures,
+)
+from domaincover.paper.theory.gaussian import could_be_reached
+from domaincover.paper.theory.learnability import consistent_bound, uniform_bound
+
+
+@pytest.fixture
+def content():
+    shares = {(2, "trained"): [0.5, 0.7, 0.6], (2, "at-target"): [0.3, 0.1, 0.2]}
+    shares |= {(10, "trained"): [0.0, 0.0, 0.1], (10, "at-target"): [0.01, 0.02, 0.03]}
+    rows = [
+        {"n_domains": m, "seed": seed, "predictor": name, "share_missing_new": share}
+        | {"share_missing_training": float(name == "trained" and share > 0)}
+        for (m, name), values in shares.items()
+        for seed, share in enumerate(values)
+    ]
+    return {"settings": {"n_features": 10, "n_seeds": 3, "target_recall": 0.9}, "rows": rows}
+
+
+def test_the_line_is_the_median_over_seeds(content):
+    medians = learnability_data(content).medians.set_index(["predictor", "n_domains"])["share_missing_new"]
+    assert medians.to_dict() == {
+        ("trained", 2): 0.6, ("at-target", 2): 0.2, ("trained", 10): 0.0, ("at-target", 10): 0.02,
+    }  # fmt: skip
+
+
+def test_the_bounds_are_those_of_two_labels_with_one_dimension_more_than_features(content):
+    bounds = learnability_data(content).bounds
+    assert bounds["n_domains"].max() == 100_000
+    for name, bound in (("uniform", uniform_bound), ("consistent", consistent_bound)):
+        own = bounds[bounds["bound"] == name]
+        expected = [bound(m, dimension=11, n_labels=2, delta=0.05) for m in own["n_domains"]]
+        np.testing.assert_array_equal(own["share_missing_new"], expected)
+
+
+def test_only_the_asked_numbers_of_domains_are_shown(content):
+    assert set(learnability_data(content, [10]).seeds["n_domains"]) == {10}
+
+
+def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(content):
+    *_, two, ten = learnability_table(content).splitlines()
+    assert two.split() == ["2", "60.0%", "20.0%", "100%", "0", "of", "3"]
+    assert ten.split() == ["10", "0.0%", "2.0%", "100%", "2", "of", "3"]
+
+
+def test_seeds_that_the_theorem_does_not_cover_are_hollow(content):
+    spec = learnability_chart(learnability_data(content), 0.9).to_dict()
+    points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
+    rows = {filled: [] for filled in (True, False)}
+    for layer in points:
+        rows[layer["mark"]["filled"]] += spec["datasets"][layer["data"]["name"]]
+    assert all(row["share_missing_training"] == 0 for row in rows[True])
+    assert all(row["share_missing_training"] > 0 for row in rows[False])
+    assert len(rows[True]) + len(rows[False]) == len(content["rows"])
+
+
+def test_the_figure_is_written_as_png_and_svg(content, tmp_path):
+    png, svg = write_theory_figures(content, tmp_path)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "New domains below the target recall of 0.9" in svg.read_text()
+
+
+def test_each_window_of_the_picture_is_at_target_in_the_domains_it_is_named_for():
+    data = window_picture_data(3)
+    reached = data.reached[data.reached["at_target"]].groupby("row")["domain"].agg(", ".join)
+    assert len(data.windows) == 8
+    assert all(row == f"window for {domains}" for row, domains in reached.items())
+    assert "window for none" not in reached.index
+
+
+def test_every_domain_of_the_picture_has_mass_one():
+    masses = window_picture_data(3).points.groupby("domain")["mass"].sum()
+    pd.testing.assert_series_equal(masses, pd.Series(1.0, masses.index), check_names=False)
+
+
+def test_the_assignment_drawn_for_four_discs_is_impossible():
+    data = disc_picture_data(FOUR)
+    assert not could_be_reached(FOUR, 0.9, data.discs["asked"].to_numpy())
+    assert list(data.discs["asked"]) == [True, True, True, False]
+    assert data.lines.empty
+
+
+def test_each_line_touches_or_crosses_one_disc_alone_or_parts_it_from_the_others():
+    data = disc_picture_data(THREE)
+    centres = data.discs[["x", "y"]].to_numpy()
+    for name, ends in data.lines.groupby("line"):
+        (x1, y1), (x2, y2) = ends[["x", "y"]].to_numpy()
+        normal = np.array([y1 - y2, x2 - x1]) / np.hypot(x2 - x1, y2 - y1)
+        distance = (centres - [x1, y1]) @ normal
+        own = np.array(data.discs["name"] == name)
+        distance *= np.sign(distance[~own][0])
+        np.testing.assert_array_equal(distance >= data.discs["radius"], ~own)
+
+
+def test_pictures_are_drawn(tmp_path):
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in write_theory_pictures(tmp_path))
+    assert "d + 2 never" in disc_chart().to_dict()["title"]["text"]
+    assert "Eight windows" in window_chart(window_picture_data()).to_dict()["title"]["text"]

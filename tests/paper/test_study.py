@@ -1,0 +1,394 @@
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import log_softmax
+
+from domaincover import InputError, joint_thresholds
+from domaincover.calibration.scales import quantile_scale
+from domaincover.files import machine
+from domaincover.paper.collect import collect
+from domaincover.paper.datasets import study_dataset, synthetic_name
+from domaincover.paper.job import plan_jobs
+from domaincover.paper.methods import GROUPS, METHODS, Scores, Training, study_methods
+from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.study import Run, Study
+
+SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
+
+
+def do(study, out, n_processes=1):
+    return run_study(plan_study(study, out), out, n_processes)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """One small study with every method; tests that change it work on a copy."""
+    out = tmp_path_factory.mktemp("study") / "runs"
+    do(SMALL, out)
+    return out
+
+
+@pytest.fixture
+def copy(finished, tmp_path):
+    return shutil.copytree(finished, tmp_path / "runs")
+
+
+def without_seconds(tables):
+    return tables.results.drop(columns="train_seconds")
+
+
+def test_every_run_has_its_directory_with_done_in_it(finished):
+    folders = {str(path.parent.relative_to(finished)) for path in finished.glob("**/DONE")}
+    assert folders == {run.folder for run in SMALL.runs()}
+    assert len(folders) == 10
+    for folder in folders:
+        names = {path.name for path in (finished / folder).iterdir()}
+        assert names == {"config.json", "predictions.parquet", "report.json", "history.npz", "DONE"}
+
+
+def test_a_report_says_what_was_run_and_with_what(finished):
+    report = json.loads((finished / "synthetic-10/robust/target-0.9/seed-1/report.json").read_text())
+    assert (report["config"]["seed"], report["config"]["method"]) == (1, "robust")
+    assert {"python", "domaincover", "torch"} <= set(report["versions"])
+    assert report["seconds"]["train"] > 0
+    assert len(report["thresholds"]) == 2
+    assert len(report["splits"]["unseen"]["domains"]) == 25
+
+
+def test_predictions_give_the_reported_numbers(finished):
+    folder = finished / "synthetic-10/set-cover/target-0.9/seed-0"
+    table = pd.read_parquet(folder / "predictions.parquet")
+    report = json.loads((folder / "report.json").read_text())
+    assert table["split"].value_counts().to_dict() == {"train": 50_000, "seen": 25_000, "unseen": 25_000}
+    unseen = table[table["split"] == "unseen"]
+    assert ((unseen["score[1]"] >= 0) == unseen["in_set[1]"]).all()
+    hit = np.where(unseen["label"] == "1", unseen["in_set[1]"], unseen["in_set[0]"])
+    recall = pd.Series(hit, index=unseen.index).groupby([unseen["domain"].astype(str), unseen["label"].astype(str)])
+    by_cell = recall.mean()
+    for domain in report["splits"]["unseen"]["domains"]:
+        assert domain["recall"] == pytest.approx({y: by_cell[domain["domain"], y] for y in "01"})
+
+
+def test_every_method_of_a_seed_meets_the_same_rows_and_domains(finished):
+    first, *others = (
+        pd.read_parquet(
+            finished / f"synthetic-10/{method}/target-0.9/seed-0/predictions.parquet",
+            columns=["split", "domain", "label"],
+        )
+        for method in SMALL.methods
+    )
+    assert all(first.equals(other) for other in others)
+
+
+def test_robust_recall_is_at_target_on_every_training_cell(finished):
+    report = json.loads((finished / "synthetic-10/robust/target-0.9/seed-0/report.json").read_text())
+    assert min(domain["min_recall"] for domain in report["splits"]["train"]["domains"]) >= 0.9
+
+
+def test_held_out_calibration_gives_the_target_on_average_over_the_calibration_half(finished):
+    table = pd.read_parquet(finished / "synthetic-10/pooled-held-out/target-0.9/seed-0/predictions.parquet")
+    report = json.loads((finished / "synthetic-10/pooled-held-out/target-0.9/seed-0/report.json").read_text())
+    train = table[table["split"] == "train"]
+    own = train[train["label"] == "1"]
+    by_domain = (own["score[1]"] >= report["thresholds"][1]).groupby(own["domain"].astype(str)).mean()
+    # the calibration half is 12 of the 25 domains; no 12 others can be told apart from outside, but their mean must
+    # lie between those of the 12 lowest and the 12 highest
+    ordered = np.sort(by_domain.to_numpy())
+    assert len(ordered) == 25
+    assert ordered[:12].mean() <= 0.9 + 1e-3
+    assert ordered[-12:].mean() >= 0.9
+
+
+def test_the_history_of_set_cover_is_kept(finished):
+    history = np.load(finished / "synthetic-10/set-cover/target-0.9/seed-0/history.npz")
+    assert history["multipliers"].shape == history["recall"].shape == (1, 50, 2)
+    assert np.isnan(history["recall"]).sum() == 50, "unseen domains have no recall in training"
+    trained = ~np.isnan(history["recall"][0, :, 0])
+    assert (history["multipliers"][0, ~trained] == 5).all()
+    assert history["loss"].shape == history["set_size"].shape == (1,)
+
+
+def test_finished_runs_are_skipped(copy):
+    before = {path: path.stat().st_mtime_ns for path in copy.glob("**/report.json")}
+    outcome = do(SMALL, copy)
+    assert (outcome.n_finished_before, outcome.n_new) == (10, 0)
+    assert {path: path.stat().st_mtime_ns for path in copy.glob("**/report.json")} == before
+
+
+def test_an_interrupted_run_is_redone_with_the_same_result(copy, finished):
+    folder = copy / "synthetic-10/erm/target-0.9/seed-0"
+    (folder / "DONE").unlink()
+    (folder / "report.json").write_text("{half")
+    outcome = do(SMALL, copy)
+    assert (outcome.n_finished_before, outcome.n_new) == (9, 1)
+    pd.testing.assert_frame_equal(without_seconds(collect(copy)), without_seconds(collect(finished)))
+
+
+def test_an_unfinished_run_is_not_read(copy):
+    (copy / "synthetic-10/erm/target-0.9/seed-0/DONE").unlink()
+    results = collect(copy).results.set_index(["method", "split"])
+    assert results.loc[("erm", "unseen"), "n_seeds"] == 1
+    assert results.loc[("robust", "unseen"), "n_seeds"] == 2
+
+
+@pytest.mark.deep
+def test_several_processes_give_the_results_of_one(finished, tmp_path):
+    do(SMALL, tmp_path / "runs", n_processes=2)
+    pd.testing.assert_frame_equal(without_seconds(collect(tmp_path / "runs")), without_seconds(collect(finished)))
+
+
+def test_a_seed_gives_the_same_result_alone_and_stacked_with_another(finished, tmp_path):
+    do(Study(("synthetic-10",), seeds=(1,), epochs=1), tmp_path / "runs")
+    for method in SMALL.methods:
+        alone, stacked = (
+            pd.read_parquet(out / f"synthetic-10/{method}/target-0.9/seed-1/predictions.parquet")
+            for out in (tmp_path / "runs", finished)
+        )
+        assert np.abs(alone["score[1]"] - stacked["score[1]"]).max() < 1e-4
+
+
+def test_target_recalls_train_together_and_each_as_if_alone(finished, tmp_path):
+    study = Study(("synthetic-10",), ("set-cover", "robust"), (0.8, 0.9), seeds=(0,), epochs=1)
+    assert len(plan_jobs(study.runs())) == 2
+    do(study, tmp_path / "runs")
+    stacked, alone = (
+        pd.read_parquet(out / "synthetic-10/set-cover/target-0.9/seed-0/predictions.parquet")
+        for out in (tmp_path / "runs", finished)
+    )
+    assert np.abs(alone["score[1]"] - stacked["score[1]"]).max() < 1e-4
+    results = collect(tmp_path / "runs").results.set_index(["method", "target_recall", "split"])["set_size"]
+    assert results["robust", 0.8, "unseen"] < results["robust", 0.9, "unseen"]
+
+
+def test_the_same_name_with_other_settings_is_refused(copy):
+    with pytest.raises(InputError, match=r"seed-0 was made with epochs 1, not what is asked for now"):
+        plan_study(Study(("synthetic-10",), epochs=2), copy)
+
+
+def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="holds files but no domaincover study"):
+        plan_study(SMALL, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
+    (tmp_path / ".study.json.999999999-00000000-0a1b2c3d4e5f.part").write_text("{half")
+    assert plan_study(SMALL, tmp_path).n_finished == 0
+    assert (tmp_path / "study.json").exists()
+
+
+def test_a_study_of_a_newer_format_is_refused(copy):
+    (copy / "study.json").write_text('{"domaincover_study": 2}')
+    with pytest.raises(InputError, match="format 2 and this version reads 1"):
+        collect(copy)
+
+
+@pytest.mark.parametrize("content", ["{}", "[1, 2]", "3"])
+def test_a_report_that_is_none_is_named(copy, content):
+    (copy / "synthetic-10/erm/target-0.9/seed-0/report.json").write_text(content)
+    with pytest.raises(InputError, match=r"seed-0/report.json"):
+        collect(copy)
+
+
+def test_a_file_is_no_study(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="is a file, not a study's directory"):
+        collect(tmp_path / "file")
+    with pytest.raises(InputError, match="is a file; name a directory"):
+        plan_study(SMALL, tmp_path / "file")
+
+
+def test_targets_that_are_nearly_equal_have_folders_of_their_own():
+    assert len({Run("synthetic-10", "erm", target, 0).folder for target in (0.9, 0.90, 0.8999999)}) == 2
+
+
+def test_many_seeds_train_in_several_stacks():
+    jobs = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=tuple(range(45))).runs())
+    assert sorted(len(job.runs) for job in jobs) == [5, 20, 20]
+    assert study_dataset("synthetic-500").seeds_per_stack == 2
+
+
+def test_a_torn_report_is_named(copy):
+    path = copy / "synthetic-10/erm/target-0.9/seed-0/report.json"
+    path.write_text("{half")
+    with pytest.raises(InputError, match=r"seed-0/report.json cannot be read"):
+        collect(copy)
+
+
+def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(copy):
+    dead, alive, foreign, elsewhere = (
+        copy / ".unfinished" / name
+        for name in (
+            f".run.999999999-{machine()}-0a1b2c3d4e5f.part",
+            f".run.1-{machine()}-0a1b2c3d4e5f.part",
+            "a-b",
+            ".run.999999999-00000000-0a1b2c3d4e5f.part",
+        )
+    )
+    for folder in (dead, alive, foreign, elsewhere):
+        folder.mkdir(parents=True)
+    plan_study(SMALL, copy)
+    assert (dead.exists(), alive.exists(), foreign.exists(), elsewhere.exists()) == (False, True, True, True)
+
+
+def test_a_study_without_finished_runs_says_so(tmp_path):
+    plan_study(SMALL, tmp_path / "runs")
+    with pytest.raises(InputError, match="no finished run yet"):
+        collect(tmp_path / "runs")
+
+
+def test_results_are_means_over_seeds_of_the_reported_summaries(finished):
+    results = collect(finished).results.set_index(["method", "split"])
+    reports = [
+        json.loads((finished / f"synthetic-10/robust/target-0.9/seed-{seed}/report.json").read_text())
+        for seed in (0, 1)
+    ]
+    shares = [report["splits"]["unseen"]["summary"]["share_at_target"] for report in reports]
+    row = results.loc[("robust", "unseen")]
+    assert row["share_at_target"] == pytest.approx(np.mean(shares))
+    assert row["share_at_target_std"] == pytest.approx(np.std(shares, ddof=1))
+    assert (row["n_seeds"], row["n_domains"]) == (2, 25)
+
+
+def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
+    domains = collect(finished).domains
+    assert len(domains) == 25 * 3 * 2 * 5
+    assert set(domains.iloc[0]["recall"]) == {"0", "1"}
+    assert (domains["n_labels"] == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"datasets": ("synthetic-ten",)}, "no data set 'synthetic-ten'"),
+        ({"methods": ("set-cove",)}, r"no method 'set-cove' \(did you mean set-cover\?\); there are erm, irm, vrex"),
+        ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
+        ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
+        ({"epochs": 0}, "epochs must be at least 1, got 0"),
+        ({"penalty_weight": np.inf}, "penalty_weight must be a finite number, 0 or more, got inf"),
+        ({"penalty_weight": 1.0}, "penalty_weight is of irm, vrex, mmd and coral, and the study has none of them"),
+        ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
+    ],
+)
+def test_an_impossible_study_is_refused(changes, message):
+    with pytest.raises(InputError, match=message):
+        Study(**{"datasets": ("synthetic-10",)} | changes)
+
+
+def test_no_process_cannot_run_a_study(tmp_path):
+    with pytest.raises(InputError, match="jobs must be at least 1, got 0"):
+        do(SMALL, tmp_path / "runs", n_processes=0)
+
+
+def test_data_sets_have_the_papers_sizes():
+    dataset = study_dataset("synthetic-50-random")
+    assert (dataset.hidden, dataset.n_train_domains, dataset.max_train_rows) == (25, 25, 2_000)
+    assert dataset.source.covariance == "random"
+    assert synthetic_name(50, "random") == "synthetic-50-random"
+
+
+def test_jobs_share_networks_and_the_costly_ones_come_first():
+    study = Study(("synthetic-10", "synthetic-50"), epochs=1)
+    jobs = plan_jobs(study.runs())
+    assert len(jobs) == 6
+    assert jobs[0].dataset == "synthetic-50"
+    assert sum(len(job.runs) for job in jobs) == 50
+    assert {run.method for job in jobs if job.scorer == "erm" for run in job.runs} == {"erm", "pooled-train", "robust"}
+
+
+def test_a_run_is_found_by_what_it_is():
+    assert Run("synthetic-10", "erm", 0.95, 3).folder == "synthetic-10/erm/target-0.95/seed-3"
+
+
+def test_joint_methods_calibrate_each_domain_by_a_network_that_was_trained_without_it():
+    rng = np.random.default_rng(0)
+    domains, labels = np.repeat([3, 5, 9], 40), rng.integers(2, size=120)
+    rows = np.flatnonzero(rng.random(120) < 0.7)  # those that calibrate
+    training = Training(labels, domains, rows)
+    each = rng.normal(size=(3, 120, 2))
+    scores = Scores(rng.normal(size=(200, 2)), each, np.array([3, 5, 9]))
+
+    def level(logits, rows, of, method):
+        values = log_softmax(logits, axis=1) if method == "erm-joint" else logits
+        base, unit = quantile_scale(values[rows], labels[rows], 0.9)
+        if method == "set-cover-joint":
+            base, unit = base.mean(), unit.mean()
+        return (values[of] - base) / unit
+
+    for method in ("erm-joint", "set-cover-joint"):
+        parts = [level(each[k], domains != name, domains == name, method) for k, name in enumerate((3, 5, 9))]
+        expected = joint_thresholds(np.concatenate(parts)[rows], labels[rows], domains[rows], 0.9, 0.7)
+        sets, thresholds = METHODS[method].predict(scores, training, 0.9, 0.7)
+        np.testing.assert_allclose(thresholds, expected)
+        assert np.array_equal(sets, level(scores.predicting, np.arange(120), slice(None), method) >= thresholds)
+
+
+@pytest.mark.slow
+def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
+    study = Study(datasets=("synthetic-10",), methods=("erm-joint", "set-cover-joint"), seeds=(0,), epochs=1)
+    assert do(study, tmp_path).n_new == 2
+    report = json.loads((tmp_path / "synthetic-10/set-cover-joint/target-0.9/seed-0/report.json").read_text())
+    assert report["config"]["domain_confidence"] == 0.9
+    assert len(set(report["thresholds"])) == 1
+    with pytest.raises(InputError, match=r"was made with domain_confidence 0\.9, not what is asked for now"):
+        plan_study(replace(study, domain_confidence=0.8), tmp_path)
+
+
+def test_methods_without_a_promise_have_no_confidence():
+    assert {run.domain_confidence for run in SMALL.runs()} == {None}
+
+
+SINGLE_LABEL = Study(("synthetic-10",), ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
+
+
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory):
+    """The methods that compare domains, stacked over two seeds."""
+    out = tmp_path_factory.mktemp("compared") / "runs"
+    do(SINGLE_LABEL, out)
+    return out
+
+
+def test_methods_that_compare_domains_answer_with_one_label_each_with_a_network_of_its_own(compared):
+    folder = "synthetic-10/{}/target-0.9/seed-0/predictions.parquet"
+    tables = {name: pd.read_parquet(compared / folder.format(name)) for name in SINGLE_LABEL.methods}
+    for table in tables.values():
+        assert (table.filter(like="in_set").sum(axis=1) == 1).all()
+    scores = np.stack([table["score[1]"] for table in tables.values()])
+    assert len(np.unique(scores, axis=0)) == len(tables)
+
+
+def test_their_seeds_train_stacked_as_they_would_alone(compared, tmp_path):
+    do(replace(SINGLE_LABEL, seeds=(1,)), tmp_path)
+    for method in SINGLE_LABEL.methods:
+        alone, stacked = (
+            pd.read_parquet(out / f"synthetic-10/{method}/target-0.9/seed-1/predictions.parquet")
+            for out in (tmp_path, compared)
+        )
+        # Their rounding differs, and IRM's weight of 100 makes more of it than ERM's steps do.
+        assert np.abs(alone["score[1]"] - stacked["score[1]"]).max() < 2e-3
+
+
+def test_only_they_record_how_many_domains_a_batch_has(compared):
+    config = json.loads((compared / "synthetic-10/irm/target-0.9/seed-0/config.json").read_text())
+    assert config["domains_per_batch"] == 4
+    assert {run.domains_per_batch for run in SMALL.runs()} == {None}
+    with pytest.raises(InputError, match="was made with domains_per_batch 4, not what is asked for now"):
+        plan_study(replace(SINGLE_LABEL, domains_per_batch=5), compared)
+
+
+def test_a_penaltys_weight_is_that_of_the_methods_which_have_one():
+    study = replace(SINGLE_LABEL, penalty_weight=0.5)
+    weighted = {run.method for run in study.runs() if run.penalty_weight == 0.5}
+    assert weighted == {"irm", "vrex", "mmd", "coral"}
+
+
+def test_a_groups_name_stands_for_its_methods_each_of_them_once():
+    assert study_methods(["single-label", "robust", "erm"]) == (*GROUPS["single-label"], "robust")
+    assert set(GROUPS["paper"]) | set(GROUPS["single-label"]) < set(METHODS)
+    assert SMALL.methods == GROUPS["paper"]

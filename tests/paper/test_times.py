@@ -1,0 +1,41 @@
+import json
+
+import pytest
+
+from domaincover import InputError
+from domaincover.paper import training_times as times
+from domaincover.paper.run_directory import open_study
+from domaincover.paper.study import Study
+from domaincover.paper.training_times import measure_times, read_times
+
+STUDY = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=4, min_cell_size=20, quick=True)
+
+
+def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):
+    trained = []
+    real = times.train_group
+    monkeypatch.setattr(times, "train_group", lambda run, *rest: trained.append(run) or real(run, *rest))
+    open_study(tmp_path)
+    measure_times(STUDY, tmp_path)
+    warm_up, timed = trained[:2], trained[2:]
+    assert {run.epochs for run in warm_up} == {1}
+    assert [run.method for run in timed] == ["erm", "set-cover"] * 3, "in turns"
+    assert sum(run.epochs for run in timed if run.method == "erm") == 4
+    (row,) = read_times(tmp_path)
+    assert row["dataset"] == "synthetic-10"
+    assert min(row["erm"], row["set-cover"]) > 0
+    measure_times(STUDY, tmp_path)
+    assert len(trained) == 8
+
+
+def test_times_of_other_settings_and_foreign_files_are_refused(tmp_path):
+    open_study(tmp_path)
+    file = tmp_path / "times/synthetic-10.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"config": {"epochs": 99}, "seconds": {"erm": 1, "set-cover": 2}}))
+    with pytest.raises(InputError, match=r"synthetic-10.json was made with .*epochs 99"):
+        measure_times(STUDY, tmp_path)
+    file.write_text("[]")
+    for use in (lambda: measure_times(STUDY, tmp_path), lambda: read_times(tmp_path)):
+        with pytest.raises(InputError, match="is no measurement of training times; delete it"):
+            use()

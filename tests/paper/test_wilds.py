@@ -1,0 +1,413 @@
+"""Readers of the four WILDS folders, against folders with a known answer."""
+
+import csv
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover import InputError, read_wilds
+from domaincover.data.splits import drop_small_cells
+from domaincover.paper import wilds
+from domaincover.paper.wilds import RELEASES, missing_images
+from domaincover.paper.wilds import columns as wilds_columns
+from domaincover.paper.wilds.folder_check import check_wilds
+from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
+
+NAMES = list(BUILDERS)
+SMALL = {"camelyon17": {"size": 8}, "fmow": {"size": 8}}
+TABLES = {
+    "camelyon17": "metadata.csv",
+    "fmow": "rgb_metadata.csv",
+    "iwildcam": "metadata.csv",
+    "amazon": "reviews.csv",
+}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(5)
+
+
+@pytest.fixture
+def build(tmp_path, rng):
+    def built(name, **options):
+        return BUILDERS[name](tmp_path, rng, **{**SMALL.get(name, {}), **options})
+
+    return built
+
+
+def edit(path, change):
+    """Rewrite a table, all of it as text, after a change to its frame."""
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+    change(frame)
+    frame.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
+
+
+def set_value(column, row, value):
+    def change(frame):
+        frame.loc[row, column] = value
+
+    return change
+
+
+def names_of(codes, names):
+    return [names[code] for code in codes]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_sources_are_those_of_the_release_in_its_order(build, name):
+    built = build(name)
+    assert read_wilds(name, built.folder).sources.tolist() == built.sources
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_labels_are_those_of_the_release(build, name):
+    built = build(name)
+    data = read_wilds(name, built.folder)
+    assert names_of(data.labels, data.label_names) == built.labels
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_domains_are_those_of_the_release(build, name):
+    built = build(name, n_domains=7)
+    data = read_wilds(name, built.folder)
+    assert names_of(data.domains, data.domain_names) == built.domains
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_domain_names_are_sorted_and_all_occur(build, name):
+    data = read_wilds(name, build(name, n_domains=12).folder)
+    assert list(data.domain_names) == sorted(data.domain_names)
+    assert set(data.domains) == set(range(12))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_can_be_written_to_as_torch_wants_them(build, name):
+    data = read_wilds(name, build(name).folder)
+    assert all(array.flags.writeable for array in (data.sources, data.labels, data.domains))
+    assert data.labels.dtype == data.domains.dtype == np.int64
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_row_is_used_or_left_out_for_a_reason(build, name):
+    built = build(name)
+    data = read_wilds(name, built.folder)
+    assert data.left_out == built.left_out
+    assert data.n_rows == built.n_rows == len(data) + sum(data.left_out.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_folder_that_holds_the_release_will_do(build, name):
+    built = build(name)
+    assert read_wilds(name, built.folder.parent).folder == built.folder
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if RELEASES[name].kind == "image"])
+def test_images_are_absolute_paths_of_files_even_from_a_relative_folder(build, name, monkeypatch):
+    built = build(name)
+    monkeypatch.chdir(built.folder.parent)
+    assert all(os.path.isabs(source) and os.path.isfile(source) for source in read_wilds(name, ".").sources)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if RELEASES[name].kind == "image"])
+def test_images_are_not_opened(build, name):
+    built = build(name)
+    for source in built.sources:
+        os.truncate(source, 0)
+    data = read_wilds(name, built.folder)
+    assert not missing_images(data).any()
+
+
+def test_only_iwildcam_is_cropped(build):
+    crops = {name: read_wilds(name, build(name).folder).crop for name in NAMES}
+    assert crops == {"camelyon17": 0, "fmow": 0, "iwildcam": 0.05, "amazon": 0}
+
+
+def test_a_data_set_is_made_with_the_sources_or_with_other_examples(build):
+    data = read_wilds("amazon", build("amazon").folder)
+    assert data.dataset().examples is data.sources
+    lengths = np.array([[len(text)] for text in data.sources])
+    dataset = data.dataset(lengths)
+    assert dataset.examples is lengths
+    assert dataset.cell_counts().tolist() == [[4] * 5] * 3
+
+
+# Traps
+
+
+def test_patients_keep_their_leading_zeros(tmp_path, rng):
+    data = read_wilds("camelyon17", build_camelyon17(tmp_path, rng, n_domains=2, size=8).folder)
+    assert data.domain_names == ("004", "009")
+    assert "/patches/patient_004_node_" in data.sources[data.domains == 0][0]
+
+
+def test_sequestered_images_are_counted_in_the_numbers_of_the_others(tmp_path, rng):
+    built = build_fmow(tmp_path, rng, size=8)
+    used = read_wilds("fmow", built.folder).sources[4:]
+    number = int(used[0].removesuffix(".png").rpartition("_")[2])
+    edit(built.folder / "rgb_metadata.csv", set_value("split", slice(0, number - 1), "seq"))
+    assert read_wilds("fmow", built.folder).sources.tolist() == used.tolist()
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "year"),
+    [
+        ("2016-12-31T23:59:59.999Z", 2016),
+        ("2017-01-01T00:00:00Z", 2017),
+        ("2017-01-01T00:30:00+01:00", 2016),
+        ("2011-03-04T05:06:07.1Z", 2011),
+    ],
+)
+def test_the_year_of_an_image_is_that_of_universal_time(tmp_path, rng, timestamp, year):
+    built = build_fmow(tmp_path, rng, size=8)
+    edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("timestamp", timestamp))
+    data = read_wilds("fmow", built.folder)
+    assert {name.split()[1] for name in data.domain_names} == {str(year)}
+
+
+@pytest.mark.parametrize("country", ["XKX", "ATA", ""])
+def test_a_country_without_a_region_belongs_to_others(tmp_path, rng, country):
+    built = build_fmow(tmp_path, rng, size=8)
+    edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("country_code", country))
+    data = read_wilds("fmow", built.folder)
+    assert {name.split()[0] for name in data.domain_names} == {"Other"}
+
+
+def test_namibia_is_no_missing_value(tmp_path, rng):
+    built = build_fmow(tmp_path, rng, size=8)
+    edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("country_code", "NAM"))
+    data = read_wilds("fmow", built.folder)
+    assert {name.split()[0] for name in data.domain_names} == {"Africa"}
+
+
+def test_cameras_are_sorted_as_numbers(tmp_path, rng):
+    data = read_wilds("iwildcam", build_iwildcam(tmp_path, rng, n_domains=11, per_cell=1).folder)
+    assert data.domain_names == tuple(range(11))
+
+
+def test_animals_have_the_names_that_the_folder_gives_them(tmp_path, rng):
+    data = read_wilds("iwildcam", build_iwildcam(tmp_path, rng, names=True).folder)
+    assert data.label_names == ("empty", "tayassu pecari", "NA")
+
+
+@pytest.mark.parametrize(
+    ("categories", "names"),
+    [
+        ({"y": [0, 1, 147], "name": ["nothing", "x", "z"]}, ("nothing", "146", "z")),
+        ({"y": [0, 146, 147], "name": ["empty", "bird", "bird"]}, ("empty", "146", "147")),
+        ({"id": [0, 146, 147], "name": ["empty", "bird", "cat"]}, ("empty", "146", "147")),
+    ],
+)
+def test_an_animal_without_a_name_of_its_own_has_its_number(tmp_path, rng, categories, names):
+    built = build_iwildcam(tmp_path, rng)
+    pd.DataFrame(categories).to_csv(built.folder / "categories.csv", index=False)
+    assert read_wilds("iwildcam", built.folder).label_names == names
+
+
+@pytest.mark.parametrize("bytes_at_once", [1 << 24, 400])
+def test_texts_arrive_as_they_were_written(tmp_path, rng, monkeypatch, bytes_at_once):
+    monkeypatch.setattr(wilds_columns, "BYTES_AT_ONCE", bytes_at_once)  # rows go on from block to block
+    built = build_amazon(tmp_path, rng)
+    data = read_wilds("amazon", built.folder)
+    assert data.sources.tolist() == built.sources
+    assert set(TRAP_TEXTS) <= set(data.sources)
+    assert all(type(text) is str for text in data.sources)
+
+
+def test_rows_in_no_split_may_hold_anything(tmp_path, rng):
+    built = build_amazon(tmp_path, rng)
+    unused = pd.read_csv(built.folder / "splits" / "user.csv")["split"] == -1
+    edit(built.folder / "reviews.csv", set_value("overall", np.asarray(unused), "0.0"))
+    assert read_wilds("amazon", built.folder).sources.tolist() == built.sources
+
+
+# What is missing on the disk
+
+
+def test_images_that_are_not_on_the_disk_are_told(build):
+    built = build("camelyon17")
+    lost = [0, 3, 7]
+    for row in lost:
+        os.remove(built.sources[row])
+    missing = missing_images(read_wilds("camelyon17", built.folder))
+    assert np.flatnonzero(missing).tolist() == lost
+
+
+def test_without_the_folder_of_images_all_are_missing(build):
+    built = build("iwildcam")
+    (built.folder / "train").rename(built.folder / "elsewhere")
+    assert missing_images(read_wilds("iwildcam", built.folder)).all()
+
+
+def test_a_file_in_place_of_the_folder_of_images_is_as_good_as_none(build):
+    built = build("iwildcam")
+    (built.folder / "train").rename(built.folder / "elsewhere")
+    (built.folder / "train").touch()
+    assert missing_images(read_wilds("iwildcam", built.folder)).all()
+
+
+def test_texts_are_never_missing(build):
+    assert not missing_images(read_wilds("amazon", build("amazon").folder)).any()
+
+
+def test_each_folder_of_images_is_listed_once_and_no_file_is_asked_for(build, monkeypatch):
+    data = read_wilds("camelyon17", build("camelyon17", per_cell=10).folder)
+    listed = []
+    scandir = os.scandir
+    monkeypatch.setattr(wilds.os, "scandir", lambda folder: listed.append(folder) or scandir(folder))
+    monkeypatch.setattr(wilds.os, "stat", None)
+    missing_images(data)
+    assert sorted(listed) == sorted({os.path.dirname(source) for source in data.sources})
+
+
+def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
+    data = read_wilds("fmow", build("fmow").folder)
+
+    def denied(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(wilds.os, "scandir", denied)
+    with pytest.raises(InputError, match=r"cannot list .*/images: Permission denied\."):
+        missing_images(data)
+
+
+# Counts
+
+
+def test_cells_are_dropped_as_the_split_drops_them(build):
+    counts = np.array([[5, 2], [3, 0], [1, 2], [9, 4]])
+    data = read_wilds("camelyon17", build("camelyon17", n_domains=4, per_cell=counts).folder)
+    check = check_wilds(data, min_cell_size=2)
+    kept = drop_small_cells(data.dataset(), np.arange(len(data)), 2)
+    assert check.examples_kept == len(kept) == 5 + 3 + 9 + 4
+    assert (check.cells_kept, check.cells_dropped) == (4, 3)
+    assert check.domains_left == len(np.unique(data.domains[kept])) == 3
+    assert check.labels[1]._asdict() == {
+        "label": "tumor",
+        "examples": 8,
+        "domains": 3,
+        "cells_kept": 1,
+        "cells_dropped": 2,
+        "examples_kept": 4,
+    }
+
+
+@pytest.mark.parametrize(("n_domains", "enough"), [(40, True), (39, False)])
+def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, enough):
+    data = read_wilds("camelyon17", build("camelyon17", n_domains=n_domains, per_cell=1).folder)
+    assert check_wilds(data, min_cell_size=0).enough_domains == enough
+
+
+def test_a_negative_cell_size_is_refused(build):
+    data = read_wilds("amazon", build("amazon").folder)
+    with pytest.raises(InputError, match="min_cell_size must be 0 or more, got -1"):
+        check_wilds(data, -1)
+
+
+# Faults
+
+
+def test_an_unknown_name_is_answered_with_those_there_are(tmp_path):
+    with pytest.raises(InputError, match=r"no WILDS data set 'cifar'; there are camelyon17, fmow, iwildcam, amazon\."):
+        read_wilds("cifar", tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_absent_folder_is_described_with_where_it_was_looked_for(tmp_path, name):
+    with pytest.raises(InputError) as refused:
+        read_wilds(name, tmp_path / "nowhere")
+    message = str(refused.value)
+    assert all(file in message for file in RELEASES[name].files)
+    assert str(tmp_path / "nowhere" / RELEASES[name].folder) in message
+    assert "download host of WILDS has been unreachable" in message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize(("name", "second"), [("fmow", "country_code_mapping.csv"), ("amazon", "splits/user.csv")])
+def test_a_release_with_a_table_short_is_refused(build, name, second):
+    built = build(name)
+    (built.folder / second).unlink()
+    with pytest.raises(InputError, match=f"has {TABLES[name]} but not {second}; copy the rest of"):
+        read_wilds(name, built.folder)
+
+
+def test_the_folder_of_another_data_set_is_told_by_its_columns(build):
+    folder = build("camelyon17").folder
+    with pytest.raises(InputError, match=r"metadata.csv has no column 'filename'; it has patient, node, .* another"):
+        read_wilds("iwildcam", folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value", "message"),
+    [
+        ("camelyon17", "tumor", "2", "column 'tumor' is neither 0 nor 1 in 1 row, first in row 4 below the header"),
+        ("camelyon17", "tumor", "", "column 'tumor' holds '' in row 4 below the header, which is not a number"),
+        ("camelyon17", "patient", "", "column 'patient' is empty in 1 row, first in row 4 below the header"),
+        ("iwildcam", "y", "cat", "column 'y' holds 'cat' in row 4 below the header, which is not a number"),
+        ("iwildcam", "filename", "", "column 'filename' is empty in 1 row, first in row 4"),
+        ("amazon", "overall", "6.0", "column 'overall' is not 1, 2, 3, 4 or 5 in 1 row, first in row 4 below"),
+        ("amazon", "overall", "3.5", "column 'overall' is not 1, 2, 3, 4 or 5 in 1 row, first in row 4 below"),
+        ("amazon", "overall", "five", "column 'overall' holds 'five' in row 4 below the header"),
+        ("amazon", "reviewerID", "", "column 'reviewerID' is empty in 1 row, first in row 4 below the header"),
+    ],
+)
+def test_a_faulty_value_is_named_with_its_file_column_and_row(build, name, column, value, message):
+    built = build(name, **{"amazon": {"n_unused": 0}}.get(name, {}))
+    edit(built.folder / TABLES[name], set_value(column, 3, value))
+    with pytest.raises(InputError) as refused:
+        read_wilds(name, built.folder)
+    assert f"{built.folder / TABLES[name]}: {message}" in str(refused.value)
+
+
+@pytest.mark.parametrize("timestamp", ["", "yesterday", "2016-13-01T00:00:00Z"])
+def test_a_time_that_is_none_is_named_with_its_row(tmp_path, rng, timestamp):
+    built = build_fmow(tmp_path, rng, size=8)
+    row = int(built.sources[2].removesuffix(".png").rpartition("_")[2])
+    edit(built.folder / "rgb_metadata.csv", set_value("timestamp", row, timestamp))
+    with pytest.raises(InputError, match=f"column 'timestamp' .* in 1 row, first in row {row + 1} below the header"):
+        read_wilds("fmow", built.folder)
+
+
+@pytest.mark.parametrize("n_rows", [10, 68])
+def test_reviews_and_their_splits_must_have_as_many_rows(tmp_path, rng, n_rows):
+    built = build_amazon(tmp_path, rng)
+    path = built.folder / "splits" / "user.csv"
+    splits = pd.read_csv(path)
+    splits.loc[np.arange(n_rows) % len(splits)].to_csv(path, index=False)
+    with pytest.raises(InputError, match=rf"reviews.csv has 67 rows and .*user.csv has {n_rows}; they belong together"):
+        read_wilds("amazon", built.folder)
+
+
+def test_a_release_without_an_example_that_is_used_is_refused(tmp_path, rng):
+    built = build_iwildcam(tmp_path, rng)
+    edit(built.folder / "metadata.csv", lambda frame: frame.__setitem__("y", "9"))
+    with pytest.raises(InputError, match=r"no example of iwildcam that is used: 39 other labels\."):
+        read_wilds("iwildcam", built.folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no column 'filename'; it has none"),
+        (b"filename,y,location_remapped\n", "has columns but no rows"),
+        (b"filename,y,location_remapped\na.jpg,0,1\nb.jpg,0\n", "has 2 fields in row 2 below the header, its header 3"),
+        (b"filename,y,location_remapped\na.jpg,0,1\n\xff.jpg,0,1\n", "is not UTF-8 text in row 2 below the header"),
+        (b'filename,y,location_remapped\n"a.jpg,0,1\n', "has 1 fields in row 1 below the header, its header 3"),
+    ],
+)
+def test_a_damaged_table_is_refused_in_one_line(tmp_path, content, message):
+    (tmp_path / "metadata.csv").write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        read_wilds("iwildcam", tmp_path)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_row_that_does_not_fit_a_block_is_refused_in_one_line(tmp_path, rng, monkeypatch):
+    built = build_amazon(tmp_path, rng)
+    edit(built.folder / "reviews.csv", set_value("reviewText", 30, "long " * 1000))
+    monkeypatch.setattr(wilds_columns, "BYTES_AT_ONCE", 1000)
+    with pytest.raises(InputError, match=r"reviews.csv cannot be read as CSV: [^\n]*$"):
+        read_wilds("amazon", built.folder)

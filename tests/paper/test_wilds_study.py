@@ -1,0 +1,429 @@
+"""The paper's five methods on small folders in the layout of the four WILDS releases, by the command line."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from domaincover import InputError
+from domaincover.cli import main
+from domaincover.paper.collect import collect
+from domaincover.paper.job import plan_jobs
+from domaincover.paper.study import Study
+from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
+from domaincover.paper.wilds import RELEASES
+from domaincover.paper.wilds.hyperparameters import PAPER
+from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
+from domaincover.report.style import dataset_label
+from domaincover.training import loop
+from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
+from tests.tiny_models import draw_weights, tiny_bert_folder
+
+FIVE = {"erm", "pooled-train", "pooled-held-out", "robust", "set-cover"}
+N_TRAIN, N_UNSEEN, PER_CELL = 3, 2, 12
+SIZES = {"camelyon17": {"size": 16}, "fmow": {"size": 16}, "iwildcam": {}, "amazon": {}}
+FEW = ["--train-domains", N_TRAIN, "--unseen-domains", N_UNSEEN, "--min-cell-size", 2, "--seeds", 1, "--epochs", 2]
+FEW += ["--batch-size", 16, "--jobs", 1, "--device", "cpu"]
+IMAGES = ["--image-size", 16, "--workers", 0]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    return tmp_path_factory.mktemp("wilds")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(place):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOMAINCOVER_CACHE", str(place / "cache"))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(place):
+    """The four releases, small."""
+    return {
+        name: build(place, np.random.default_rng(k), n_domains=N_TRAIN + N_UNSEEN + 1, per_cell=PER_CELL, **SIZES[name])
+        for k, (name, build) in enumerate(BUILDERS.items())
+    }
+
+
+@pytest.fixture(scope="module")
+def resnet(place):
+    """A tiny ResNet in a folder that save_pretrained wrote."""
+    from transformers import ResNetConfig, ResNetModel
+
+    model = ResNetModel(ResNetConfig(embedding_size=4, hidden_sizes=[4, 8], depths=[1, 1], layer_type="basic"))
+    draw_weights(model, 0)
+    model.save_pretrained(place / "resnet")
+    return place / "resnet"
+
+
+@pytest.fixture(scope="module")
+def options(place, resnet):
+    """What each data set is run with: whole networks, heads on features, a perceptron on word embeddings."""
+    bert = tiny_bert_folder(place / "bert", [*sum(WORDS, ()), *COMMON_WORDS])
+    return {
+        "camelyon17": ["--network", resnet, "--learn", "all", *IMAGES, *FEW],
+        "fmow": ["--network", resnet, *IMAGES, *FEW],
+        "iwildcam": ["--network", resnet, "--learn", "head", *IMAGES, *FEW],
+        "amazon": ["--network", bert, *FEW],
+    }
+
+
+def paper(name, folder, out, *options):
+    """Call the command line in this process."""
+    arguments = ["paper", name, "--data", folder, "--out", out, *options]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+    return left.value.code
+
+
+@pytest.fixture(scope="module")
+def finished(place, folders, options):
+    """A small study of each data set, all in one directory."""
+    for name, built in folders.items():
+        assert paper(name, built.folder, place / "runs", *options[name]) == 0
+    return place / "runs"
+
+
+def predictions(out, name, method="erm", seed=0):
+    return pd.read_parquet(out / f"{name}/{method}/target-0.9/seed-{seed}/predictions.parquet")
+
+
+def test_the_five_methods_run_on_all_four_data_sets(finished):
+    results = collect(finished).results
+    unseen = results[results["split"] == "unseen"]
+    assert {(row.dataset, row.method) for row in unseen.itertuples()} == {(n, m) for n in PAPER for m in FIVE}
+    assert len(results) == 4 * 5 * 3
+    assert (unseen["n_domains"] == N_UNSEEN).all()
+
+
+def test_every_example_of_the_drawn_domains_is_judged_once_under_its_own_label(finished, folders):
+    for name, built in folders.items():
+        table = predictions(finished, name)
+        known = pd.Series(built.labels).groupby([list(map(str, built.domains)), built.labels]).size()
+        judged = table.astype(str).groupby(["domain", "label"]).size()
+        assert judged.groupby("domain").size().size == N_TRAIN + N_UNSEEN
+        assert all(judged[cell] == known[cell] for cell in judged.index)
+
+
+def test_unseen_domains_have_no_example_in_training(finished):
+    for name in PAPER:
+        table = predictions(finished, name).astype({"domain": str})
+        by_split = {split: set(rows["domain"]) for split, rows in table.groupby("split", observed=True)}
+        assert by_split["train"] == by_split["seen"]
+        assert not by_split["train"] & by_split["unseen"]
+
+
+def test_sets_are_what_the_methods_say(finished):
+    for name in PAPER:
+        single = predictions(finished, name).filter(like="in_set")
+        assert (single.sum(axis=1) == 1).all()
+        cover = predictions(finished, name, "set-cover")
+        assert ((cover.filter(like="score").to_numpy() >= 0) == cover.filter(like="in_set").to_numpy()).all()
+
+
+def test_robust_sets_are_at_target_in_every_training_cell(finished):
+    for name in PAPER:
+        table = predictions(finished, name, "robust")
+        train = table[table["split"] == "train"]
+        hit = [train[f"in_set[{label}]"].iloc[row] for row, label in enumerate(train["label"])]
+        recall = pd.Series(hit).groupby([train["domain"].astype(str).array, train["label"].astype(str).array]).mean()
+        assert (recall >= 0.9).all()
+
+
+def test_a_run_says_what_it_was_made_with(finished, folders, resnet):
+    config = json.loads((finished / "fmow/erm/target-0.9/seed-0/config.json").read_text())
+    assert (config["data"], config["model"], config["learn"]) == (str(folders["fmow"].folder), str(resnet), "head")
+    assert (config["image_size"], config["batch_size"], config["recall_from"]) == (16, 16, "batches")
+    assert not {"device", "workers", "cache", "means", "source", "name"} & set(config)
+
+
+def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
+    assert not (finished / ".checkpoints").exists()
+
+
+@pytest.mark.slow
+def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
+    code, printed, _ = here("results", finished)
+    assert code == 0
+    assert all(dataset_label(name) in printed for name in PAPER)
+    assert here("report", finished, "--out", tmp_path / "page.html")[0] == 0
+    assert "image_size" in (tmp_path / "page.html").read_text()
+    code, printed, _ = here("figures", finished, "--out", tmp_path / "figures", "--format", "svg")
+    assert code == 0
+    assert {f"cross-{name}.svg" for name in PAPER} <= {path.name for path in (tmp_path / "figures").iterdir()}
+
+
+def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, folders, options, capsys):
+    assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"]) == 0
+    assert "0 runs finished in 0 s, 5 were there already" in capsys.readouterr().err
+    assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"], "--image-size", 8) == 2
+    assert "was made with image_size 16, not what is asked for now" in capsys.readouterr().err
+
+
+def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, tmp_path, capsys):
+    few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1]
+    assert paper("fmow", folders["fmow"].folder, tmp_path / "a", "--network", resnet, *few) == 0
+    assert (
+        "No GPU was found: the network stays as it is and a head is trained on its features" in capsys.readouterr().err
+    )
+    assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], "--methods", "erm") == 0
+    assert "a perceptron with 10 hidden units is trained on its word-embeddings" in capsys.readouterr().err
+
+
+def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_path, capsys):
+    few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1, "--max-train-rows", 6, "--max-test-rows", 6]
+    few += ["--batch-size", 3 * 6 - 1]  # a last batch of one image of one pixel would be too little for BatchNorm
+    assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
+    told = capsys.readouterr().err
+    assert "The whole network is trained, on cpu." in told
+    assert "starts from random weights; the paper starts from ImageNet's: give --weights" in told
+
+
+def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targets(
+    finished, folders, options, tmp_path
+):
+    more = ["--seeds", 2, "--methods", "erm,set-cover", "--target-recall", "0.8,0.9"]
+    assert paper("iwildcam", folders["iwildcam"].folder, tmp_path / "runs", *options["iwildcam"], *more) == 0
+    assert len(collect(tmp_path / "runs").results) == 2 * 2 * 3
+    for method in ("erm", "set-cover"):
+        alone, together = (predictions(out, "iwildcam", method) for out in (finished, tmp_path / "runs"))
+        scores = [table.filter(like="score").to_numpy() for table in (alone, together)]
+        assert np.abs(scores[0] - scores[1]).max() < 1e-4
+
+
+def test_seeds_train_as_one_stack_only_where_they_have_equally_many_rows():
+    def material(n_rows):
+        return SimpleNamespace(data=SimpleNamespace(examples=np.zeros((n_rows, 2))))
+
+    materials = {seed: material(n) for seed, n in enumerate((5, 6, 5))}
+    replicas = [Replica((seed, None), np.arange(len(m.data.examples))) for seed, m in materials.items()]
+    assert [[replica.key[0] for replica in group] for group in groups_of(replicas, materials)] == [[0, 2], [1]]
+
+
+def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
+    source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
+    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
+    here, there = multiprocessing.Pipe()
+    here.send(replace(job, unreadable=frozenset({"a.png"})))
+    arrived = there.recv()
+    assert (arrived.runs, arrived.unreadable) == (job.runs, {"a.png"})
+    assert arrived.runs[0].source.means == source.means
+
+
+def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
+    more = ["--methods", "erm-joint", "--domain-confidence", 0.7]
+    assert paper("iwildcam", folders["iwildcam"].folder, tmp_path / "runs", *options["iwildcam"], *more) == 0
+    report = json.loads((tmp_path / "runs/iwildcam/erm-joint/target-0.9/seed-0/report.json").read_text())
+    assert report["config"]["domain_confidence"] == 0.7
+    assert len(set(report["thresholds"])) == 1
+
+
+@pytest.mark.parametrize("name", ["camelyon17", "amazon"])
+def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, folders, options, tmp_path):
+    # Whole networks one at a time, BatchNorm and all; perceptrons as a stack.
+    more = ["--methods", "single-label", "--epochs", 1]
+    assert paper(name, folders[name].folder, tmp_path / "runs", *options[name], *more) == 0
+    found = collect(tmp_path / "runs").results
+    assert set(found["method"]) == {"erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm", "set-cover"}
+    for method in ("irm", "mmd", "qrm"):
+        assert np.isfinite(predictions(tmp_path / "runs", name, method).filter(like="score")).all(axis=None)
+
+
+def test_an_encoder_of_texts_can_learn_as_a_whole(folders, options, tmp_path):
+    more = ["--features", "encoder", "--learn", "all", "--max-tokens", 8, "--methods", "erm", "--epochs", 1]
+    assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *options["amazon"], *more) == 0
+    assert np.isfinite(predictions(tmp_path / "runs", "amazon").filter(like="score")).all(axis=None)
+
+
+@pytest.fixture
+def spoiled(resnet, tmp_path):
+    """A release of which one image is no image; in it all domains are drawn."""
+    built = BUILDERS["camelyon17"](tmp_path, np.random.default_rng(9), n_domains=5, per_cell=PER_CELL, size=16)
+    with open(built.sources[7], "wb"):
+        pass
+    return built, ["--network", resnet, *IMAGES, *FEW, "--methods", "erm"]
+
+
+def test_an_image_that_cannot_be_read_is_named_and_left_out(spoiled, tmp_path, capsys):
+    built, options = spoiled
+    for learn in ("head", "all"):
+        out = tmp_path / learn
+        assert paper("camelyon17", built.folder, out, *options, "--learn", learn, "--max-unreadable", 0.05) == 0
+        told = capsys.readouterr().err
+        assert f"1 of {len(built.sources)} images" in told
+        assert built.sources[7] in told
+        assert len(predictions(out, "camelyon17")) == len(built.sources) - 1
+
+
+def test_too_many_images_that_cannot_be_read_stop_before_training(spoiled, tmp_path, capsys):
+    built, options = spoiled
+    assert paper("camelyon17", built.folder, tmp_path / "runs", *options, "--max-unreadable", 0) == 2
+    assert "more than the 0.00% that may be left out" in capsys.readouterr().err
+    assert not list((tmp_path / "runs").glob("**/DONE"))
+
+
+def count_epochs(monkeypatch):
+    """Return a list that grows with every epoch trained in this process."""
+    epochs, epoch = [], loop._Training._epoch
+    monkeypatch.setattr(loop._Training, "_epoch", lambda self, number: (epochs.append(number), epoch(self, number))[1])
+    return epochs
+
+
+@pytest.mark.slow
+@pytest.mark.deep
+def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_have(
+    folders, options, tmp_path, monkeypatch
+):
+    settings = [*options["camelyon17"], "--methods", "set-cover", "--epochs", 20]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
+    program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
+    process = subprocess.Popen([*program, "--out", str(killed)], stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60
+    while not list(killed.glob(".checkpoints/*/state-000003-*")) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    assert not list(killed.glob("**/DONE"))
+    epochs = count_epochs(monkeypatch)
+    assert paper("camelyon17", folders["camelyon17"].folder, killed, *settings) == 0
+    assert epochs == list(range(epochs[0], 20))
+    assert epochs[0] >= 3
+    assert not (killed / ".checkpoints").exists()
+    assert paper("camelyon17", folders["camelyon17"].folder, whole, *settings) == 0
+    pd.testing.assert_frame_equal(
+        *(predictions(out, "camelyon17", "set-cover") for out in (whole, killed)), check_exact=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("camelyon17", ["--train-domains", 20], "has 6 domains with more than 2 examples of a label, and 20 to train"),
+        ("camelyon17", ["--train-domains", 0], "--train-domains must be at least 1, got 0"),
+        ("camelyon17", ["--image-size", 0], "--image-size must be at least 1, got 0"),
+        ("camelyon17", ["--batch-size", 0], "batch_size must be at least 1, got 0"),
+        ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0 and finite, got 0"),
+        ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
+        ("camelyon17", ["--methods", "erm-joint"], "give --learn head. Or leave the method out"),
+        (
+            "iwildcam",
+            ["--methods", "single-label"],
+            "mmd cannot be run on iwildcam: it compares features that a network learns",
+        ),
+        ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
+        ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
+        ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "nothing has trained it yet"),
+        ("camelyon17", ["--network", "microsoft/resnet-50"], "microsoft/resnet-50"),
+        ("camelyon17", ["--learn", "some"], "'some'"),
+        ("amazon", ["--max-tokens", 0], "--max-tokens must be at least 1, got 0"),
+        ("amazon", ["--jobs", 0], "--jobs must be at least 1, got 0"),
+    ],
+)
+def test_bad_options_get_one_line_and_nothing_is_written(name, changes, message, folders, options, tmp_path, capsys):
+    assert paper(name, folders[name].folder, tmp_path / "runs", *options[name], *changes) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_folder_without_the_release_is_refused_with_what_is_expected(options, tmp_path, capsys):
+    assert paper("fmow", tmp_path, tmp_path / "runs", *options["fmow"]) == 2
+    told = capsys.readouterr().err
+    assert "its released folder fmow_v1.1" in told
+    assert told.count("\n") == 1
+
+
+def test_amazon_without_a_model_says_what_to_give(folders, tmp_path, capsys):
+    assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *FEW) == 2
+    assert "amazon needs --network: the folder of a BERT-like model with its tokenizer" in capsys.readouterr().err
+
+
+def test_a_split_of_which_nothing_would_count_is_refused_before_training(folders, options, tmp_path, capsys):
+    few = [*options["fmow"], "--max-test-rows", 2]
+    assert paper("fmow", folders["fmow"].folder, tmp_path / "runs", *few) == 2
+    assert "no label of a domain has more than 2 seen examples, which is what counts" in capsys.readouterr().err
+
+
+def test_the_table_has_the_papers_numbers():
+    assert {name: release[5:7] for name, release in RELEASES.items()} == {n: s[1:3] for n, s in PAPER.items()}
+    source = wilds_source("iwildcam", "data")
+    assert (source.n_train_domains, source.max_train_rows, source.max_test_rows) == (80, 3_000, 1_000)
+    assert (source.network.crop, source.network.image_size) == (0.05, 224)
+
+
+def test_a_study_is_of_its_source():
+    with pytest.raises(InputError, match="the source is of fmow, and the study of amazon"):
+        Study(("amazon",), sources=(wilds_source("fmow", "data"),))
+    with pytest.raises(InputError, match="no WILDS data set 'imagenet'; there are camelyon17"):
+        wilds_source("imagenet", "data")
+    with pytest.raises(InputError, match="--learn takes auto, head or all, got 'none'"):
+        wilds_source("fmow", "data", learn="none")
+    with pytest.raises(InputError, match="recall_from must be 'batches' or 'full-pass', got 'memory'"):
+        Study(("fmow",), sources=(wilds_source("fmow", "data"),), recall_from="memory")
+
+
+def test_means_do_not_make_another_run():
+    source = wilds_source("fmow", "data", learn="all")
+    other = WildsSource(**{**vars(source), "means": Means(device="cpu", workers=7)})
+    assert source == other
+    assert source.to_dict() == other.to_dict()
+
+
+def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows():
+    def n_jobs(**settings):
+        source = wilds_source("fmow", "data", **settings)
+        return len(plan_jobs(Study(("fmow",), ("erm",), seeds=(0, 1, 2, 3), sources=(source,)).runs()))
+
+    small = {"max_train_rows": 100, "max_test_rows": 100}
+    assert n_jobs(learn="all", **small) == 4
+    assert n_jobs(learn="head", **small) == 1
+    assert n_jobs(learn="head") == 4
+
+
+def test_a_job_of_whole_networks_has_its_share_of_the_threads():
+    before = torch.get_num_threads()
+    with threads_for(wilds_source("fmow", "data", learn="all", means=Means(threads=before + 1))):
+        assert torch.get_num_threads() == before + 1
+    with threads_for(wilds_source("fmow", "data", learn="all")):
+        assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == before
+
+
+def test_another_network_in_the_same_place_makes_another_run(resnet, tmp_path):
+    model = shutil.copytree(resnet, tmp_path / "resnet")
+    before, again = (wilds_source("fmow", "data", model=model) for _ in range(2))
+    (model / "config.json").write_text((model / "config.json").read_text() + " ")
+    assert before == again != wilds_source("fmow", "data", model=model)
+
+
+def test_a_release_is_the_same_by_its_folder_and_by_the_one_that_holds_it(folders):
+    inner = folders["fmow"].folder
+    assert wilds_source("fmow", inner) == wilds_source("fmow", inner.parent)
+
+
+def test_epochs_of_several_trainings_are_told_as_those_of_one():
+    told = []
+    epochs = Epochs(lambda: told.append(1), n_epochs=4, n_trainings=3)
+    for _ in range(7):
+        epochs.one_more()
+    assert len(told) == 2
+    epochs.all_done()
+    assert len(told) == 4

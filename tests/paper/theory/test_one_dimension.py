@@ -1,0 +1,115 @@
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domaincover.errors import InputError
+from domaincover.paper.theory.one_dimension import (
+    HalfLineBounds,
+    half_line_bounds,
+    impossible_assignment,
+    reached_by_half_lines,
+    shattered_domains,
+)
+from domaincover.paper.theory.shattering import check_shattering
+
+VALUES = st.lists(st.integers(-3, 3), min_size=1, max_size=5)
+TARGETS = st.sampled_from([0.1, 0.5, 0.6, 0.9])
+
+
+def some_domains(n_labels, n_domains):
+    return st.lists(st.lists(VALUES, min_size=n_labels, max_size=n_labels), min_size=n_domains, max_size=n_domains)
+
+
+def is_shattered(bounds):
+    return check_shattering(reached_by_half_lines(bounds)).is_shattered
+
+
+def plain_search(samples, target):
+    """Try every threshold between and at the values, both directions, every label alone; then all labels at once."""
+    cuts = np.arange(-4, 4.5, 0.5)
+    half_lines = [lambda x, a=a: x <= a for a in cuts] + [lambda x, a=a: x >= a for a in cuts]
+    by_label = [
+        {tuple(np.mean(inside(np.array(domain[y]))) >= target for domain in samples) for inside in half_lines}
+        for y in range(len(samples[0]))
+    ]
+    return {tuple(np.all(kept, axis=0).tolist()) for kept in product(*by_label)}
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), TARGETS, st.integers(1, 2))
+def test_the_assignments_reached_are_those_of_a_search_through_all_thresholds(data, target, n_labels):
+    samples = data.draw(some_domains(n_labels, data.draw(st.integers(1, 4))))
+    reached = reached_by_half_lines(half_line_bounds(samples, target))
+    assert {tuple(row) for row in reached.tolist()} == plain_search(samples, target)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data(), TARGETS, st.integers(1, 3))
+def test_more_than_twice_the_labels_are_not_shattered_and_the_witness_is_missing(data, target, n_labels):
+    bounds = half_line_bounds(data.draw(some_domains(n_labels, 2 * n_labels + 1)), target)
+    witness = impossible_assignment(bounds)
+    assert tuple(witness.assignment) not in {tuple(row) for row in reached_by_half_lines(bounds)}
+    assert witness.assignment[witness.extremes].all()
+    assert not witness.assignment[witness.beside]
+
+
+def test_with_one_label_no_order_of_three_domains_is_shattered_and_half_of_those_of_two_are():
+    """What is reached depends on the orders of the bounds only, ties apart, and a tie is one order less."""
+    orders = {n: [np.array(order, dtype=float)[:, None] for order in permutations(range(n))] for n in (2, 3)}
+    shattered = {
+        n: [is_shattered(HalfLineBounds(upper, lower)) for upper, lower in product(orders[n], repeat=2)] for n in (2, 3)
+    }
+    assert not any(shattered[3])
+    assert sum(shattered[2]) == 2
+
+
+def test_a_random_search_finds_no_five_domains_that_two_labels_shatter_but_some_four():
+    rng = np.random.default_rng(0)
+    found = {
+        n: sum(is_shattered(HalfLineBounds(*rng.permuted(np.tile(np.arange(n), (2, 2, 1)), axis=2).transpose(0, 2, 1)))
+               for _ in range(1500))
+        for n in (4, 5)
+    }  # fmt: skip
+    assert found[5] == 0
+    assert found[4] > 0
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 3, 4])
+@pytest.mark.parametrize("target", [0.1, 0.5, 0.51, 0.9, 0.999])
+def test_twice_the_labels_can_be_shattered(n_labels, target):
+    bounds = shattered_domains(n_labels, target)
+    assert bounds.upper.shape == (2 * n_labels, n_labels)
+    assert is_shattered(bounds)
+    with pytest.raises(InputError, match=f"all {2 * n_labels} domains are extreme"):
+        impossible_assignment(bounds)
+
+
+@pytest.mark.parametrize("target", [0.1, 0.5, 0.51, 0.9])
+def test_the_shattered_domains_exist_as_two_equally_likely_values(target):
+    bounds = shattered_domains(3, target)
+    samples = np.stack(bounds, axis=-1).tolist()
+    again = half_line_bounds(samples, target)
+    np.testing.assert_array_equal(again.upper, bounds.upper)
+    np.testing.assert_array_equal(again.lower, bounds.lower)
+
+
+def test_a_share_of_exactly_the_target_is_at_target():
+    bounds = half_line_bounds([[np.arange(10)]], 0.9)
+    assert (bounds.upper.item(), bounds.lower.item()) == (8, 1)
+
+
+@pytest.mark.parametrize(
+    ("samples", "message"),
+    [([[[1]], [[1], [2]]], "same number of labels"), ([[]], "at least one"), ([[[]]], "at least one value")],
+)
+def test_uneven_or_empty_domains_are_refused(samples, message):
+    with pytest.raises(InputError, match=message):
+        half_line_bounds(samples, 0.9)
+
+
+def test_no_labels_are_refused():
+    with pytest.raises(InputError, match="n_labels must be at least 1, got 0"):
+        shattered_domains(0, 0.9)

@@ -1,0 +1,258 @@
+"""How many domains are needed: exact solutions of the inequalities, and the laws that they come from."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import comb
+from scipy.stats import beta, binom, kstest
+
+from domaincover import InputError, certify, plan_domains
+from domaincover.promises.clopper_pearson import lower_bound
+from domaincover.promises.plans import (
+    all_caught_size,
+    conditional_size,
+    log_growth,
+    marginal_size,
+    no_failure_size,
+    uniform_size,
+)
+
+from .test_certificates import perfect
+
+shares = st.floats(1e-4, 0.5)
+dimensions = st.integers(1, 2000)
+
+
+def uniform_bound(m, dimension, epsilon):
+    return math.log(4) + log_growth(2 * m, dimension) - m * epsilon**2 / 8
+
+
+def no_failure_bound(m, dimension, epsilon):
+    return math.log(2) + log_growth(2 * m, dimension) - m * epsilon / 2 * math.log(2)
+
+
+# Exact solutions
+
+
+@given(dimensions, shares, shares)
+def test_uniform_sizes_are_the_smallest_that_satisfy_the_inequality(dimension, epsilon, delta):
+    m = uniform_size(dimension, epsilon, delta)
+    assert uniform_bound(m, dimension, epsilon) <= math.log(delta) + 1e-6
+    assert uniform_bound(m - 1, dimension, epsilon) > math.log(delta) - 1e-6
+
+
+@given(dimensions, shares, shares)
+def test_no_failure_sizes_are_the_smallest_that_satisfy_the_inequality(dimension, epsilon, delta):
+    m = no_failure_size(dimension, epsilon, delta)
+    assert no_failure_bound(m, dimension, epsilon) <= math.log(delta) + 1e-6
+    assert no_failure_bound(m - 1, dimension, epsilon) > math.log(delta) - 1e-6
+
+
+@given(dimensions, shares, shares)
+def test_no_failure_sizes_never_exceed_the_closed_form_of_blumer_and_others(dimension, epsilon, delta):
+    closed = max(4 / epsilon * math.log2(2 / delta), 8 * dimension / epsilon * math.log2(13 / epsilon))
+    assert no_failure_size(dimension, epsilon, delta) <= math.ceil(closed)
+
+
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_the_bound_on_the_growth_function_is_not_below_sauers_sum(n, dimension):
+    exact = sum(comb(n, k, exact=True) for k in range(dimension + 1))
+    assert log_growth(n, dimension) >= math.log(exact) - 1e-9
+
+
+@pytest.mark.parametrize("dimension", [1, 51])
+def test_the_bounds_once_met_stay_met(dimension):
+    for size, bound in ((uniform_size, uniform_bound), (no_failure_size, no_failure_bound)):
+        first = size(dimension, 0.1, 0.05)
+        after = [bound(m, dimension, 0.1) for m in np.geomspace(first, 100 * first, 200).astype(int)]
+        assert max(after) <= math.log(0.05)
+
+
+@given(st.floats(1e-3, 0.9), st.floats(1e-6, 0.5), st.integers(0, 8))
+def test_conditional_sizes_are_the_smallest_for_the_binomial_law(epsilon, delta, n_spared):
+    m = conditional_size(epsilon, delta, n_spared)
+    assert binom.cdf(n_spared, m, epsilon) <= delta * (1 + 1e-9)
+    assert m == n_spared + 1 or binom.cdf(n_spared, m - 1, epsilon) > delta * (1 - 1e-9)
+
+
+@given(st.integers(1, 10_000))
+def test_marginal_sizes_are_the_smallest_for_which_the_order_rule_is_feasible(thousandths):
+    epsilon = thousandths / 10_001
+    m = marginal_size(epsilon)
+    assert 1 - epsilon <= m / (m + 1) + 1e-12
+    assert m == 1 or 1 - epsilon > (m - 1) / m - 1e-12
+
+
+def test_known_sizes_come_out():
+    assert [marginal_size(epsilon) for epsilon in (0.5, 0.2, 0.1, 0.05, 0.01)] == [1, 4, 9, 19, 99]
+    assert conditional_size(0.1, 0.05) == 29  # 0.9^29 < 0.05 < 0.9^28
+    assert conditional_size(0.1, 0.05, n_spared=1) == 46  # as in tables of tolerance limits
+
+
+@pytest.mark.parametrize(("target", "error"), [(0.9, 0.05), (0.95, 0.01), (0.5, 0.2)])
+def test_as_many_examples_as_planned_show_a_recall_and_one_fewer_does_not(target, error):
+    n = all_caught_size(target, error)
+    shown = [certify(perfect(3, n=size), target, row_error=error).domains.n_shown for size in (n - 1, n)]
+    assert shown == [0, 3]
+
+
+# What the sizes mean
+
+
+@pytest.mark.parametrize("size", plan_domains(3, 50).calibration, ids=lambda size: size.n_domains)
+def test_a_certificate_of_so_many_domains_reaches_the_promise_and_of_one_fewer_does_not(size):
+    bounds = [lower_bound(m - size.n_spared, m, 0.95) for m in (size.n_domains - 1, size.n_domains)]
+    assert bounds[0] < 0.9 <= bounds[1]
+
+
+@pytest.mark.parametrize("size", plan_domains(3, 50).calibration[:3], ids=lambda size: size.n_domains)
+def test_the_order_rule_covers_by_the_beta_law_and_fails_as_rarely_as_planned(size):
+    rng, n_draws, k = np.random.default_rng(0), 20_000, size.n_spared + 1
+    thresholds = np.partition(rng.random((n_draws, size.n_domains)), k - 1, axis=1)[:, k - 1]
+    covered = 1 - thresholds  # of a new domain, whose own threshold is as uniform
+    assert kstest(covered, beta(size.n_domains + 1 - k, k).cdf).pvalue > 1e-3
+    standard_error = covered.std() / np.sqrt(n_draws)
+    assert covered.mean() == pytest.approx(size.mean_confidence, abs=4 * standard_error)
+    assert np.mean(covered < 0.9) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_draws)
+
+
+def test_passing_over_more_domains_wastes_less():
+    means = [size.mean_confidence for size in plan_domains(2, 5).calibration]
+    assert means == sorted(means, reverse=True)
+    assert min(means) > 0.9
+
+
+def test_no_failure_holds_by_repetition_for_intervals_of_domains():
+    """Families of VC dimension 2: intervals. The longest gap without a training point is an unseen failure."""
+    rng, epsilon, delta = np.random.default_rng(1), 0.2, 0.1
+    points = np.sort(rng.random((2000, no_failure_size(2, epsilon, delta))), axis=1)
+    longest = np.diff(points, axis=1, prepend=0, append=1).max(axis=1)
+    assert np.mean(longest > epsilon) <= delta
+
+
+def test_uniform_convergence_holds_by_repetition_for_half_lines():
+    """Half-lines have VC dimension 1; their largest deviation is that of Kolmogorov and Smirnov."""
+    rng, epsilon, delta = np.random.default_rng(2), 0.2, 0.1
+    m = uniform_size(1, epsilon, delta)
+    points, steps = np.sort(rng.random((200, m)), axis=1), np.arange(m + 1) / m
+    deviation = np.maximum(steps[1:] - points, points - steps[:-1]).max(axis=1)
+    assert np.mean(deviation > epsilon) <= delta
+
+
+# The plan
+
+
+def test_more_of_anything_asks_for_no_fewer_domains():
+    def sizes(**changes):
+        settings = {"n_labels": 3, "n_features": 50, "epsilon": 0.1, "delta": 0.05} | changes
+        plan = plan_domains(**settings)
+        learned = [plan.uniform, plan.no_failure]
+        return [
+            *(size for one in learned for size in (one.n_domains, one.n_domains_finite, one.n_examples_per_cell)),
+            plan.n_domains_marginal,
+            *(size.n_domains for size in plan.calibration),
+        ]
+
+    usual = sizes()
+    for harder in ({"n_labels": 4}, {"n_features": 60}, {"epsilon": 0.05}, {"delta": 0.01}, {"recall_slack": 0.02}):
+        assert all(more >= few for more, few in zip(sizes(**harder), usual, strict=True)), harder
+
+
+def test_labels_share_epsilon_and_delta_and_finite_rows_take_half_of_delta():
+    plan = plan_domains(4, 9, epsilon=0.2, delta=0.1, recall_slack=0.03)
+    assert plan.vc_dimension == 10
+    assert plan.no_failure.n_domains == no_failure_size(10, 0.05, 0.025)
+    assert plan.uniform.n_domains == uniform_size(10, 0.05, 0.025)
+    assert plan.uniform.n_domains_finite == (m := uniform_size(10, 0.05, 0.0125))
+    assert plan.uniform.n_examples_per_cell == uniform_size(10, 0.03, 0.1 / (2 * m * 4))
+
+
+def test_a_vc_dimension_stands_in_for_features():
+    by_features, by_dimension = plan_domains(3, 50), plan_domains(3, vc_dimension=51)
+    assert by_features.no_failure == by_dimension.no_failure
+    assert "linear scorers of 50 features" in by_features.text()
+    assert "scorers of VC dimension 51" in by_dimension.text()
+
+
+def test_calibration_asks_for_tens_where_the_theorems_ask_for_thousands():
+    plan = plan_domains(3, 50)
+    assert plan.calibration[0].n_domains < 100
+    assert plan.no_failure.n_domains > 10_000
+    assert plan.uniform.n_domains > 100 * plan.no_failure.n_domains
+
+
+@pytest.mark.parametrize("n_domains", [1, 29, 1000])
+def test_what_domains_allow_is_the_plan_the_other_way_round(n_domains):
+    allowed = plan_domains(3, 50, n_domains=n_domains).with_domains
+    assert allowed.marginal_confidence == n_domains / (n_domains + 1)
+    assert conditional_size(1 - allowed.conditional_confidence, 0.05 * (1 + 1e-9)) == n_domains
+    assert allowed.conditional_confidence == pytest.approx(float(lower_bound(n_domains, n_domains, 0.95)))
+
+
+@pytest.mark.parametrize("bound", ["no_failure", "uniform"])
+def test_the_epsilon_of_the_theorems_comes_back_from_their_number_of_domains(bound):
+    n_domains = getattr(plan_domains(3, 50, epsilon=0.2), bound).n_domains
+    allowed = plan_domains(3, 50, n_domains=n_domains).with_domains
+    assert getattr(allowed, f"epsilon_{bound}") == pytest.approx(0.2, rel=1e-3)
+    assert getattr(allowed, f"epsilon_{bound}") <= 0.2
+
+
+def test_where_the_theorems_say_nothing_the_plan_says_so():
+    plan = plan_domains(3, 50, n_domains=40)
+    assert plan.with_domains.epsilon_uniform is None
+    assert plan.with_domains.epsilon_no_failure is None
+    assert "nothing (their ε is above 1)" in " ".join(plan.text().split())
+    assert "ε = " in plan_domains(1, 1, n_domains=10**6).text()
+
+
+def test_the_plan_is_strict_json():
+    plan = plan_domains(3, 50, n_domains=40)
+    plain = json.loads(plan.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert plain["calibration"][0] == {"n_spared": 0, "n_domains": 29, "mean_confidence": 29 / 30}
+    assert plain["with_domains"]["n_domains"] == 40
+    assert json.loads(plan_domains(3, 50).to_json())["with_domains"] is None
+
+
+@pytest.mark.parametrize("width", [60, 110])
+def test_no_line_is_wider_than_asked(width):
+    text = plan_domains(3, 50, n_domains=1).text(width)
+    assert max(map(len, text.splitlines())) <= max(width, 61)  # a row of the small table
+    assert "With 1 domain:" in text
+
+
+def test_the_text_is_what_is_printed_and_leaves_out_a_slack_that_leaves_nothing():
+    plan = plan_domains(1, 5, target_recall=0.3, recall_slack=0.4)
+    assert str(plan) == plan.text()
+    assert "where recall is counted" not in plan.text()
+    assert "1 label, linear" in plan.text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epsilon": 0}, "epsilon, .* must lie between 0 and 1, got 0; write"),
+        ({"epsilon": 1}, "epsilon, .* must lie between 0 and 1, got 1; write"),
+        ({"epsilon": 95}, "epsilon, .* got 95; write 95 % as 0.95"),
+        ({"epsilon": 1e-12}, "epsilon, .* must be at least 1e-09, got 1e-12"),
+        ({"delta": -0.1}, "delta, .* must lie between 0 and 1, got -0.1"),
+        ({"delta": float("nan")}, "delta, .* must lie between 0 and 1, got nan"),
+        ({"target_recall": 90}, "target recall must lie between 0 and 1, got 90; write 90 % as 0.9"),
+        ({"recall_slack": 5}, "the recall slack must lie between 0 and 1, got 5; write 5 % as 0.05"),
+        ({"n_labels": -3}, "the number of labels must be a whole number from 1 to 1,000,000,000, got -3"),
+        ({"n_labels": 2.5}, "the number of labels must be a whole number .* got 2.5"),
+        ({"n_labels": True}, "the number of labels must be a whole number .* got True"),
+        ({"n_features": 0}, "the number of features must be a whole number .* got 0"),
+        ({"n_features": None}, "give either the number of features, .* or the VC dimension"),
+        ({"vc_dimension": 5}, "give either the number of features, .* or the VC dimension"),
+        ({"n_features": None, "vc_dimension": 0}, "the VC dimension must be a whole number .* got 0"),
+        ({"n_domains": 0}, "the number of domains must be a whole number .* got 0"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_line(settings, message):
+    with pytest.raises(InputError, match=message) as refused:
+        plan_domains(**({"n_labels": 3, "n_features": 50} | settings))
+    assert "\n" not in str(refused.value)
