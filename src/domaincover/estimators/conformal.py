@@ -361,7 +361,7 @@ class ConformalSetClassifier(SetClassifier):
         if self._rule not in PROMISING:
             domains = merge_small_cells(domains, labels, len(self.domains_), len(names), self.min_cell_size)
             return RULES[self._rule](levels, labels, domains, **options)
-        options |= {"min_cell_size": self.min_cell_size - 1, "on_infeasible": self.on_infeasible}
+        options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self._rule in WITH_CONFIDENCE:
             options["domain_confidence"] = self.domain_confidence
         with warnings.catch_warnings():
