@@ -1,7 +1,8 @@
-"""Files and folders appear whole or not at all, and what the disk has to say is told in one line.
+"""Files and folders are written completely or not at all, and errors of the disk are reported in one line.
 
-What is being written has a hidden name that says which process writes it. The next that writes to the same folder
-removes what processes left there that were killed.
+What is being written has a hidden name that says which process writes it. It is flushed to the disk before it is
+renamed, so that neither a killed process nor a power cut leaves a part of it under its name. The next process that
+writes to the same folder removes what killed processes left there.
 """
 
 import contextlib
@@ -25,11 +26,12 @@ UNFINISHED = re.compile(r"\..*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{12}\.part", re.DOTA
 PUT_ASIDE = re.compile(UNFINISHED.pattern.removesuffix("part") + "old", re.DOTALL)
 LONGEST_NAME = 150  # bytes of a file's name that its unfinished one takes over; most disks allow 255 in all
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)  # some network disks cannot flush a folder
 SWAP = 2  # RENAME_EXCHANGE of Linux and RENAME_SWAP of macOS alike
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary name in the same folder, then rename; on failure the old file stays as it was."""
+    """Write to a temporary name in the same folder, flush, then rename; on failure the old file stays as it was."""
     if not path.name or os.path.isdir(path):
         raise InputError(f"cannot write {path}: it is a directory, not a file.")
     unfinished = unfinished_name(path)
@@ -38,10 +40,42 @@ def write_whole(path: Path, content: bytes) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path.parent)
             unfinished.write_bytes(content)
-            os.replace(unfinished, path)
+            move_into_place(unfinished, path)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def move_into_place(finished: Path, path: Path) -> None:
+    """Flush a finished file, or a folder with its files, to the disk, and rename it; then flush the rename itself."""
+    _flush(finished)
+    os.replace(finished, path)
+    _flush_entries(path.parent)
+
+
+def _flush(path: Path) -> None:
+    """Flush a file, or all files of a folder and then the folder itself, from memory to the disk."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            _flush(inner)
+        _flush_entries(path)
+        return
+    with open(path, "rb+") as file:  # Windows flushes only what is open for writing
+        os.fsync(file.fileno())
+
+
+def _flush_entries(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where the system can open folders and the disk supports it."""
+    if os.name != "posix":
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
+    finally:
+        os.close(number)
 
 
 @contextlib.contextmanager
@@ -107,11 +141,12 @@ def machine() -> str:
 
 
 def replace_folder(finished: Path, target: Path) -> None:
-    """Rename a finished folder to its name, which is no link; what was there is deleted only afterwards.
+    """Flush a finished folder and rename it to its name, which is no link; what was there is deleted only afterwards.
 
     At every moment one of the two is under that name, whole, where the system can swap two names in one step. Where
     it cannot, there is a moment with neither; after a failure the old one comes back, after a kill by `recover_folder`.
     """
+    _flush(finished)
     try:
         os.rename(finished, target)  # a new name, or an empty folder
     except OSError:
@@ -119,6 +154,7 @@ def replace_folder(finished: Path, target: Path) -> None:
             raise
         if not _swap(finished, target):
             _put_in_place(finished, target)
+    _flush_entries(target.parent)
     _remove(finished)
 
 

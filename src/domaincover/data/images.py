@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Image = PillowImage.Image
 
-Fit = Literal["stretch", "crop"]
+Resize = Literal["stretch", "crop"]
 # Formats of plain pixels. Others that Pillow knows, such as EPS, would start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
@@ -39,9 +39,9 @@ class ImageReader:
     """Reads images, by their paths or from an array of bytes, as (image, channel, height, width).
 
     `image_size` is (height, width); None leaves the images' own size, which must then be one. `crop` is the share of
-    an image's own size that is cut off each of its four sides first. `fit="stretch"` resizes to the size exactly, so
-    that nothing at the edges is lost; `fit="crop"` keeps the ratio: the image just covers the size, and its centre is
-    taken. An image that cannot be read is black, and not `readable`.
+    an image's own size that is cut off each of its four sides first. `resize="stretch"` resizes to the size exactly, so
+    that nothing at the edges is lost; `resize="crop"` keeps the aspect ratio: the image just covers the size, and its
+    centre is taken. An image that cannot be read is black, and not `readable`.
 
     >>> grey = np.full((2, 6, 4), 7, dtype=np.uint8)
     >>> ImageReader(image_size=(3, 2))(grey).values.shape
@@ -50,7 +50,7 @@ class ImageReader:
 
     image_size: tuple[int, int] | None = None
     crop: float = 0.0
-    fit: Fit = "stretch"
+    resize: Resize = "stretch"
 
     def __post_init__(self) -> None:
         size = self.image_size
@@ -60,8 +60,8 @@ class ImageReader:
             object.__setattr__(self, "image_size", (int(size[0]), int(size[1])))
         if not 0 <= self.crop < 0.5:
             raise InputError(f"crop is the share cut off each side, from 0 to below 0.5, not {self.crop!r}.")
-        if self.fit not in get_args(Fit):
-            raise InputError(f"fit must be one of {', '.join(get_args(Fit))}, not {self.fit!r}.")
+        if self.resize not in get_args(Resize):
+            raise InputError(f"resize must be one of {', '.join(get_args(Resize))}, not {self.resize!r}.")
 
     def __call__(self, sources: NDArray[Any]) -> Block:
         """Return the images behind the sources, in their order."""
@@ -109,7 +109,7 @@ class ImageReader:
         assert self.image_size is not None  # noqa: S101 - for the type checker: callers have asked
         height, width = self.image_size
         bilinear = _pillow().Resampling.BILINEAR
-        if self.fit == "stretch":
+        if self.resize == "stretch":
             return image.resize((width, height), bilinear)
         # The side that has to grow most fits exactly; the other is rounded down, as torchvision's Resize does.
         if height * image.width <= width * image.height:

@@ -54,6 +54,7 @@ SKOPS = "skops"
 # A pipeline's memory is a folder of this machine, which joblib would read as pickles; a run is over; a cache and
 # workers are this machine's, and a file from elsewhere is not to say where to write.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
+RENAMED = {"fit": "resize"}  # fields of ImageNetwork and ImageReader as models saved before have them
 OUTPUT_FORMAT = "_sklearn_output_config"  # of set_output: whether a transformer returns arrays or tables
 
 
@@ -176,6 +177,7 @@ class PartsReader:
 
     def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
         name, given = content
+        given = {RENAMED.get(key, key): value for key, value in given.items()}
         if name not in kinds or not {field.name for field in fields(kinds[name])} - LEFT_OUT >= set(given):
             raise InputError(f"{name!r} with {', '.join(map(str, given))} is nothing that it can hold.")
         return kinds[name](**{key: self._value(value) for key, value in given.items()})
