@@ -402,7 +402,7 @@ def test_a_damaged_model_is_refused(model, new, tmp_path, refused, command):
     content[-1] ^= 1
     part.write_bytes(content)
     out = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
-    refused(f"{part} is damaged: it is not what was saved", command, damaged, new, *out)
+    refused(f"{part} is corrupt: its checksum differs", command, damaged, new, *out)
 
 
 def test_a_model_that_is_not_there_is_refused(new, tmp_path, refused):
