@@ -1,4 +1,4 @@
-"""The names of the objectives that compare domains; without torch, so that a wrong name need not wait for it."""
+"""Names of the objectives that compare domains; imports no torch, so that a wrong name is reported quickly."""
 
 from __future__ import annotations
 
