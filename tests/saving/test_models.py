@@ -466,7 +466,7 @@ class Doubler(FunctionTransformer):
 
 def test_a_type_of_the_users_own_is_refused_when_saving(tmp_path):
     model = make_pipeline(Doubler(), GaussianNB()).fit(X, y)
-    with pytest.raises(InputError, match=r"Doubler holds a '.*test_saving\.Doubler', which cannot be saved safely"):
+    with pytest.raises(InputError, match=r"Doubler holds a '.*test_models\.Doubler', which cannot be saved safely"):
         save(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
-from domaincover.paper.wilds import RELEASES, WildsData, read_wilds
 from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
     from torch import nn
