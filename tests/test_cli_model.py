@@ -539,7 +539,7 @@ def test_a_bad_value_is_told_with_its_column_and_row(model, new, tmp_path, refus
     [
         (["--label", "outcom"], "has no column 'outcom' (--label); did you mean 'outcome'?"),
         (["--domain", "outcome"], "--label and --domain are both 'outcome'; they must be two columns"),
-        (["--min-cell-size", "500"], "no domain has more than 499 examples of any label"),
+        (["--min-cell-size", "500"], "no domain has 500 or more examples of any label"),
         (["--min-cell-size", "0"], "'--min-cell-size'"),
         (["--html", "/dev/null/page.html"], "cannot write the page /dev/null/page.html: /dev/null is not a folder"),
         (["--html", "/dev"], "cannot write the page /dev: /dev is a folder"),

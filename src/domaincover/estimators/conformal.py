@@ -162,7 +162,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         if self._promised is None:
             domains = merge_small_cells(domains, labels, len(self.domains_), len(names), self.min_cell_size)
             return RULES[self.rule](levels, labels, domains, **options)
-        options |= {"min_cell_size": self.min_cell_size - 1, "on_infeasible": self.on_infeasible}
+        options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self.rule == "order":
             options["domain_confidence"] = self.domain_confidence
         with warnings.catch_warnings():

@@ -123,7 +123,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
                 domains,
                 self.target_recall,
                 self.domain_confidence,
-                self.min_cell_size - 1,
+                self.min_cell_size,
                 self.classes_.tolist(),
                 self.on_infeasible,
             )

@@ -89,8 +89,8 @@ class WildsSource:
 
     @property
     def min_cell_size(self) -> int:
-        """A label with so many examples in a domain, or fewer, does not count."""
-        return 100
+        """A label with fewer examples in a domain does not count there; the paper asks for more than 100."""
+        return 101
 
     @property
     def trains_whole_networks(self) -> bool:
@@ -157,7 +157,7 @@ class WildsSource:
         n_domains = len(np.unique(data.domains[drop_small_cells(data.dataset(), np.arange(len(data)), min_cell_size)]))
         if n_domains < self.n_train_domains + self.n_unseen_domains:
             raise InputError(
-                f"{self.name} in {data.folder} has {n_domains} domains with more than {min_cell_size} examples of a "
+                f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
                 f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
                 "lower --train-domains, --unseen-domains or --min-cell-size."
             )
