@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
+from domaincover.options import DomainPenalty, OnInfeasible, PromiseCalibration
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.run import TrainingRun
 
 
@@ -72,7 +71,7 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         domains_per_batch: int = 4,
         target_recall: float = 0.9,
         domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
+        calibration: PromiseCalibration = "cross-fit",
         folds: int | None = None,
         on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",

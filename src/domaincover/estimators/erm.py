@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
+from domaincover.options import OnInfeasible, PromiseCalibration
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
@@ -37,7 +37,7 @@ class ERMClassifier(SingleLabelNetwork):
         *,
         target_recall: float = 0.9,
         domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
+        calibration: PromiseCalibration = "cross-fit",
         folds: int | None = None,
         on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",

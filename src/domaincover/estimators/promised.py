@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, Self, get_args
 
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.errors import InputError
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.network import NetworkClassifier
+from domaincover.options import OnInfeasible, PromiseCalibration
 from domaincover.prediction_sets import Sets
 
-CALIBRATIONS = ("cross-fit", "held-out-domains", "jackknife-minmax")
+CALIBRATIONS = get_args(PromiseCalibration)
 
 
 class PromisedNetwork(NetworkClassifier):
@@ -23,7 +23,7 @@ class PromisedNetwork(NetworkClassifier):
 
     target_recall: float
     domain_confidence: float | None
-    calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"]
+    calibration: PromiseCalibration
     folds: int | None
     on_infeasible: OnInfeasible
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.cells import count_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, Trained
 from domaincover.estimators.promised import PromisedNetwork
+from domaincover.options import OnInfeasible, Penalty, PromiseCalibration
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.history import History
-from domaincover.training.objectives import Penalty, SetCoverLoss
+from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 
@@ -103,7 +103,7 @@ class SetCoverClassifier(PromisedNetwork):
         target_recall: float = 0.9,
         *,
         domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
+        calibration: PromiseCalibration = "cross-fit",
         folds: int | None = None,
         on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
