@@ -15,10 +15,10 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
+from domaincover.options import DomainPenalty
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.run import TrainingRun
 
 

@@ -14,10 +14,11 @@ from domaincover.data.cells import count_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, NetworkClassifier, Trained
+from domaincover.options import Penalty
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.history import History
-from domaincover.training.objectives import Penalty, SetCoverLoss
+from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 
