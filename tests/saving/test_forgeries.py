@@ -371,14 +371,3 @@ def test_a_sparse_matrix_with_forged_columns_is_refused(tmp_path):
     model = KNeighborsClassifier().fit(csr_matrix(X), y)
     model._fit_X.indices[0] = 10**6
     assert "cannot load" in refused_with(make_pipeline(model), tmp_path)
-
-
-@pytest.mark.parametrize("part", [0, 1])
-def test_what_calibrates_a_promised_network_must_be_what_it_is(tmp_path, part):
-    model = ERMClassifier(domain_confidence=0.6, folds=2, hidden=4, epochs=1, random_state=0, min_cell_size=1)
-    save(model.fit(X, y, domains=DATA.domains), tmp_path / "model")
-    forge(
-        tmp_path / "model",
-        lambda content: content["parts"][-1]["learned"].update(calibrated_={"part": part}),
-    )
-    assert "'calibrated_' of ERMClassifier is not a ConformalSetClassifier" in refusal(tmp_path / "model")

@@ -24,11 +24,11 @@ from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
+from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.image_network import ImageNetwork
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.estimators.promised import PromisedNetwork
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import MakeNetwork, check_fit
@@ -40,9 +40,10 @@ OWN: dict[str, Any] = {
     for kind in (
         Backbone,
         ConformalSetClassifier,
-        DomainPenaltyClassifier,
+        DomainGeneralizationClassifier,
         ERMClassifier,
         Pipeline,
+        PromisedSetClassifier,
         SetCoverClassifier,
         SourceEncoder,
         TableEncoder,
@@ -158,10 +159,7 @@ class PartsReader:
             setattr(model, name, self._value(value))
         if isinstance(model, Backbone):
             return self._backbone(number, model)
-        if isinstance(model, PromisedNetwork) and "calibrated_" in part["learned"]:
-            if not isinstance(model.calibrated_, ConformalSetClassifier):
-                raise InputError(f"'calibrated_' of {kind.__name__} is not a ConformalSetClassifier.")
-        elif isinstance(model, NetworkClassifier) and part["learned"]:
+        if isinstance(model, NetworkClassifier) and part["learned"]:
             model.network_ = self._with_weights(model, f"part-{number}.safetensors")
         return model
 
