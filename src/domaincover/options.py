@@ -14,8 +14,9 @@ NetworkName = Literal["mlp", "linear"]
 Base = Literal[NetworkName, "boosting"]
 
 # What a promise about new domains is calibrated on, and what happens with too few domains.
-PromiseCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
-Calibration = Literal[PromiseCalibration, "training-data", "prefit"]
+FittedCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
+PromiseCalibration = Literal[FittedCalibration, "prefit"]
+Calibration = Literal[PromiseCalibration, "training-data"]
 OnInfeasible = Literal["raise", "widen"]
 
 # How SET-COVER trains.

@@ -1,6 +1,7 @@
 """Rules that calibrate each label by itself; `joint` calibrates them together.
 
-A label without any calibration cell gets −∞: always in the set, never silently dropped.
+Cells with fewer than `min_cell_size` examples do not count. A label without any calibration cell gets −∞: it is in
+every set, never silently dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def robust_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
     """Return for each label its lowest cell threshold: in the set if any domain's threshold admits it."""
@@ -38,7 +39,7 @@ def pooled_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
     """Return for each label the largest threshold at which its recall, averaged over domains, is at target.
@@ -54,7 +55,7 @@ def hierarchical_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
     on_infeasible: OnInfeasible = "raise",
 ) -> Thresholds:
@@ -78,7 +79,7 @@ def order_thresholds(
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
     domain_confidence: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
     on_infeasible: OnInfeasible = "raise",
 ) -> Thresholds:

@@ -59,9 +59,7 @@ def certify(
 
 def _seen_domains(judged: Evaluation) -> Sequence[Hashable]:
     """Return the domains of the model; reject a model that does not know them."""
-    from domaincover.cli.evaluate import seen_domains
-
-    seen = seen_domains(judged.model)
+    seen = judged.model.seen_domains_
     if seen is None:
         raise InputError(
             "the model does not record the domains that it was trained on, so none is known to be new; "

@@ -13,7 +13,7 @@ from domaincover.cli.arguments import MinCellSize, Page, TableFile, complete_col
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
-from domaincover.options import Base, Method, OnInfeasible, PromiseCalibration
+from domaincover.options import Base, FittedCalibration, Method, OnInfeasible
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -44,7 +44,7 @@ class FitOptions:
         typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
     ] = None
     calibration: Annotated[
-        PromiseCalibration | None,
+        FittedCalibration | None,
         typer.Option(help="How the promise is calibrated; cross-fit (default) has no proof, the others have one."),
     ] = None
     on_infeasible: Annotated[

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader, usual_workers
+from domaincover.data.examples import Reader, default_workers
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import (
     Backbone,
@@ -93,7 +93,7 @@ class SourceNetwork:
     @property
     def n_workers(self) -> int:
         """How many processes read examples ahead."""
-        return usual_workers() if self.workers is None else self.workers
+        return default_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""

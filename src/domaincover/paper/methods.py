@@ -87,11 +87,12 @@ class Method:
         training: Training,
         target_recall: float,
         domain_confidence: float | None,
-        min_cell_size: int = 0,
+        min_cell_size: int = 1,
     ) -> tuple[Sets, NDArray[np.float64] | None]:
         """Return the sets of all examples, and the thresholds behind them where there are any.
 
-        The first examples are the training rows. Cells of `min_cell_size` or fewer do not count in a promise.
+        The first examples are the training rows. Cells with fewer than `min_cell_size` examples do not
+        count in a promise.
         """
         predicting, rows = scores.predicting, training.calibrate
         if self.rule is None and not self.is_set_cover:

@@ -27,7 +27,7 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
     if folder is None or experiment.kind == "theory":
         return ()
     from domaincover.paper.datasets import QUICK, study_datasets
-    from domaincover.paper.wilds import RELEASES
+    from domaincover.paper.wilds.reader import RELEASES
     from domaincover.paper.wilds.source import wilds_source
 
     if not folder.is_dir():

@@ -17,8 +17,8 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
 from domaincover.options import Learn, LearnedPart, TextFeatures
-from domaincover.paper.wilds import RELEASES, WildsData, read_wilds
 from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
     from torch import nn
@@ -89,8 +89,8 @@ class WildsSource:
 
     @property
     def min_cell_size(self) -> int:
-        """A label with so many examples in a domain, or fewer, does not count."""
-        return 100
+        """A label with fewer examples in a domain does not count there; the paper asks for more than 100."""
+        return 101
 
     @property
     def trains_whole_networks(self) -> bool:
@@ -157,7 +157,7 @@ class WildsSource:
         n_domains = len(np.unique(data.domains[drop_small_cells(data.dataset(), np.arange(len(data)), min_cell_size)]))
         if n_domains < self.n_train_domains + self.n_unseen_domains:
             raise InputError(
-                f"{self.name} in {data.folder} has {n_domains} domains with more than {min_cell_size} examples of a "
+                f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
                 f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
                 "lower n_train_domains, n_unseen_domains or min_cell_size."
             )
@@ -203,8 +203,8 @@ def wilds_source(
     paper, is_text, means = PAPER[name], RELEASES[name].kind == "text", means or Means()
     if is_text and model is None:
         raise InputError(
-            f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, a "
-            "name on the Hugging Face hub; the paper's is bert-base-uncased."
+            f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
+            "a name on the Hugging Face hub; the paper's is bert-base-uncased."
         )
     model, weights = _place(model or "resnet-18"), None if weights is None else _place(weights)
     if learn not in get_args(Learn):
