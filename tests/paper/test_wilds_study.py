@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -22,12 +21,13 @@ from domaincover.paper.collect import collect
 from domaincover.paper.job import plan_jobs
 from domaincover.paper.study import Study
 from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
-from domaincover.paper.wilds import RELEASES
 from domaincover.paper.wilds.hyperparameters import PAPER
+from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
 from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
+from tests.processes import wait_until
 from tests.tiny_models import draw_weights, tiny_bert_folder
 
 FIVE = {"erm", "pooled-train", "pooled-held-out", "robust", "set-cover"}
@@ -295,9 +295,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
     arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
     program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
     process = subprocess.Popen([*program, "--out", str(killed)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(killed.glob(".checkpoints/*/state-000003-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: list(killed.glob(".checkpoints/*/state-000003-*")), process)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list(killed.glob("**/DONE"))

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
-from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
+from domaincover.calibration.confidence import check_feasible, order_ranks
+from domaincover.options import OnInfeasible
 
 
 def joint_thresholds(

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import OwnScores, Thresholds, own_scores, sort_within, thresholds_of_cells
-from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
+from domaincover.calibration.confidence import check_feasible, order_ranks
+from domaincover.options import OnInfeasible
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
 LabelNames = Sequence[Hashable] | None

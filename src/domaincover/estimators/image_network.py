@@ -15,15 +15,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.image_checks import check_images, refuse_unreadable
+from domaincover.data.image_checks import check_images, report_unreadable
 from domaincover.data.images import ImageReader, Resize, are_pixels
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import check_fit, made_by
+from domaincover.networks.features import Normalised
 from domaincover.networks.image_models import image_backbone
-from domaincover.networks.two_part import Normalised
 
 USUAL_SIZE = (224, 224)
 
@@ -103,7 +103,7 @@ class ImageNetwork(SourceNetwork):
         own_size = self._size is None and self._named_model is None and self.backbone is None
         reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # which refuses images of two sizes
         found = check_images(X, reader, self.n_workers)
-        told = refuse_unreadable(found, len(X), self.max_unreadable)
+        told = report_unreadable(found, len(X), self.max_unreadable)
         if told is None:
             return None
         warnings.warn(told, stacklevel=2)

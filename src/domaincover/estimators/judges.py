@@ -18,7 +18,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
-from domaincover.training.batches import lost
+from domaincover.training.batches import no_longer_readable
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
 from domaincover.training.scoring import score_blocks
@@ -46,7 +46,7 @@ class HeldOutDomains:
             whole[part] = torch.from_numpy(scores[: part.stop - part.start])
             scores = self._engine.sum(whole).numpy()
         if isinstance(self._examples, LazyExamples) and (unread := np.isposinf(scores).all(axis=1)).any():
-            raise lost(self._examples.sources[unread][0])
+            raise no_longer_readable(self._examples.sources[unread][0])
         if not np.isfinite(scores).all():
             raise InputError(DIVERGED)
         return scores

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset, code_names
-from domaincover.data.synthetic import Covariance, GaussianDomains
+from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError, suggestion
+from domaincover.options import Covariance
 from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, Table, carried
 from domaincover.paper.wilds.hyperparameters import PAPER
 

@@ -10,9 +10,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from domaincover.options import FigureFormat
 from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.report.look import PAGE_INK, chart_config
-from domaincover.report.pictures import FigureFormat, inline, save_chart
+from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK, KNOWN_METHODS
 
 N_LABELS = 2  # of the paper's Gaussian domains
