@@ -63,7 +63,7 @@ def test_a_model_that_is_saved_over_another_is_one_or_the_other_at_every_step(tm
 
 def test_a_model_comes_back_where_names_cannot_be_swapped_and_a_save_was_killed(tmp_path):
     def save():
-        with mock.patch("domaincover.files._swap", lambda *_: False):
+        with mock.patch("domaincover.files._swap", return_value=False):
             new.save(folder)
 
     old, new, folder = model(0), model(1), tmp_path / "model"
