@@ -8,10 +8,9 @@ from typing import Any, Literal
 from torch import nn
 
 from domaincover.calibration.confidence import OnInfeasible
-from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.training.batches import ShuffledBatches
+from domaincover.estimators.stacked_fit import Prepared
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
 
@@ -45,6 +44,9 @@ class ERMClassifier(SingleLabelNetwork):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Literal["best", "last"] = "best",
+        standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
@@ -63,6 +65,9 @@ class ERMClassifier(SingleLabelNetwork):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.standardize = standardize
         self.min_cell_size = min_cell_size
         self.validation_domains = validation_domains
         self.patience = patience
@@ -71,5 +76,5 @@ class ERMClassifier(SingleLabelNetwork):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
         return CrossEntropy()

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-from domaincover.estimators.network import Trained
 from domaincover.estimators.promised import PromisedNetwork
 from domaincover.estimators.scorer_fits import scores_for
+from domaincover.estimators.stacked_fit import Trained
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 
 

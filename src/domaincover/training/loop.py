@@ -25,10 +25,10 @@ from domaincover.training.selection import BestWeights, shortfall
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train; the defaults are the paper's for its synthetic data, but for `keep`.
+    """How to train; the defaults are the paper's for its synthetic data, but for `iterate`.
 
     With multipliers, weights swing about the target: an update that doubles a multiplier blows the sets up until
-    later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
+    later ones bring them back. `iterate="last"` takes the weights where the paper stops, anywhere in that swing; "best"
     takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
     Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights.
     `judge_at="epochs"` asks it only then, since a pass over held-out examples is dear where the network is. `decay`
@@ -39,7 +39,7 @@ class TrainingSettings:
     learning_rate: float = 1e-3
     update_every: int = 500
     recall_from: Literal["full-pass", "batches"] = "full-pass"
-    keep: Literal["best", "last"] = "best"
+    iterate: Literal["best", "last"] = "best"
     decay: bool = False
     patience: int | None = None
     judge_at: Literal["steps", "epochs"] = "steps"
@@ -54,8 +54,8 @@ class TrainingSettings:
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.keep not in ("best", "last"):
-            raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
+        if self.iterate not in ("best", "last"):
+            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
 
 
 NO_FEATURES = (
@@ -156,7 +156,7 @@ class _Training:
 
     def _finish(self) -> list[History]:
         if not self.is_finished:
-            if self.settings.keep == "best":
+            if self.settings.iterate == "best":
                 self.best.restore()
             self.is_finished = True
             self._keep(self.settings.epochs, 0)
