@@ -372,7 +372,7 @@ def test_rows_are_counted_across_blocks(model, tmp_path, refused):
     [
         (["--id", "vist"], "has no column 'vist' (--id); did you mean 'visit'?"),
         (["--id", "set"], "--id 'set' is also the name of a column that predict writes; rename it in"),
-        (["--out", "sets.txt"], "cannot write sets.txt: the names of tables end in .csv, .csv.gz, .parquet or .pq"),
+        (["--out", "sets.txt"], "cannot write sets.txt: the extension must be .csv, .csv.gz, .parquet or .pq"),
         (["--out", "/dev/null/sets.csv"], "cannot write /dev/null/sets.csv"),
     ],
 )
@@ -402,7 +402,7 @@ def test_a_damaged_model_is_refused(model, new, tmp_path, refused, command):
     content[-1] ^= 1
     part.write_bytes(content)
     out = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
-    refused(f"{part} is damaged: it is not what was saved", command, damaged, new, *out)
+    refused(f"{part} is corrupt: its checksum differs", command, damaged, new, *out)
 
 
 def test_a_model_that_is_not_there_is_refused(new, tmp_path, refused):
@@ -639,9 +639,9 @@ def test_too_large_a_smallest_cell_is_refused_before_fitting(train, tmp_path, he
         ("empty.csv", b"", "empty.csv is empty"),
         ("header.csv", b"age,ward,outcome\n", "header.csv has columns but no rows"),
         ("table.xlsx", b"PK\x03\x04", "cannot read"),
-        ("table.csv", b"PK\x03\x04 spreadsheet", "holds a zip archive or a spreadsheet, not CSV"),
-        ("table.parquet", b"age,ward\n", "is not a Parquet file, whatever its name says"),
-        ("table.csv.gz", b"age,ward\n", "table.csv.gz is damaged or not gzip data"),
+        ("table.csv", b"PK\x03\x04 spreadsheet", "contains a zip archive or a spreadsheet, not CSV"),
+        ("table.parquet", b"age,ward\n", "is not a Parquet file, despite its extension"),
+        ("table.csv.gz", b"age,ward\n", "table.csv.gz is corrupt or not gzip data"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused(tmp_path, refused, name, content, message):

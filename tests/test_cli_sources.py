@@ -176,7 +176,7 @@ class TestRefusals:
 
     def test_an_empty_label_folder(self, fit_refused, tmp_path):
         (tmp_path / "images" / "site" / "left").mkdir(parents=True)
-        fit_refused("site/left holds no images", table=tmp_path / "images")
+        fit_refused("site/left contains no images", table=tmp_path / "images")
 
     def test_null_text(self, fit_refused, world, tmp_path):
         table = pd.read_csv(world / "table.csv", keep_default_na=False)

@@ -107,7 +107,7 @@ def test_every_known_experiment_is_among_those_offered():
 
 
 def test_every_release_of_wilds_is_offered():
-    from domaincover.paper.wilds import RELEASES
+    from domaincover.paper.wilds.reader import RELEASES
 
     assert completion.wilds() == list(RELEASES)
 

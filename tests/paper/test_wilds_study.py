@@ -15,15 +15,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
 
 from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper.collect import collect
 from domaincover.paper.job import plan_jobs
 from domaincover.paper.study import Study
-from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
-from domaincover.paper.wilds import RELEASES
 from domaincover.paper.wilds.hyperparameters import PAPER
+from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
 from domaincover.report.style import dataset_label
 from domaincover.training import loop

@@ -47,8 +47,8 @@ def data_check(
 
     Example: domaincover data check camelyon17 data
     """
-    from domaincover.paper.wilds import read_wilds
     from domaincover.paper.wilds.folder_check import check_wilds
+    from domaincover.paper.wilds.reader import read_wilds
 
     check = check_wilds(read_wilds(name, folder), min_cell_size)
     typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))

@@ -13,6 +13,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 
 Calibration = Literal["held-out-domains", "cross-fit", "jackknife-minmax", "training-data", "prefit"]
+PromiseCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax", "prefit"]
 FOLDS = 10
 FEWEST_LEFT_OUT = 25  # by jackknife-minmax, where there are as many domains
 USUAL_SHARE = 0.25

@@ -1,59 +1,48 @@
-"""Fit several classifiers at once: networks train as one stack, and a scorer that several share is fitted once."""
+"""Fit several classifiers at once: networks train as one stack, and a network that several share is trained once."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.estimators.scorer_fits import ScorerFits, fit_on_each, taken
+from domaincover.estimators.scorer_fits import taken
 from domaincover.estimators.stacked_fit import fit_together
 
 Data = tuple[Any, Any, Any]  # X, y, domains
 
 
 def fit_all(models: Sequence[Any], data: Sequence[Data]) -> list[Any]:
-    """Return the classifiers fitted, each on its own (X, y, domains), with the results of fitting them one by one.
+    """Return the classifiers fitted, each on its own (X, y, domains), as if they were fitted one by one.
 
-    Networks with equal settings and equally many rows train as one stack; rounding alone may differ. Networks with
-    equal parameters on the same rows, such as that of two conformal rules, are one object, trained once. Examples
-    count as the same where they are the same object.
+    Networks with equal settings and equally many rows train as one stack, which only changes rounding. Networks with
+    equal parameters on the same rows, such as those of two conformal rules, are one object, trained once; it also
+    scores the same examples once. Examples are the same where they are the same object.
     """
-    shared = _SharedNetworks()
-    plans = [_plan(model, part, shared) for model, part in zip(models, data, strict=True)]
-    shared.fit()
-    return [plan() for plan in plans]
+    networks = _SharedNetworks()
+    finish = [_planned(model, part, networks) for model, part in zip(models, data, strict=True)]
+    networks.fit()
+    return [each() for each in finish]
 
 
-def _plan(model: Any, data: Data, shared: _SharedNetworks) -> Any:
-    """Note the network that a classifier needs, and return a function that finishes and returns the classifier."""
-    X, y, domains = data
+def _planned(model: Any, data: Data, networks: _SharedNetworks) -> Callable[[], Any]:
+    """Note the network that a classifier needs, and return a function that returns the classifier, fitted."""
     if isinstance(model, NetworkClassifier):
-        return shared.add(model, data, np.arange(len(y)))
+        return networks.add(model, data, np.arange(len(data[1])))
     if not isinstance(model, CalibratedSetClassifier):
         return lambda: _fitted(model, data)
-    steps = model._fitting(X, y, domains)
-    wanted = next(steps, None)
-    if wanted is None:  # a prefit estimator: there is nothing to fit
-        return lambda: model
-    if len(wanted.rows) == 1 and isinstance(wanted.estimator, NetworkClassifier):
-        network = shared.add(clone(wanted.estimator), wanted.data, wanted.rows[0])
-        return lambda: _finished(model, steps, [network()])
-    return lambda: _finished(model, steps, fit_on_each(wanted))
-
-
-def _finished(model: Any, steps: Any, fitted: list[Any]) -> Any:
-    """Give a classifier the estimators that it asked for."""
-    for _ in iter(lambda: next(steps, None), None):
-        raise RuntimeError("a classifier asks for its estimators once")  # pragma: no cover
-    return model
+    plan = model._planned(*data)
+    if len(plan.rows_to_fit) == 1 and isinstance(model.estimator, NetworkClassifier):
+        network = networks.add(clone(model.estimator), (plan.X, plan.y, plan.domains), plan.rows_to_fit[0])
+        return lambda: model._calibrated(plan, [network()])
+    return lambda: model._calibrated(plan, model._fitted_scorers(plan))
 
 
 def _fitted(model: Any, data: Data) -> Any:
@@ -69,13 +58,12 @@ class _SharedNetworks:
     def __init__(self) -> None:
         self._networks: dict[Any, tuple[NetworkClassifier, Data]] = {}
 
-    def add(self, network: NetworkClassifier, data: Data, rows: NDArray[np.int64]) -> Any:
-        """Note a network to train on some rows; return a function that returns it, or an equal one, once fitted."""
-        X, y, domains = data
-        part = tuple(taken(each, rows) for each in data)
+    def add(self, network: NetworkClassifier, data: Data, rows: NDArray[np.int64]) -> Callable[[], NetworkClassifier]:
+        """Note a network to train on some rows; return a function that returns it, or an equal one, fitted."""
+        X, y, domains = (taken(part, rows) for part in data)
         settings = {name: value for name, value in network.get_params(deep=False).items() if name != "run"}
-        key = type(network), repr(settings), id(X), joblib.hash([np.asarray(part[1]), part[2], rows])
-        self._networks.setdefault(key, (network, part))
+        key = type(network), repr(settings), id(data[0]), joblib.hash([np.asarray(y), domains, rows])
+        self._networks.setdefault(key, (network, (X, y, domains)))
         return lambda: self._networks[key][0]
 
     def fit(self) -> None:
@@ -83,3 +71,19 @@ class _SharedNetworks:
         if self._networks:
             networks, data = zip(*self._networks.values(), strict=True)
             fit_together(networks, data, as_if_alone=True)
+            for network in networks:
+                _score_once(network)
+
+
+def _score_once(network: NetworkClassifier) -> None:
+    """Let a network score the same examples once, however many classifiers share it: reading images is expensive."""
+    score, known = network.label_scores, list[tuple[Any, NDArray[Any]]]()
+
+    def label_scores(X: Any) -> NDArray[Any]:
+        for examples, scores in known:
+            if examples is X:
+                return scores
+        known.append((X, score(X)))
+        return known[-1][1]
+
+    network.label_scores = label_scores  # type: ignore[method-assign]

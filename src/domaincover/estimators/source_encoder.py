@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from domaincover.data.encoding import TableEncoder
-from domaincover.data.examples import LazyExamples, Reader, usual_workers
+from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
 from domaincover.networks.frozen_features import features_by_block
@@ -82,7 +82,7 @@ class SourceEncoder(BaseEstimator):
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
         assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
-        workers = usual_workers() if self.workers is None else self.workers
+        workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
     def features(self, X: NDArray[Any]) -> NDArray[np.float32]:

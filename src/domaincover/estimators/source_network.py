@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader, usual_workers
+from domaincover.data.examples import Reader, default_workers
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import (
     Backbone,
@@ -93,7 +93,7 @@ class SourceNetwork:
     @property
     def n_workers(self) -> int:
         """How many processes read examples ahead."""
-        return usual_workers() if self.workers is None else self.workers
+        return default_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""
@@ -121,7 +121,7 @@ class SourceNetwork:
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
 
-    def features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
+    def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
         """Return the frozen network's features of such sources: what a head trains on, before it is standardised."""
         backbone = self._backbone()
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)

@@ -28,10 +28,11 @@ from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
 from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.methods import study_method
-from domaincover.paper.predictions import Predicted, predicted, score_once, scorer_of
+from domaincover.paper.predictions import Predicted, predicted, scorer_of
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import Setting, StudyData, draw_study_data
+from domaincover.paper.wilds.source import WildsSource
 from domaincover.training.run import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -110,8 +111,6 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
             [training_data(data[run.seed], run) for run in job.runs],
         )
         seconds = (time.perf_counter() - started) / len({id(scorer_of(model)) for model in models})
-        for model in models:
-            score_once(scorer_of(model))
         for run, model in zip(job.runs, models, strict=True):
             _write(out, run, data[run.seed], predicted(model, data[run.seed], study_method(run.method)), seconds)
     if checkpoints is not None:
@@ -158,10 +157,9 @@ class Epochs:
 
 def threads_for(setting: Setting) -> AbstractContextManager[None]:
     """Limit torch to the threads of a job: one for heads and perceptrons, more for whole networks."""
-    if not setting.trains_whole_networks:
+    if not isinstance(setting, WildsSource) or not setting.trains_whole_networks:
         return one_thread()
-    threads = setting.means.threads
-    return nullcontext() if threads is None else at_most(threads)
+    return nullcontext() if setting.means.threads is None else at_most(setting.means.threads)
 
 
 @contextmanager

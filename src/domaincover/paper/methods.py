@@ -86,12 +86,12 @@ def _erm(run: Run) -> Any:
     return ERMClassifier(**_network(run))
 
 
-def _set_cover(run: Run, penalty: str = "wrong-label") -> Any:
+def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
     from domaincover.estimators.set_cover import SetCoverClassifier
 
     return SetCoverClassifier(
         run.target_recall,
-        penalty=penalty,  # type: ignore[arg-type]
+        penalty=penalty,
         initial_multiplier=run.initial_multiplier,
         update_every=run.update_every,
         recall_from=run.recall_from,  # type: ignore[arg-type]

@@ -50,22 +50,6 @@ def scorer_of(model: Any) -> Any:
     return getattr(model, "estimator_", model)
 
 
-def score_once(network: Any) -> None:
-    """Let a network score the same examples once, however many methods share it: reading images is expensive."""
-    if not isinstance(network, NetworkClassifier) or "label_scores" in vars(network):
-        return
-    score, known = network.label_scores, []
-
-    def label_scores(X: Any) -> NDArray[Any]:
-        for examples, scores in known:
-            if examples is X:
-                return scores
-        known.append((X, score(X)))
-        return known[-1][1]
-
-    network.label_scores = label_scores  # type: ignore[method-assign]
-
-
 def _sets(model: Any, X: Any, classes: NDArray[np.int64]) -> Sets:
     name = type(model).__name__
     if hasattr(model, "predict_set"):

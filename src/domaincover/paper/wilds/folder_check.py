@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from domaincover.errors import InputError
-from domaincover.paper.wilds import RELEASES, WildsData, missing_images
+from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images
 
 MOST_MISSING_NAMES = 5
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
-from domaincover.paper.wilds import RELEASES, WildsData, read_wilds
 from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
     from domaincover.estimators.source_network import SourceNetwork
@@ -155,7 +155,7 @@ class WildsSource:
 
     def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
         """Return the sources of whole networks as they are; for heads, the features that the frozen network gives."""
-        return examples if self.trains_whole_networks else self.network.features(examples, self.device)
+        return examples if self.trains_whole_networks else self.network.frozen_features(examples, self.device)
 
     def check(self, min_cell_size: int) -> None:
         """Refuse a network or a folder that cannot be used, before anything is written."""
