@@ -55,9 +55,9 @@ def halve_domains(domains: NDArray[Any], rng: np.random.Generator) -> DomainDraw
 
 
 def drop_small_cells(dataset: DomainDataset, rows: Rows, min_cell_size: int) -> Rows:
-    """Keep the rows whose (domain, label) cell has more than `min_cell_size` of them."""
+    """Keep the rows whose (domain, label) cell has at least `min_cell_size` of them."""
     cell = cell_of(dataset.domains[rows], dataset.labels[rows], dataset.n_labels)
-    return rows[np.bincount(cell)[cell] > min_cell_size]
+    return rows[np.bincount(cell)[cell] >= min_cell_size]
 
 
 def cap_per_domain(domains: NDArray[Any], rows: Rows, max_rows: int, rng: np.random.Generator) -> Rows:

@@ -6,16 +6,16 @@ Z_e ~ U[low, high], Y ~ Bernoulli(1/2), X = Y·(mean + Z_e·direction) + N(0, Σ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
+from domaincover.options import Covariance
 
-Covariance = Literal["shared", "random"]
-SPREAD_OF_DEVIATIONS = 0.05  # standard deviation of a domain's deviations under random covariance (the paper's)
+SPREAD_OF_DEVIATIONS = 0.05  # of a domain's standard deviations under random covariance (the paper's)
 
 
 @dataclass(frozen=True, eq=False)

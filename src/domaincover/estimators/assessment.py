@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.data.dataset import Coded, code_names
 from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
@@ -169,7 +169,7 @@ class _Judged(NamedTuple):
     def check_cells(self, rows: NDArray[np.int64], min_cell_size: int) -> None:
         """Refuse, before anything is fitted, rows of which too few are of one domain and label to be judged by."""
         largest = np.bincount(cell_of(self.domains.codes[rows], self.labels.codes[rows], len(self.labels.names))).max()
-        if largest < min_cell_size:
+        if largest < check_min_cell_size(min_cell_size):
             raise InputError(
                 f"no label has {min_cell_size:,} rows in an unseen domain, the most is {largest:,}; "
                 "lower the smallest cell that counts (min_cell_size)."
@@ -184,7 +184,7 @@ class _Judged(NamedTuple):
     def report(self, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1) -> DomainReport:
         sets = self._widened(model.predict_set(_safe_indexing(self.X, rows)), model.classes_.tolist())
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
-        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size - 1)
+        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:
         """Add the labels that the model does not know: they are in none of its sets."""

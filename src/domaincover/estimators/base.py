@@ -78,7 +78,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
-        return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size - 1)
+        return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size)
 
     @property
     def promise(self) -> str | None:

@@ -13,12 +13,12 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration.confidence import OnInfeasible, check_feasible
+from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
-from domaincover.estimators.folds import Calibration, Part, plan_parts
+from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import (
     fit_on_each,
     last_step,
@@ -28,6 +28,7 @@ from domaincover.estimators.scorer_fits import (
     taken,
 )
 from domaincover.estimators.seeds import generators
+from domaincover.options import Calibration, OnInfeasible
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.promises.certificates import seen_among
 

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
     order_thresholds,
@@ -20,8 +19,9 @@ from domaincover.data.cells import merge_small_cells
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier
-from domaincover.estimators.folds import Calibration, Part
+from domaincover.estimators.folds import Part
 from domaincover.estimators.promised import promise_in_words
+from domaincover.options import Calibration, OnInfeasible
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores, single_label_sets
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
@@ -162,7 +162,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         if self._promised is None:
             domains = merge_small_cells(domains, labels, len(self.domains_), len(names), self.min_cell_size)
             return RULES[self.rule](levels, labels, domains, **options)
-        options |= {"min_cell_size": self.min_cell_size - 1, "on_infeasible": self.on_infeasible}
+        options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self.rule == "order":
             options["domain_confidence"] = self.domain_confidence
         with warnings.catch_warnings():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -16,10 +16,10 @@ from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import DomainPenalty, Iterate
 from domaincover.training.batches import Pool, Shard
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.run import TrainingRun
 
 
@@ -78,7 +78,7 @@ patience, device, run, random_state, verbose
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
         learning_rate_decay: bool = True,
-        iterate: Literal["best", "last"] = "best",
+        iterate: Iterate = "best",
         standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import Iterate
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
 
@@ -40,7 +41,7 @@ class ERMClassifier(SingleLabelNetwork):
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
         learning_rate_decay: bool = True,
-        iterate: Literal["best", "last"] = "best",
+        iterate: Iterate = "best",
         standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,

@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -27,13 +27,14 @@ from domaincover.estimators.source_network import SourceNetwork
 from domaincover.estimators.stacked_fit import Prepared, Trained, train_together
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
 from domaincover.networks.perceptrons import one_thread
+from domaincover.options import Iterate, NetworkName, RecallFrom
 from domaincover.training.batches import Pool, Shard, ShuffledBatches, whole_batches
 from domaincover.training.engine import n_processes
 from domaincover.training.history import History
 from domaincover.training.run import TrainingRun
 from domaincover.training.scoring import score
 
-Network = Literal["linear", "mlp"] | MakeNetwork | SourceNetwork
+Network = NetworkName | MakeNetwork | SourceNetwork
 ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
@@ -41,8 +42,6 @@ STEPS = 6_000
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
-ITERATES = ("best", "last")
-RECALLS = (None, "full-pass", "batches")
 
 
 class Plan(NamedTuple):
@@ -51,7 +50,7 @@ class Plan(NamedTuple):
     batch_size: int
     epochs: int
     update_every: int
-    recall_from: Literal["full-pass", "batches"]
+    recall_from: RecallFrom
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
@@ -91,7 +90,7 @@ class NetworkClassifier(SetClassifier):
     batch_size: int | None
     learning_rate: float
     learning_rate_decay: bool
-    iterate: Literal["best", "last"]
+    iterate: Iterate
     standardize: bool
     validation_domains: float
     patience: int | None
@@ -101,7 +100,7 @@ class NetworkClassifier(SetClassifier):
     verbose: bool
     min_cell_size: int = 1
     update_every: int | None = None
-    recall_from: Literal["full-pass", "batches"] | None = None
+    recall_from: RecallFrom | None = None
 
     _history: History  # of the last training, every cell's recall and multiplier in it; not saved with a model
     _merges_small_cells = True  # before training, those of fewer than min_cell_size examples
@@ -225,7 +224,7 @@ class NetworkClassifier(SetClassifier):
 
     def _check_settings(self) -> None:
         self._inputs.check()
-        for name, known in (("iterate", ITERATES), ("recall_from", RECALLS)):
+        for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
             if (value := getattr(self, name)) not in known:
                 raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
         device = self._inputs.device(self.device)

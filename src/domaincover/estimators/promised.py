@@ -8,11 +8,10 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.errors import InputError
 from domaincover.estimators.calibrated import CalibratedSetClassifier
-from domaincover.estimators.folds import PromiseCalibration
+from domaincover.options import OnInfeasible, PromiseCalibration
 from domaincover.prediction_sets import check_share
 
 
@@ -123,7 +122,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
                 domains,
                 self.target_recall,
                 self.domain_confidence,
-                self.min_cell_size - 1,
+                self.min_cell_size,
                 self.classes_.tolist(),
                 self.on_infeasible,
             )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
@@ -19,12 +18,8 @@ from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures
+from domaincover.options import Base, DomainPenalty, Method, OnInfeasible, PenaltyOnFeatures, PromiseCalibration
 from domaincover.training.loop import NO_FEATURES
-
-Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
-Base = Literal["mlp", "linear", "boosting"]
-PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 
 
 def make_classifier(
@@ -33,7 +28,7 @@ def make_classifier(
     target_recall: float = 0.9,
     *,
     domain_confidence: float | None = None,
-    calibration: PromiseBy = "cross-fit",
+    calibration: PromiseCalibration = "cross-fit",
     on_infeasible: OnInfeasible = "raise",
     network: SourceNetwork | None = None,
     training: Mapping[str, Any] | None = None,

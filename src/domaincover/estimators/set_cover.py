@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,10 @@ from domaincover.data.cells import count_cells
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, NetworkClassifier
 from domaincover.estimators.stacked_fit import Prepared, Trained
+from domaincover.options import Iterate, Penalty, RecallFrom
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.training.history import History
-from domaincover.training.objectives import Penalty, SetCoverLoss
+from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 
@@ -106,8 +107,8 @@ class SetCoverClassifier(NetworkClassifier):
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
         learning_rate_decay: bool = True,
-        iterate: Literal["best", "last"] = "best",
-        recall_from: Literal["full-pass", "batches"] | None = None,
+        iterate: Iterate = "best",
+        recall_from: RecallFrom | None = None,
         standardize: bool = True,
         initial_multiplier: float | Sequence[float] | None = None,
         update_every: int | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
 from domaincover.networks.frozen_features import features_by_block
+from domaincover.options import SourceKind
 
 
 class SourceEncoder(BaseEstimator):
@@ -22,7 +23,7 @@ class SourceEncoder(BaseEstimator):
 
     def __init__(
         self,
-        kind: Literal["image", "text"] = "image",
+        kind: SourceKind = "image",
         reader: Reader | None = None,
         workers: int | None = None,
         cache: str | Path | None = "auto",

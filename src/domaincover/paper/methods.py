@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.errors import InputError, suggestion
+from domaincover.options import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 from domaincover.paper.datasets import check_plain
-from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 
 if TYPE_CHECKING:
     from domaincover.paper.study import Run
@@ -136,7 +136,7 @@ def _promised(run: Run, make: Make) -> Any:
         domain_confidence=run.domain_confidence,
         calibration="cross-fit",
         folds=run.setting.n_train_domains,  # each domain is scored by a network trained without it
-        min_cell_size=run.min_cell_size + 1,
+        min_cell_size=run.min_cell_size,
         random_state=run.seed,
     )
 

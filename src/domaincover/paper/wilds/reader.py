@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.errors import InputError
-from domaincover.paper.wilds.releases import RELEASES, Kind, Release
+from domaincover.options import SourceKind
+from domaincover.paper.wilds.releases import RELEASES, Release
 
-__all__ = ["RELEASES", "Kind", "Release", "WildsData", "missing_images", "read_wilds"]
+__all__ = ["RELEASES", "Release", "WildsData", "missing_images", "read_wilds"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,7 @@ class WildsData:
 
     name: str
     folder: Path
-    kind: Kind
+    kind: SourceKind
     sources: NDArray[np.object_]
     labels: NDArray[np.int64]
     domains: NDArray[np.int64]
