@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.prediction_sets import (
@@ -160,12 +160,13 @@ def domain_report(
     domains: NDArray[np.int64],
     label_names: tuple[Hashable, ...],
     domain_names: tuple[Hashable, ...],
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
 ) -> DomainReport:
-    """Build the table from sets, label codes and domain codes; cells of `min_cell_size` or fewer do not count.
+    """Build the table from sets, label codes and domain codes.
 
-    Domains without a cell that counts are left out.
+    Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
     """
+    check_min_cell_size(min_cell_size)
     n_domains = len(domain_names)
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
@@ -177,10 +178,10 @@ def domain_report(
     domains = checked_codes(domains, "domain", len(sets), n_domains)
     tallies = _tallies(sets, labels, domains, n_domains)
     counts = tallies.n_by_cell
-    recall = np.where(counts > min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
+    recall = np.where(counts >= min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
     kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
     if len(kept) == 0:
-        raise InputError(f"no domain has more than {min_cell_size} examples of any label: there is nothing to report.")
+        raise InputError(f"no domain has {min_cell_size:,} or more examples of any label: there is nothing to report.")
     n = counts.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from domaincover.data.image_checks import check_images, refuse_unreadable
+from domaincover.data.image_checks import check_images, report_unreadable
 from domaincover.data.image_folder import image_folder
 from domaincover.data.images import ImageReader, why_unreadable
 from domaincover.errors import InputError
@@ -114,9 +114,9 @@ class TestPixels:
     @pytest.mark.parametrize(
         ("pixels", "reason"),
         [
-            (np.array([[0, 65_536]], dtype=np.int32), "its numbers are from 0 to 65,536, where shades are"),
-            (np.array([[-1, 200]], dtype=np.int32), "its numbers are from -1 to 200, where shades are"),
-            (np.array([[0, np.nan]], dtype=np.float32), "its numbers are not all finite"),
+            (np.array([[0, 65_536]], dtype=np.int32), "its pixel values are from 0 to 65,536, not within 0 to 255"),
+            (np.array([[-1, 200]], dtype=np.int32), "its pixel values are from -1 to 200, not within 0 to 255"),
+            (np.array([[0, np.nan]], dtype=np.float32), "its pixel values are not all finite"),
         ],
     )
     def test_numbers_that_are_no_shades_are_unreadable_with_the_reason(self, save, pixels, reason):
@@ -290,7 +290,7 @@ def bomb(side):
 
 BROKEN = {
     "empty": (b"", "empty"),
-    "truncated": (png_bytes(noise(40, 40))[:2000], "truncated or damaged"),
+    "truncated": (png_bytes(noise(40, 40))[:2000], "truncated or corrupt"),
     "text": (b"this is no image", "not an image"),
     "only a signature": (b"\x89PNG\r\n\x1a\n", "not an image"),
     "bomb with an error": (bomb(60_000), "Pillow's limit of"),
@@ -314,7 +314,7 @@ class TestUnreadable:
 
     @pytest.mark.parametrize(
         ("source", "reason"),
-        [("nowhere.png", "no such file"), ("folder.png", "is a directory"), ("nul\0.png", "damaged")],
+        [("nowhere.png", "no such file"), ("folder.png", "is a directory"), ("nul\0.png", "corrupt")],
     )
     def test_what_is_no_file_has_a_reason(self, broken, source, reason):
         assert reason in why_unreadable(str(broken / source))
@@ -405,17 +405,17 @@ class TestCheck:
         with pytest.raises(
             InputError, match=r"7 of 700 images \(1\.00%\) .* the 0\.50% .*empty.*; and 4 others;"
         ) as error:
-            refuse_unreadable(found, 700, 0.005)
+            report_unreadable(found, 700, 0.005)
         assert "\n" not in str(error.value)
 
     def test_a_share_at_the_limit_is_a_warning(self, broken):
         found = check_images(np.array([str(broken / "empty.png")]), ImageReader())
-        line = refuse_unreadable(found, 100, 0.01)
+        line = report_unreadable(found, 100, 0.01)
         assert line.startswith("1 of 100 images (1.00%) cannot be read and are left out: ")
         assert line.endswith("empty.png (the file is empty (0 bytes)).")
 
     def test_there_is_no_warning_where_all_can_be_read(self, save):
-        assert refuse_unreadable(check_images(np.array([save(noise(5, 7))]), ImageReader()), 1, 0) is None
+        assert report_unreadable(check_images(np.array([save(noise(5, 7))]), ImageReader()), 1, 0) is None
 
 
 class TestFolder:
@@ -439,11 +439,11 @@ class TestFolder:
     @pytest.mark.parametrize(
         ("path", "says"),
         [
-            ("a/empty/", r"empty holds no images \(\.png"),
-            ("c/", "c holds no label folders"),
-            ("stray.png", r"stray\.png does not lie in a label's folder"),
-            ("a/stray.png", r"stray\.png does not lie in a label's folder"),
-            ("a/dog/deep/x.png", "deep is a folder inside a label's folder"),
+            ("a/empty/", r"empty contains no images \(\.png"),
+            ("c/", "c contains no label folders"),
+            ("stray.png", r"stray\.png is not inside a label folder"),
+            ("a/stray.png", r"stray\.png is not inside a label folder"),
+            ("a/dog/deep/x.png", "deep is a folder inside a label folder"),
         ],
     )
     def test_what_lies_at_the_wrong_depth_is_named(self, root, path, says):
@@ -453,7 +453,7 @@ class TestFolder:
             image_folder(root)
 
     def test_a_folder_without_images_is_refused(self, tmp_path):
-        with pytest.raises(InputError, match="holds no images; images belong in folders domain/label"):
+        with pytest.raises(InputError, match="contains no images; images belong in folders domain/label"):
             image_folder(tmp_path)
 
     def test_what_is_no_folder_is_refused(self, tmp_path):

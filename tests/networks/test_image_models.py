@@ -217,7 +217,7 @@ class TestResNet18:
     @pytest.mark.parametrize("name", ["weights.pth", "weights.safetensors"])
     def test_a_file_that_holds_no_weights_is_refused(self, tmp_path, name):
         (tmp_path / name).write_bytes(b"no weights")
-        with pytest.raises(InputError, match="is damaged or holds more than tensors"):
+        with pytest.raises(InputError, match="is corrupt or contains more than tensors"):
             image_backbone(weights=tmp_path / name)
 
     def test_code_in_a_weight_file_is_not_run(self, tmp_path):
@@ -350,7 +350,7 @@ class TestFolders:
 
     def test_a_text_network_is_refused(self, folder_of):
         config = transformers.BertConfig(**ATTENTION, intermediate_size=8, vocab_size=10)
-        with pytest.raises(InputError, match="holds a 'bert', which is no image network"):
+        with pytest.raises(InputError, match="contains a 'bert', which is not an image model"):
             image_backbone(folder_of(config))
 
     def test_a_network_for_other_channels_is_refused(self, folder_of):

@@ -264,7 +264,7 @@ def test_a_folder_without_words_is_refused(copied):
 
 def test_a_network_for_images_is_refused(copied):
     (copied / "config.json").write_text(json.dumps({"model_type": "resnet"}))
-    assert "holds a 'resnet', which is no text network" in refusal(copied)
+    assert "contains a 'resnet', which is not a text model" in refusal(copied)
 
 
 def test_a_damaged_tokenizer_is_refused(copied):

@@ -90,7 +90,7 @@ def test_a_fault_in_a_worker_is_told_as_in_the_main_process(workers):
 
 
 def test_a_worker_that_is_killed_is_told_in_a_line():
-    with pytest.raises(InputError, match="was killed, perhaps for want of memory; take fewer workers"):
+    with pytest.raises(InputError, match="was killed, possibly out of memory; use fewer workers"):
         list(lazy(Killed(), 1).blocks([np.array([3, 4])]))
 
 

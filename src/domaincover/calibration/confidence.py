@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.errors import InputError
+from domaincover.options import OnInfeasible
 from domaincover.prediction_sets import check_share, hits_needed
 
-OnInfeasible = Literal["raise", "widen"]
 MOST_NAMES = 5
 
 

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
-from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
+from domaincover.calibration.confidence import check_feasible, order_ranks
+from domaincover.options import OnInfeasible
 
 
 def joint_thresholds(
@@ -24,7 +25,7 @@ def joint_thresholds(
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
     domain_confidence: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnInfeasible = "raise",
 ) -> Thresholds:
@@ -32,9 +33,10 @@ def joint_thresholds(
 
     Each of m calibration domains allows a threshold: the lowest of its cells'. The result is the
     ⌊(1 − confidence)(m + 1)⌋-th lowest of these. With calibration domains that did not train, min recall of a new
-    domain is at target with at least this confidence; cells of `min_cell_size` or fewer examples count neither here nor
-    there. A label in too few domains for the confidence is refused, or put into every set. Several target recalls or
-    confidences give an array (…target recalls, …confidences, labels) from one sort.
+    domain is at target with at least this confidence. Cells with fewer than `min_cell_size` examples count neither in
+    calibration nor in the new domain. A label in too few domains for the confidence raises an error or is put into
+    every set. Several target recalls or confidences give an array (…target recalls, …confidences, labels) from one
+    sort.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible)

@@ -79,7 +79,7 @@ def wilds() -> list[str]:
 
 def trackers() -> list[str]:
     """Return the places where a training can tell how it goes."""
-    from domaincover.training.trackers import TRACKERS
+    from domaincover.options import TRACKERS
 
     return list(TRACKERS)
 

@@ -39,16 +39,16 @@ def data_check(
         typer.Argument(metavar="DIR", help="The released folder, or the one that holds it.", show_default=False),
     ],
     min_cell_size: Annotated[
-        int, typer.Option(min=0, help="A label with so many examples in a domain, or fewer, is dropped there.")
-    ] = 100,
+        int, typer.Option(min=1, help="A label with fewer examples in a domain is dropped there.")
+    ] = 101,
     style: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print.")] = "table",
 ) -> None:
     """Check a WILDS folder: its domains, labels and cells, and what is missing; no image is opened.
 
     Example: domaincover data check camelyon17 data
     """
-    from domaincover.paper.wilds import read_wilds
     from domaincover.paper.wilds.folder_check import check_wilds
+    from domaincover.paper.wilds.reader import read_wilds
 
     check = check_wilds(read_wilds(name, folder), min_cell_size)
     typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
@@ -63,7 +63,7 @@ def _text(check: WildsCheck) -> str:
         "",
         *_label_table(check),
         "",
-        f"A cell is one label in one domain; cells of {check.min_cell_size} examples or fewer are dropped.",
+        f"A cell is one label in one domain; cells with fewer than {check.min_cell_size} examples are dropped.",
         f"Domains left: {check.domains_left:,}, {_enough(check)}",
     ]
     if check.kind == "text":

@@ -280,7 +280,7 @@ def _sources(options: Options, chosen: Sequence[Experiment]) -> tuple[WildsSourc
     if options.wilds is None:
         return ()
     from domaincover.paper.datasets import QUICK, study_datasets
-    from domaincover.paper.wilds import RELEASES
+    from domaincover.paper.wilds.reader import RELEASES
     from domaincover.paper.wilds.source import Means, wilds_source
 
     if not options.wilds.is_dir():

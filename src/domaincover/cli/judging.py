@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -82,25 +82,11 @@ def answering(model: Path) -> Iterator[None]:
         ) from error
 
 
-def seen_domains(model: SetClassifier) -> Sequence[Hashable] | None:
-    """Return the domains that a model was trained or calibrated on; None where it cannot tell."""
-    from domaincover.estimators.base import ONLY_DOMAIN, SetClassifier
-
-    seen: list[Hashable] = model.domains_.tolist()
-    if seen == [ONLY_DOMAIN]:
-        return None
-    if getattr(model, "calibration", None) != "prefit":
-        return seen
-    inner = model.estimator_
-    before = seen_domains(inner) if isinstance(inner, SetClassifier) else None
-    return None if before is None else [*before, *seen]
-
-
 def certificate_if_unseen(report: DomainReport, target_recall: float, model: SetClassifier) -> Certificate | None:
     """Return a certificate where there are two or more domains and all of them are new to the model."""
     from domaincover.promises.certificates import certify, seen_among
 
-    seen = seen_domains(model)
+    seen = model.seen_domains_
     if seen is None or len(report.domain_names) < 2 or any(seen_among(report.domain_names, seen)):
         return None
     return certify(report, target_recall, seen_domains=seen)

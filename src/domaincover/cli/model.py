@@ -23,7 +23,7 @@ from domaincover.cli.outputs import (
     write_page,
 )
 from domaincover.errors import InputError
-from domaincover.training.domain_penalties import DomainPenalty
+from domaincover.options import Base, FittedCalibration, Method
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.prediction_sets import Sets
 
-Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
-Base = Literal["mlp", "linear", "boosting"]
-PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 REFITTED = (
     "This is about the model that was judged, which did not see these domains. The final model is fitted again on all "
     "domains, these too: it is made the same way from more data, but it is not itself the one certified here."
@@ -64,7 +61,7 @@ def fit(
         typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
     ] = None,
     calibration: Annotated[
-        PromiseBy | None,
+        FittedCalibration | None,
         typer.Option(help="How: cross-fit, if not given, is expected to keep the promise, the others are proved to."),
     ] = None,
     on_infeasible: Annotated[

@@ -18,9 +18,9 @@ from domaincover.files import plain_json, write_whole
 if TYPE_CHECKING:
     import pandas as pd
 
+    from domaincover.options import TableStyle
     from domaincover.paper.collect import StudyTables
     from domaincover.paper.experiment import Experiment
-    from domaincover.paper.report.tables import TableStyle
 
 RESULTS = "results"
 PAGE = "report.html"

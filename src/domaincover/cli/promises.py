@@ -95,9 +95,7 @@ def plan(
 
 def _seen_domains(judged: Judged) -> Sequence[Hashable]:
     """Return the model's own domains, or refuse a model that cannot tell them."""
-    from domaincover.cli.judging import seen_domains
-
-    seen = seen_domains(judged.model)
+    seen = judged.model.seen_domains_
     if seen is None:
         raise InputError(
             "the model does not say which domains it was trained on, so none can be known to be new; "

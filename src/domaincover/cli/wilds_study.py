@@ -54,7 +54,7 @@ TrainDomains = Annotated[int, typer.Option(help="Domains to train on.")]
 UnseenDomains = Annotated[int, typer.Option(help="Domains that stay unseen.")]
 MaxTrainRows = Annotated[int, typer.Option(help="Most training examples of a domain.")]
 MaxTestRows = Annotated[int, typer.Option(help="Most test examples of a domain.")]
-MinCellSize = Annotated[int, typer.Option(help="A label with so many examples in a domain, or fewer, is dropped.")]
+MinCellSize = Annotated[int, typer.Option(help="A label with fewer examples in a domain is dropped there.")]
 Jobs = Annotated[
     int | None, typer.Option(help="Processes; one for whole networks, else as many as cores, if not given.")
 ]
@@ -102,7 +102,7 @@ def _add_image_command(name: str) -> None:
         unseen_domains: UnseenDomains = setting.n_unseen_domains,
         max_train_rows: MaxTrainRows = setting.max_train_rows,
         max_test_rows: MaxTestRows = setting.max_test_rows,
-        min_cell_size: MinCellSize = 100,
+        min_cell_size: MinCellSize = 101,
         max_unreadable: MaxUnreadable = 0.01,
         jobs: Jobs = None,
         workers: Workers = None,
@@ -174,7 +174,7 @@ def paper_amazon(
     unseen_domains: UnseenDomains = PAPER["amazon"].n_unseen_domains,
     max_train_rows: MaxTrainRows = PAPER["amazon"].max_train_rows,
     max_test_rows: MaxTestRows = PAPER["amazon"].max_test_rows,
-    min_cell_size: MinCellSize = 100,
+    min_cell_size: MinCellSize = 101,
     jobs: Jobs = None,
     cache: Cache = None,
     download: Download = False,

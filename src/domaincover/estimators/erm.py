@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
@@ -36,10 +35,6 @@ class ERMClassifier(SingleLabelNetwork):
         self,
         *,
         target_recall: float = 0.9,
-        domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
-        folds: int | None = None,
-        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -54,10 +49,6 @@ class ERMClassifier(SingleLabelNetwork):
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.folds = folds
-        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs

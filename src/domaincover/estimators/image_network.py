@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.image_checks import check_images, refuse_unreadable
+from domaincover.data.image_checks import check_images, report_unreadable
 from domaincover.data.images import Fit, ImageReader, are_pixels
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
@@ -103,7 +103,7 @@ class ImageNetwork(SourceNetwork):
         own_size = self._size is None and self._named_model is None and self.backbone is None
         reader = ImageReader(None if own_size else (1, 1), self.crop, self.fit)  # which refuses images of two sizes
         found = check_images(X, reader, self.n_workers)
-        told = refuse_unreadable(found, len(X), self.max_unreadable)
+        told = report_unreadable(found, len(X), self.max_unreadable)
         if told is None:
             return None
         warnings.warn(told, stacklevel=2)

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.source_network import SourceNetwork
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
 from domaincover.networks.perceptrons import one_thread
+from domaincover.options import NetworkName, RecallFrom
 from domaincover.training.batches import Pool, Shard, ShuffledBatches, make_pool, whole_batches
 from domaincover.training.engine import Engine, n_processes
 from domaincover.training.history import History
@@ -40,7 +41,7 @@ from domaincover.training.run import TrainingRun
 from domaincover.training.scoring import score
 from domaincover.training.trackers import make_tracker
 
-Network = Literal["linear", "mlp"] | MakeNetwork | SourceNetwork
+Network = NetworkName | MakeNetwork | SourceNetwork
 ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
@@ -57,7 +58,7 @@ class Plan(NamedTuple):
     batch_size: int
     epochs: int
     update_every: int
-    recall_from: Literal["full-pass", "batches"]
+    recall_from: RecallFrom
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:

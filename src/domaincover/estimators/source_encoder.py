@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from domaincover.data.encoding import TableEncoder
-from domaincover.data.examples import LazyExamples, Reader, usual_workers
+from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
 from domaincover.networks.frozen_features import features_by_block
+from domaincover.options import SourceKind
 
 
 class SourceEncoder(BaseEstimator):
@@ -22,7 +23,7 @@ class SourceEncoder(BaseEstimator):
 
     def __init__(
         self,
-        kind: Literal["image", "text"] = "image",
+        kind: SourceKind = "image",
         reader: Reader | None = None,
         workers: int | None = None,
         cache: str | Path | None = "auto",
@@ -69,7 +70,7 @@ class SourceEncoder(BaseEstimator):
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
         assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
-        workers = usual_workers() if self.workers is None else self.workers
+        workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
     def _features(self, X: NDArray[Any]) -> NDArray[np.float32]:

@@ -7,14 +7,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader, usual_workers
+from domaincover.data.examples import Reader, default_workers
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import (
     Backbone,
@@ -24,8 +24,8 @@ from domaincover.estimators.table_network import check_fit, empty_perceptron
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.pretrained import model_folder
 from domaincover.networks.two_part import Scorer
+from domaincover.options import Learn, LearnedPart, SourceKind
 
-Learn = Literal["auto", "head", "all"]
 MakeModule = Callable[[int], nn.Module]
 NAMED = 3
 
@@ -44,7 +44,7 @@ class SourceNetwork:
     download: bool = False
     cache: str | Path | None = "auto"
     workers: int | None = None
-    kind: Literal["image", "text"] = "image"
+    kind: SourceKind = "image"
 
     def check(self) -> None:
         """Refuse settings that cannot be."""
@@ -70,7 +70,7 @@ class SourceNetwork:
         """Whether several train as one: heads do."""
         return self.learns(device) == "head"
 
-    def learns(self, device: str) -> Literal["head", "all"]:
+    def learns(self, device: str) -> LearnedPart:
         """Return which part of the network learns."""
         if self.learn != "auto":
             return self.learn
@@ -93,7 +93,7 @@ class SourceNetwork:
     @property
     def n_workers(self) -> int:
         """How many processes read examples ahead."""
-        return usual_workers() if self.workers is None else self.workers
+        return default_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,11 +22,10 @@ from domaincover.networks.pretrained import (
     transformers_for,
 )
 from domaincover.networks.text_vocabulary import Vocabulary, check_fits, read_vocabulary, vocabulary_from_data
+from domaincover.options import TextFeatures
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
-
-TextFeatures = Literal["word-embeddings", "encoder"]
 
 
 class TextBackbone(nn.Module):
@@ -111,7 +110,7 @@ def text_backbone(
     model: str | Path, features: TextFeatures = "word-embeddings", *, download: bool = False
 ) -> TextBackbone:
     """Return a model from a folder, or from the hub where `download` permits it, as what makes features of texts."""
-    if features not in ("word-embeddings", "encoder"):
+    if features not in get_args(TextFeatures):
         raise InputError(f"features must be 'word-embeddings' or 'encoder', got {features!r}.")
     transformers_for("text")
     folder = model_folder(model, download=download)

@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset, code_names
-from domaincover.data.synthetic import Covariance, GaussianDomains
+from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError, suggestion
+from domaincover.options import Covariance
 from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, Table, carried
 from domaincover.paper.wilds.hyperparameters import PAPER
 
@@ -51,7 +52,7 @@ class StudyDataset(ABC):
     n_unseen_domains: int = 25
     max_train_rows: int = 2_000
     max_test_rows: int = 1_000
-    min_cell_size: int = 100
+    min_cell_size: int = 101  # the paper counts cells of more than 100 examples
     epochs: int = 30
     batch_size: int = 128
     recall_from: str = "full-pass"

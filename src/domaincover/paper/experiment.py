@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from domaincover.errors import InputError, suggestion
+from domaincover.options import FIGURES, Figure
 from domaincover.paper.datasets import DATASET_GROUPS, Sizes, check_plain, is_installed, study_datasets
 from domaincover.paper.methods import GROUPS, study_methods
 from domaincover.paper.plugins import registered
@@ -18,7 +19,6 @@ from domaincover.paper.wilds.source import WildsSource
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
 Kind = Literal["grid", "theory", "times"]
-Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
 # Ten domains promise little, least about labels that not all of them have.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_SEEDS = 1
@@ -194,8 +194,8 @@ def _check_choices(place: str, own: Mapping[str, Any]) -> None:
     if own.get("kind", "grid") not in get_args(Kind):
         raise InputError(f"{place}: kind must be one of {', '.join(get_args(Kind))}, got {own['kind']!r}.")
     for figure in own.get("figures", ()):
-        if figure not in get_args(Figure):
-            raise InputError(f"{place}: figures must be among {', '.join(get_args(Figure))}, got {figure!r}.")
+        if figure not in FIGURES:
+            raise InputError(f"{place}: figures must be among {', '.join(FIGURES)}, got {figure!r}.")
     for key in ("datasets", "methods", "target_recalls"):
         if own.get(key) == ():
             raise InputError(f"{place}: {key} is empty.")

@@ -14,9 +14,9 @@ from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError, suggestion
+from domaincover.options import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 from domaincover.paper.datasets import check_plain
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 
 # What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
 # SET-COVER's loss, also with its full-set penalty. "-each" trains a network without each of the training domains, too,
@@ -87,11 +87,12 @@ class Method:
         training: Training,
         target_recall: float,
         domain_confidence: float | None,
-        min_cell_size: int = 0,
+        min_cell_size: int = 1,
     ) -> tuple[Sets, NDArray[np.float64] | None]:
         """Return the sets of all examples, and the thresholds behind them where there are any.
 
-        The first examples are the training rows. Cells of `min_cell_size` or fewer do not count in a promise.
+        The first examples are the training rows. Cells with fewer than `min_cell_size` examples do not
+        count in a promise.
         """
         predicting, rows = scores.predicting, training.calibrate
         if self.rule is None and not self.is_set_cover:

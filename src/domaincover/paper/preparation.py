@@ -48,9 +48,9 @@ def _check_cells(drawn: Drawn, min_cell_size: int) -> None:
     data = drawn.data
     for name, rows in drawn.split._asdict().items():
         counts = count_cells(data.domains[rows], data.labels[rows], data.n_domains, data.n_labels)
-        if counts.max() <= min_cell_size:
+        if counts.max() < min_cell_size:
             raise InputError(
-                f"no label of a domain has more than {min_cell_size} {name} examples, which is what counts; raise "
+                f"no label of a domain has {min_cell_size} or more {name} examples, the fewest that count; raise "
                 "--max-train-rows and --max-test-rows, or lower --min-cell-size."
             )
 

@@ -36,7 +36,7 @@ class Run:
     update_every: int = 500
     recall_from: str = "full-pass"
     keep: str = "best"
-    min_cell_size: int = 100
+    min_cell_size: int = 101
     domain_confidence: float | None = None  # of the methods that promise something
     domains_per_batch: int | None = None  # of the methods that compare domains
     penalty_weight: float | None = None  # of those that have one; None is the paper's
@@ -109,7 +109,7 @@ class Study:
             ("epochs", 1),
             ("batch_size", 1),
             ("update_every", 1),
-            ("min_cell_size", 0),
+            ("min_cell_size", 1),
             ("domains_per_batch", 2),
         ):
             if (value := getattr(self, name)) is not None and not least <= value <= MOST_AT_ALL:

@@ -18,6 +18,7 @@ from torch import nn
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.networks.perceptrons import one_thread
+from domaincover.options import Penalty
 from domaincover.paper.material import Material
 from domaincover.paper.study import Run
 from domaincover.paper.wilds.source import WildsSource
@@ -29,7 +30,7 @@ from domaincover.training.engine import Engine
 from domaincover.training.history import History
 from domaincover.training.listeners import OnEpoch
 from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.objectives import CrossEntropy, Penalty, SetCoverLoss
+from domaincover.training.objectives import CrossEntropy, SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 CHECKPOINTS = ".checkpoints"

@@ -7,10 +7,11 @@ import altair as alt
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.options import FigureFormat
 from domaincover.report.domain_reports import Reports, bound_text
 from domaincover.report.domain_rows import DomainChartData, domain_chart_data
 from domaincover.report.look import chart_config
-from domaincover.report.pictures import FigureFormat, inline, save_chart
+from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
 
 __all__ = ["MOST_ROWS", "domain_chart", "domain_chart_data", "domain_figure", "marks_in_words", "overview_chart"]

@@ -19,9 +19,9 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
+from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
 from domaincover.training.by_domain import ByDomain
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.feature_differences import discrepancy, moment_differences
 
 STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)

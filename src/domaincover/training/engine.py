@@ -8,15 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, cast
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError, check_installed
+from domaincover.options import Precision
 from domaincover.training.batches import ALONE, Batch, Shard
-
-Precision = Literal["full", "bf16", "fp16"]
 
 
 class Engine:
@@ -184,7 +183,7 @@ def make_engine(device: str = "cpu", precision: Precision = "full", accumulate: 
 
 def check_precision(device: str, precision: str) -> None:
     """Refuse a precision that there is not, or not on this device."""
-    if precision not in ("full", "bf16", "fp16"):
+    if precision not in get_args(Precision):
         raise InputError(f"precision must be 'full', 'bf16' or 'fp16', got {precision!r}.")
     if precision == "fp16" and device == "cpu":
         raise InputError("precision 'fp16' needs a GPU; on a CPU take 'bf16' or 'full'.")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack, WithFeatures, stack
+from domaincover.options import Iterate, JudgeAt, RecallFrom
 from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
@@ -38,11 +39,11 @@ class TrainingSettings:
     epochs: int = 30
     learning_rate: float = 1e-3
     update_every: int = 500
-    recall_from: Literal["full-pass", "batches"] = "full-pass"
-    keep: Literal["best", "last"] = "best"
+    recall_from: RecallFrom = "full-pass"
+    keep: Iterate = "best"
     decay: bool = False
     patience: int | None = None
-    judge_at: Literal["steps", "epochs"] = "steps"
+    judge_at: JudgeAt = "steps"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "update_every"):
@@ -50,11 +51,11 @@ class TrainingSettings:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
-        if self.recall_from not in ("batches", "full-pass"):
+        if self.recall_from not in get_args(RecallFrom):
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.keep not in ("best", "last"):
+        if self.keep not in get_args(Iterate):
             raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
 
 

@@ -6,7 +6,7 @@ Every objective also takes a stack, with replicas along a leading axis, and then
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import get_args
 
 import numpy as np
 import torch
@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from domaincover.errors import InputError
+from domaincover.options import Penalty
 from domaincover.prediction_sets import check_target_recall
 from domaincover.training.multipliers import CellCounts, updated_multipliers
-
-Penalty = Literal["wrong-label", "full-set"]
 
 
 class CrossEntropy(nn.Module):
@@ -73,7 +72,7 @@ class SetCoverLoss(nn.Module):
         targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
         for target in targets:
             check_target_recall(target)
-        if penalty not in ("wrong-label", "full-set"):
+        if penalty not in get_args(Penalty):
             raise InputError(f"penalty must be 'wrong-label' or 'full-set', got {penalty!r}.")
         if n_domains < 1 or n_labels < 1:
             raise InputError(f"at least one domain and one label are needed, got {n_domains} and {n_labels}.")

@@ -15,8 +15,9 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from domaincover.errors import InputError
 from domaincover.files import plain_json, remove_unfinished, write_whole, writing
+from domaincover.options import Precision
 from domaincover.training.checkpoints import NAME, Checkpoints
-from domaincover.training.engine import Engine, Precision, make_engine
+from domaincover.training.engine import Engine, make_engine
 
 COMMAND = "command.json"
 LOCK = ".lock"

@@ -11,6 +11,7 @@ from typing import Any
 
 from domaincover.errors import InputError
 from domaincover.files import writing
+from domaincover.options import TRACKERS
 from domaincover.training.listeners import Listener, Step
 
 Settings = Mapping[str, Any]
@@ -139,7 +140,7 @@ class WandbTracker(Tracker):
         self._run.finish()
 
 
-TRACKERS: dict[str, Callable[[str | Path, str, Settings], Tracker]] = {
+MAKERS: dict[str, Callable[[str | Path, str, Settings], Tracker]] = {
     "csv": CsvTracker,
     "tensorboard": TensorBoardTracker,
     "mlflow": MlflowTracker,
@@ -151,7 +152,7 @@ PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
 def make_tracker(kind: str, folder: str | Path, name: str, settings: Settings) -> Tracker:
     """Return a tracker by its name."""
     check_tracker(kind)
-    return TRACKERS[kind](folder, name, settings)
+    return MAKERS[kind](folder, name, settings)
 
 
 def check_tracker(kind: str) -> None:

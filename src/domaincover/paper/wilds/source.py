@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
-from domaincover.paper.wilds import RELEASES, WildsData, read_wilds
+from domaincover.options import Learn, LearnedPart, TextFeatures
 from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
     from torch import nn
 
     from domaincover.estimators.source_network import SourceNetwork
 
-Learn = Literal["auto", "head", "all"]
 NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
 MOST_FEATURES = 768  # of the usual networks; how many there are is known only once one is loaded
 
@@ -50,9 +50,9 @@ class WildsSource:
     model: str
     weights: str | None
     model_digest: str | None  # of the files of model or weights; None where they are not on the disk
-    learn: Literal["head", "all"]
+    learn: LearnedPart
     image_size: int | None
-    features: Literal["word-embeddings", "encoder"] | None
+    features: TextFeatures | None
     max_tokens: int | None
     n_train_domains: int
     n_unseen_domains: int
@@ -89,8 +89,8 @@ class WildsSource:
 
     @property
     def min_cell_size(self) -> int:
-        """A label with so many examples in a domain, or fewer, does not count."""
-        return 100
+        """A label with fewer examples in a domain does not count there; the paper asks for more than 100."""
+        return 101
 
     @property
     def trains_whole_networks(self) -> bool:
@@ -157,7 +157,7 @@ class WildsSource:
         n_domains = len(np.unique(data.domains[drop_small_cells(data.dataset(), np.arange(len(data)), min_cell_size)]))
         if n_domains < self.n_train_domains + self.n_unseen_domains:
             raise InputError(
-                f"{self.name} in {data.folder} has {n_domains} domains with more than {min_cell_size} examples of a "
+                f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
                 f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
                 "lower --train-domains, --unseen-domains or --min-cell-size."
             )
@@ -183,7 +183,7 @@ def wilds_source(
     weights: str | Path | None = None,
     learn: Learn = "auto",
     image_size: int | None = None,
-    features: Literal["word-embeddings", "encoder"] = "word-embeddings",
+    features: TextFeatures = "word-embeddings",
     max_tokens: int | None = None,
     n_train_domains: int | None = None,
     n_unseen_domains: int | None = None,
@@ -207,7 +207,7 @@ def wilds_source(
             "the Hugging Face hub; the paper's is bert-base-uncased."
         )
     model, weights = _place(model or "resnet-18"), None if weights is None else _place(weights)
-    if learn not in ("auto", "head", "all"):
+    if learn not in get_args(Learn):
         raise InputError(f"--learn takes auto, head or all, got {learn!r}.")
     if learn == "auto":
         learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)

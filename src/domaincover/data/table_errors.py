@@ -1,4 +1,4 @@
-"""What can go wrong with the file of a table, told in one line that names the file."""
+"""Report errors of reading and writing tables in one line that names the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domaincover.errors import InputError
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the disk and pyarrow have to say while a table is written into an InputError."""
+    """Turn errors of the file system and pyarrow while writing a table into an InputError."""
     try:
         with files.writing(path):
             yield
@@ -32,7 +32,7 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the disk, pandas and pyarrow have to say while a table is read into an InputError."""
+    """Turn errors of the file system, pandas and pyarrow while reading a table into an InputError."""
     try:
         yield
     except pd.errors.ParserWarning as error:
@@ -64,9 +64,9 @@ def _file_fault(path: Path, fault: Exception) -> str:
         case IsADirectoryError():
             return f"{path} is a directory, not a file."
         case gzip.BadGzipFile() | zlib.error():
-            return f"{path} is damaged or not gzip data, whatever its name says."
+            return f"{path} is corrupt or not gzip data."
         case EOFError():
-            return f"{path} is cut off: its gzip data ends too early; copy it again."
+            return f"{path} is truncated: its gzip data ends too early; copy it again."
         case OSError(strerror=str(reason)):
             return f"cannot read {path}: {reason}."
-    return f"{path} is damaged or cut off: {str(fault).strip().splitlines()[0].rstrip('.')}."
+    return f"{path} is corrupt or truncated: {str(fault).strip().splitlines()[0].rstrip('.')}."

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
+from domaincover.options import DomainPenalty
 from domaincover.training.batches import Pool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.run import TrainingRun
 
 
-class DomainPenaltyClassifier(SingleLabelNetwork):
+class DomainGeneralizationClassifier(SingleLabelNetwork):
     """IRM, VREx, MMD, CORAL, Group DRO or QRM: training that compares domains; the set is the most likely label.
 
     The same network and training as `ERMClassifier`, so that they compare fairly, but batches hold a few domains each,
@@ -52,9 +51,9 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
         last linear one.
 
-    >>> from domaincover import DomainPenaltyClassifier, GaussianDomains
+    >>> from domaincover import DomainGeneralizationClassifier, GaussianDomains
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
-    >>> model = DomainPenaltyClassifier("vrex", epochs=20, random_state=0)
+    >>> model = DomainGeneralizationClassifier("vrex", epochs=20, random_state=0)
     >>> model.fit(data.examples, data.labels, domains=data.domains).predict_set(data.examples).sum(axis=1).max()
     np.int64(1)
     """
@@ -71,10 +70,6 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         quantile: float = 0.75,
         domains_per_batch: int = 4,
         target_recall: float = 0.9,
-        domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
-        folds: int | None = None,
-        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -95,10 +90,6 @@ class DomainPenaltyClassifier(SingleLabelNetwork):
         self.quantile = quantile
         self.domains_per_batch = domains_per_batch
         self.target_recall = target_recall
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.folds = folds
-        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
