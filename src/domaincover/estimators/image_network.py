@@ -22,8 +22,8 @@ from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backb
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import check_fit, made_by
+from domaincover.networks.features import Normalised
 from domaincover.networks.image_models import image_backbone
-from domaincover.networks.two_part import Normalised
 
 USUAL_SIZE = (224, 224)
 
