@@ -54,8 +54,9 @@ class ImageNetwork(SourceNetwork):
     learn, hidden, download, cache, workers
         Which part learns; hidden layers of the head; permission to fetch from the hub; folder for features ("auto" is
         the user's cache, None keeps none); processes that read ahead.
-    max_unreadable : float
-        The share of images that may be unreadable. They are named and left out; more than that stops `fit`.
+    max_unreadable : float or None
+        The share of images that may be unreadable. They are named and left out; with more, `fit` raises an error. None
+        skips this check, which decodes every image once before training.
     """
 
     model: str | Path = "resnet-18"
@@ -65,7 +66,7 @@ class ImageNetwork(SourceNetwork):
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
     resize: Resize = "stretch"
-    max_unreadable: float = 0.01
+    max_unreadable: float | None = 0.01
 
     def check(self) -> None:
         """Refuse settings that cannot be."""
@@ -73,7 +74,7 @@ class ImageNetwork(SourceNetwork):
         if self.module is None and self.backbone is None:
             check_installed("transformers", "networks on images", "images")
         super().check()
-        if not 0 <= self.max_unreadable <= 1:
+        if self.max_unreadable is not None and not 0 <= self.max_unreadable <= 1:
             raise InputError(f"max_unreadable is a share from 0 to 1, got {self.max_unreadable:g}.")
         if self.learn == "head" and not self.is_pretrained:
             raise InputError(
@@ -99,7 +100,9 @@ class ImageNetwork(SourceNetwork):
         return None if own or str(self.model) == "resnet-18" else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return which images can be read; refuses more unreadable ones than may be."""
+        """Return which images can be read; raises an error if too many cannot."""
+        if self.max_unreadable is None:
+            return None
         own_size = self._size is None and self._named_model is None and self.backbone is None
         reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # which refuses images of two sizes
         found = check_images(X, reader, self.n_workers)
