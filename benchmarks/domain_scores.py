@@ -98,16 +98,21 @@ def patch_responses(images: np.ndarray, width: int = 7, n_patterns: int = 128) -
     rows, down, across = (rng.integers(n, size=100_000) for n in windows.shape[:3])
     seen = windows[rows, down, across].reshape(-1, width * width)
     spread = float(np.median(seen.std(axis=1))) + 1e-3
-    local = lambda patches: (patches - patches.mean(axis=1, keepdims=True)) / (  # noqa: E731
-        patches.std(axis=1, keepdims=True) + spread
+
+    def local(patches: np.ndarray) -> np.ndarray:
+        return (patches - patches.mean(axis=1, keepdims=True)) / (patches.std(axis=1, keepdims=True) + spread)
+
+    patterns = (
+        MiniBatchKMeans(n_patterns, random_state=0, n_init=1).fit(local(seen)).cluster_centers_.astype(np.float32)
     )
-    patterns = MiniBatchKMeans(n_patterns, random_state=0, n_init=1).fit(local(seen)).cluster_centers_.astype(np.float32)
     found = []
     for start in range(0, len(images), 500):
         part = np.ascontiguousarray(windows[start : start + 500]).reshape(-1, width * width)
         response = np.maximum(local(part) @ patterns.T, 0).reshape(-1, windows.shape[1] * windows.shape[2], n_patterns)
         dark = images[start : start + 500].reshape(len(response), -1)
-        found.append(np.hstack([response.max(axis=1), response.mean(axis=1), np.quantile(dark, [0, 0.01, 0.05, 0.5], axis=1).T]))
+        found.append(
+            np.hstack([response.max(axis=1), response.mean(axis=1), np.quantile(dark, [0, 0.01, 0.05, 0.5], axis=1).T])
+        )
     features = np.vstack(found)
     return (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-6)
 

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
-from domaincover.calibration.confidence import OnInfeasible, check_feasible
+from domaincover.calibration.confidence import RareLabels, check_feasible
+from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, order_statistic
 
 
@@ -26,18 +27,21 @@ def joint_thresholds(
     domain_confidence: ArrayLike,
     min_cell_size: int = 0,
     label_names: Sequence[Hashable] | None = None,
-    on_infeasible: OnInfeasible = "raise",
+    on_infeasible: RareLabels = "raise",
 ) -> Thresholds:
     """Return the threshold, the same for all labels, that holds every label of a new domain at target.
 
     Each of m calibration domains allows a threshold: the lowest of its cells'. The result is the
     ⌊(1 − confidence)(m + 1)⌋-th lowest of these. With calibration domains that did not train, min recall of a new
     domain is at target with at least this confidence; cells of `min_cell_size` or fewer examples count neither here nor
-    there. A label in too few domains for the confidence is rejected, or put into every set. Several target recalls or
+    there. A label in too few domains for the confidence is rejected, put into every set ("widen"), or given the
+    largest statement that can be made about it alone ("pool", see `rare_labels`). Several target recalls or
     confidences give an array (…target recalls, …confidences, labels) from one sort.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
-    widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible)
+    widened = check_feasible(
+        own.n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible, can_pool=True
+    )
     by_cell = thresholds_of_cells(own, target_recall)
     confidences = np.asarray(domain_confidence, dtype=float)
     by_confidence = np.expand_dims(by_cell, tuple(range(-2 - confidences.ndim, -2)))  # (…targets, 1, domains, labels)
@@ -45,4 +49,11 @@ def joint_thresholds(
     n_domains = np.count_nonzero(((own.n_by_cell > 0) & promised).any(axis=-1), axis=-1)
     allowed = domain_residuals(by_confidence, 0.0, promised)
     threshold = order_statistic(allowed[..., None, :], n_domains, confidences)
-    return np.where(widened, -np.inf, threshold[..., None])
+    if on_infeasible != "pool":
+        return np.where(widened, -np.inf, threshold[..., None])
+    rows = own_scores(scores, labels, domains, target_recall, 0)  # rows of small cells count
+    rare = pooled_row_thresholds(rows.scores, rows.labels, rows.n_labels, target_recall)
+    rare = np.minimum(np.expand_dims(rare, tuple(range(-1 - confidences.ndim, -1))), by_confidence.min(axis=-2))
+    # where no label can be promised, there is no number that the others share
+    together = np.where(widened.all(axis=-1), np.inf, threshold)[..., None]
+    return np.where(widened, np.minimum(together, rare), together)

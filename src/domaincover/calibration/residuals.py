@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from domaincover.prediction_sets import hits_needed
 
 
-def domain_residuals(
-    by_cell: NDArray[np.float64], base: ArrayLike, promised: NDArray[np.bool_]
-) -> NDArray[np.float64]:
+def domain_residuals(by_cell: NDArray[np.float64], base: ArrayLike, promised: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return min over the promised labels of (cell threshold − base threshold), (…, domains).
 
     +∞ for a domain in which no cell counts: it allows anything.
@@ -26,7 +24,9 @@ def domain_residuals(
     return np.where(promised, by_cell - np.asarray(base), np.inf).min(axis=-1, initial=np.inf)
 
 
-def order_statistic(residuals: NDArray[np.float64], n_domains: Any, domain_confidence: ArrayLike) -> NDArray[np.float64]:
+def order_statistic(
+    residuals: NDArray[np.float64], n_domains: Any, domain_confidence: ArrayLike
+) -> NDArray[np.float64]:
     """Return the largest offset that a new domain's residual is not below with at least this confidence.
 
     `residuals` is (…, draws, domains), +∞ for domains that do not count, and `n_domains` is how many do. With one draw

@@ -63,7 +63,7 @@ def self_calibrated_thresholds(
     """Return the threshold of every label in every domain that the domain's own unlabelled rows give.
 
     `scores` and `probabilities` are rows × labels. A row with NaN for a label does not count for that label. The result
-    is domains × labels, NaN where nothing is known: a domain without rows, or a label with probability 0 in all of them.
+    is domains × labels, NaN where nothing is known: a domain without rows, a label with probability 0 in all of them.
     """
     target = check_target_recall(target_recall)
     scores, weights, domains = _checked(scores, probabilities, domains)
@@ -94,9 +94,7 @@ def _weighted_quantiles(scores: NDArray[Any], mass: NDArray[Any], target: float)
     return np.where(total > 0, picked, np.nan)[..., 0].astype(np.float64)
 
 
-def _checked(
-    scores: Any, probabilities: Any, domains: Any
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+def _checked(scores: Any, probabilities: Any, domains: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Return scores, probabilities and domain codes, or reject them."""
     scores, probabilities = np.asarray(scores), np.asarray(probabilities)
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":

@@ -1,0 +1,212 @@
+"""Calibrate thresholds that adapt: batches of the calibration domains are treated as a new domain will be."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
+from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
+from domaincover.calibration.confidence import RareLabels, check_feasible
+from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
+from domaincover.calibration.rare_labels import pooled_row_thresholds
+from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
+from domaincover.calibration.slopes import shrunken_slope
+
+RecallOn = Literal["batch", "domain", "later rows"]
+BATCH_SIZES = (30, 100, 300, 1000, 3000)
+LABEL_COUNTS = (3, 10, 30, 100)
+MOST_DRAWS = 10
+MOST_BATCHES = 500  # fewer draws where there are many domains
+MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
+
+
+class ScoredRows(NamedTuple):
+    """Scores and probabilities, rows × labels, with the label and the domain of each row as codes."""
+
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
+    labels: NDArray[np.int64]
+    domains: NDArray[np.int64]
+
+    def of(self, rows: NDArray[np.bool_]) -> ScoredRows:
+        """Return some of the rows."""
+        return ScoredRows(*(part[rows] for part in self))
+
+    @property
+    def labelled_scores(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """Scores, labels and domains, as rules take them."""
+        return self.scores, self.labels, self.domains
+
+    @property
+    def n_domains(self) -> int:
+        """How many domain codes there are."""
+        return int(self.domains.max(initial=0)) + 1
+
+    @property
+    def median_rows(self) -> int:
+        """The number of rows of the domain in the middle."""
+        counts = np.bincount(self.domains)
+        return int(np.median(counts[counts > 0])) if len(counts) else 0
+
+
+class Draw(NamedTuple):
+    """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
+
+    evidence: Thresholds  # domains × labels
+    shifts: NDArray[np.float64]  # levels × domains × labels
+    asked: Thresholds  # domains × labels
+
+
+class Drawing(NamedTuple):
+    """How batches are drawn from domains, and what is counted there."""
+
+    target_recall: float
+    min_cell_size: int
+    recall_on: RecallOn
+    label_counts: Sequence[int]
+    n_draws: int
+
+    def batches(self, rows: ScoredRows, n_rows: int, rng: np.random.Generator) -> Iterator[Draw]:
+        """Yield batches of up to `n_rows` random rows of every domain; one of all rows where most have no more."""
+        whole = self.asked(rows, rows.n_domains)
+        no_shifts = np.zeros((len(self.label_counts) + 1, *whole.shape))
+        if not n_rows:
+            yield Draw(np.full(whole.shape, np.nan), no_shifts, whole)
+            return
+        takes_all = self.recall_on != "later rows" and n_rows >= rows.median_rows
+        for _ in range(1 if takes_all else self.n_draws):
+            given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
+            batch = rows.of(given)
+            evidence = self_calibrated_thresholds(*batch[:2], batch.domains, self.target_recall, rows.n_domains)
+            asked = whole
+            if self.recall_on == "later rows":
+                asked = self.asked(rows.of(~given), rows.n_domains)
+            elif self.recall_on == "batch" and not takes_all:
+                on_batch = self.asked(batch, rows.n_domains)
+                asked = np.where(np.isposinf(on_batch), whole, on_batch)
+            yield Draw(evidence, self.shifts(batch, evidence, rng), asked)
+
+    def asked(self, rows: ScoredRows, n_domains: int) -> Thresholds:
+        """Return the cell thresholds of all domains, +∞ for cells that do not count."""
+        by_cell = cell_thresholds(*rows.labelled_scores, self.target_recall, self.min_cell_size)
+        missing = np.full((n_domains - len(by_cell), by_cell.shape[1]), np.inf)
+        return np.concatenate([by_cell, missing]) if len(missing) else by_cell
+
+    def shifts(self, batch: ScoredRows, evidence: Thresholds, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return what so many labelled rows of every label add, levels × domains × labels; nothing at level 0."""
+        found = np.zeros((len(self.label_counts) + 1, *evidence.shape))
+        if not self.label_counts:
+            return found
+        bounded = bounded_scores(batch.scores, batch.domains, evidence)
+        expected = expected_scores(bounded, batch.probabilities, batch.domains, len(evidence))
+        place = random_ranks(batch.domains * evidence.shape[1] + batch.labels, rng)
+        for level, count in enumerate(self.label_counts, start=1):
+            known = place < count
+            found[level], _ = label_shifts(bounded[known], batch.labels[known], batch.domains[known], expected)
+        return found
+
+
+def fit_adaptive_thresholds(
+    calibration: ScoredRows,
+    target_recall: float,
+    domain_confidence: float,
+    *,
+    training: ScoredRows | None = None,
+    recall_on: RecallOn = "batch",
+    min_cell_size: int = 0,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    label_counts: Sequence[int] = LABEL_COUNTS,
+    label_names: Sequence[Hashable] | None = None,
+    on_infeasible: RareLabels = "raise",
+    rng: np.random.Generator | None = None,
+) -> AdaptiveThresholds:
+    """Calibrate thresholds that adapt to the rows of a domain.
+
+    Levels, slopes and centres come from `training`, rows of domains other than those of `calibration`: the promise is
+    then proved. Without, they come from the calibration domains, and the promise is expected. `recall_on` says on which
+    rows a new domain's recall is promised:
+
+    - "batch": the rows given. A label with `min_cell_size` or fewer of them is held at target as in "domain";
+    - "domain": as many rows as a calibration domain has, of which those given are a random part;
+    - "later rows": the domain's other rows.
+
+    `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
+    happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`).
+    """
+    check_recall_on(recall_on, get_args(RecallOn))
+    rng = np.random.default_rng(0) if rng is None else rng
+    n_by_cell = own_scores(*calibration.labelled_scores, target_recall, min_cell_size).n_by_cell
+    infeasible = check_feasible(
+        n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible, can_pool=True
+    )
+    own = calibration.scores[np.arange(len(calibration.labels)), calibration.labels]
+    does_count = n_by_cell[:, ~infeasible].any(axis=1)
+    n_domains = int(np.count_nonzero(does_count))
+    n_draws = int(np.clip(MOST_BATCHES // max(n_domains, 1), 1, MOST_DRAWS))
+    kept = np.sort(rng.permutation(np.flatnonzero(does_count))[:MOST_KEPT])
+    drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
+    base_rows = calibration if training is None else training
+    level = label_means(drawing.asked(base_rows, base_rows.n_domains))
+    entries = []
+    for n_rows in (0, *entry_sizes(calibration.median_rows, batch_sizes, recall_on)):
+        draws = list(drawing.batches(calibration, n_rows, rng))
+        of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
+        centre, slope, label_slope = fit_slopes(of_base, level)
+        bases = np.stack([level + slope * deviation(each.evidence, centre) for each in draws])
+        bases = bases + label_slope[:, None, None, None] * np.stack([each.shifts for each in draws], axis=1)
+        residuals = np.stack([each.asked for each in draws]) - bases  # levels × draws × domains × labels
+        rare = np.full(len(level), -np.inf)
+        if on_infeasible == "pool":
+            beyond = [own - base[calibration.domains, calibration.labels] for base in bases[0]]
+            rows = calibration.labels, len(level), target_recall
+            pooled = np.min([pooled_row_thresholds(each, *rows) for each in beyond], axis=0)
+            rare = np.where(infeasible, pooled, -np.inf)
+        offset = offset_of(residuals[0], ~infeasible, rare, n_domains, domain_confidence)
+        n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
+        residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
+        entries.append((n_rows, slope, centre, label_slope, residuals[..., kept, :], rare, offset))
+    n_rows_, slopes, centres, label_slopes, residuals_, rares, offsets = map(np.array, zip(*entries, strict=True))
+    counts = np.array([0, *drawing.label_counts])
+    shared = (float(target_recall), float(domain_confidence), ~infeasible, level)
+    return AdaptiveThresholds(*shared, n_rows_, slopes, centres, counts, label_slopes, residuals_, rares, offsets)
+
+
+def entry_sizes(median_rows: int, batch_sizes: Sequence[int], recall_on: RecallOn) -> list[int]:
+    """Return the numbers of rows that get an entry: up to what the calibration domain in the middle can give."""
+    most = median_rows // 2 if recall_on == "later rows" else median_rows  # the other half is to count recall on
+    sizes = [size for size in sorted(batch_sizes) if size < most]
+    return [*sizes, most] if most >= min(batch_sizes, default=1) else sizes
+
+
+def fit_slopes(
+    draws: Sequence[Draw], level: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
+    """Return the centre of the evidence, the slope of what cells ask for on it, and one for each level of labels."""
+    asked = np.stack([each.asked for each in draws])
+    evidence = np.stack([each.evidence for each in draws])
+    counts = np.isfinite(asked)
+    centre = label_means(np.where(counts, evidence, np.nan).reshape(-1, len(level)))
+    known = np.where(counts, deviation(evidence, centre), 0.0)
+    wanted = np.where(counts, asked - level, 0.0)
+    slope = shrunken_slope(known, wanted)
+    shifts = np.stack([each.shifts for each in draws], axis=1) * counts
+    return centre, slope, np.array([shrunken_slope(each, wanted - slope * known) for each in shifts])
+
+
+def random_ranks(groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the place of every row in a random order of its group's rows."""
+    shuffled = rng.permutation(len(groups))
+    order, starts, counts = RowsOfDomains.of(groups[shuffled], 0)
+    ranks = np.empty(len(groups), np.int64)
+    ranks[shuffled[order]] = np.arange(len(groups)) - np.repeat(starts, counts)
+    return ranks
+
+
+def label_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of a label's finite values, 0 where it has none."""
+    finite = np.isfinite(values)
+    return np.where(finite, values, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
