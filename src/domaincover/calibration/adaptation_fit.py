@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import RareLabels, check_feasible
+from domaincover.calibration.confidence import RareLabels, check_feasible, highest_confidence
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rare_labels import pooled_row_thresholds
+from domaincover.calibration.residuals import domain_residuals, order_statistic
 from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
 from domaincover.calibration.slopes import shrunken_slope
 
@@ -20,6 +21,8 @@ RecallOn = Literal["batch", "domain", "later rows"]
 BATCH_SIZES = (30, 100, 300, 1000, 3000)
 LABEL_COUNTS = (3, 10, 30, 100)
 MOST_DRAWS = 10
+SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
+NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
 MOST_BATCHES = 500  # fewer draws where there are many domains
 MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
 
@@ -59,6 +62,32 @@ class Draw(NamedTuple):
     evidence: Thresholds  # domains × labels
     shifts: NDArray[np.float64]  # levels × domains × labels
     asked: Thresholds  # domains × labels
+
+
+class Evidence(NamedTuple):
+    """How far to follow what the rows of a domain say: fitted numbers, in the order of an entry."""
+
+    centre: NDArray[np.float64]  # labels
+    slope: float
+    label_slope: NDArray[np.float64]  # levels
+
+    def bases(self, draws: Sequence[Draw], level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the base thresholds of every batch, levels × draws × domains × labels."""
+        unlabelled = np.stack([level + self.slope * deviation(each.evidence, self.centre) for each in draws])
+        return unlabelled + self.label_slope[:, None, None, None] * np.stack([each.shifts for each in draws], axis=1)
+
+
+class Entry(NamedTuple):
+    """What is kept for one number of rows."""
+
+    n_rows: int
+    centre: NDArray[np.float64]
+    slope: float
+    label_slope: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    rare_residuals: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    set_size: float
 
 
 class Drawing(NamedTuple):
@@ -116,7 +145,7 @@ def fit_adaptive_thresholds(
     domain_confidence: float,
     *,
     training: ScoredRows | None = None,
-    recall_on: RecallOn = "batch",
+    recall_on: RecallOn = "domain",
     min_cell_size: int = 0,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     label_counts: Sequence[int] = LABEL_COUNTS,
@@ -130,9 +159,12 @@ def fit_adaptive_thresholds(
     then proved. Without, they come from the calibration domains, and the promise is expected. `recall_on` says on which
     rows a new domain's recall is promised:
 
-    - "batch": the rows given. A label with `min_cell_size` or fewer of them is held at target as in "domain";
-    - "domain": as many rows as a calibration domain has, of which those given are a random part;
-    - "later rows": the domain's other rows.
+    - "domain": as many rows as a calibration domain has, of which those given are a random part, or all;
+    - "later rows": the domain's other rows;
+    - "batch": the rows given, however few. A label with `min_cell_size` or fewer of them is held at target as in
+      "domain". Recall on few rows is noisy, so the sets are larger than fixed ones, which promise less.
+
+    Where rows of a number say too little to make sets smaller, they get the fixed thresholds.
 
     `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
     happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`).
@@ -151,26 +183,29 @@ def fit_adaptive_thresholds(
     drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
     base_rows = calibration if training is None else training
     level = label_means(drawing.asked(base_rows, base_rows.n_domains))
-    entries = []
+    entries: list[Entry] = []
     for n_rows in (0, *entry_sizes(calibration.median_rows, batch_sizes, recall_on)):
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
-        centre, slope, label_slope = fit_slopes(of_base, level)
-        bases = np.stack([level + slope * deviation(each.evidence, centre) for each in draws])
-        bases = bases + label_slope[:, None, None, None] * np.stack([each.shifts for each in draws], axis=1)
-        residuals = np.stack([each.asked for each in draws]) - bases  # levels × draws × domains × labels
+        evidence = fit_evidence(of_base, level)
+        size = mean_set_size(base_rows, of_base, level, evidence, ~infeasible, domain_confidence)
+        adapts = n_rows > 0 and size < (1 - SMALLEST_GAIN) * entries[0].set_size
+        if not adapts:
+            evidence = fit_labels(of_base, level, evidence._replace(slope=0.0))
+        bases = evidence.bases(draws, level)  # levels × draws × domains × labels
+        residuals = np.stack([each.asked for each in draws]) - bases
         rare = np.full(len(level), -np.inf)
         if on_infeasible == "pool":
             beyond = [own - base[calibration.domains, calibration.labels] for base in bases[0]]
-            rows = calibration.labels, len(level), target_recall
-            pooled = np.min([pooled_row_thresholds(each, *rows) for each in beyond], axis=0)
-            rare = np.where(infeasible, pooled, -np.inf)
+            pooled = [pooled_row_thresholds(each, calibration.labels, len(level), target_recall) for each in beyond]
+            rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
         offset = offset_of(residuals[0], ~infeasible, rare, n_domains, domain_confidence)
+        offset = offset if adapts or not entries else entries[0].offset
         n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
-        entries.append((n_rows, slope, centre, label_slope, residuals[..., kept, :], rare, offset))
-    n_rows_, slopes, centres, label_slopes, residuals_, rares, offsets = map(np.array, zip(*entries, strict=True))
+        entries.append(Entry(n_rows, *evidence, residuals[..., kept, :], rare, offset, size))
     counts = np.array([0, *drawing.label_counts])
+    n_rows_, centres, slopes, label_slopes, residuals_, rares, offsets, _ = map(np.array, zip(*entries, strict=True))
     shared = (float(target_recall), float(domain_confidence), ~infeasible, level)
     return AdaptiveThresholds(*shared, n_rows_, slopes, centres, counts, label_slopes, residuals_, rares, offsets)
 
@@ -182,19 +217,44 @@ def entry_sizes(median_rows: int, batch_sizes: Sequence[int], recall_on: RecallO
     return [*sizes, most] if most >= min(batch_sizes, default=1) else sizes
 
 
-def fit_slopes(
-    draws: Sequence[Draw], level: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float, NDArray[np.float64]]:
-    """Return the centre of the evidence, the slope of what cells ask for on it, and one for each level of labels."""
+def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
+    """Return the centre of what unlabelled rows say, and the slope on it of what cells ask for."""
     asked = np.stack([each.asked for each in draws])
     evidence = np.stack([each.evidence for each in draws])
     counts = np.isfinite(asked)
     centre = label_means(np.where(counts, evidence, np.nan).reshape(-1, len(level)))
     known = np.where(counts, deviation(evidence, centre), 0.0)
-    wanted = np.where(counts, asked - level, 0.0)
-    slope = shrunken_slope(known, wanted)
+    slope = shrunken_slope(known, np.where(counts, asked - level, 0.0))
+    return fit_labels(draws, level, Evidence(centre, slope, np.zeros(len(draws[0].shifts))))
+
+
+def fit_labels(draws: Sequence[Draw], level: NDArray[np.float64], evidence: Evidence) -> Evidence:
+    """Return the evidence with the slopes, one for each level, of what is left on what labelled rows say."""
+    asked = np.stack([each.asked for each in draws])
+    counts = np.isfinite(asked)
+    without = evidence._replace(label_slope=np.zeros_like(evidence.label_slope)).bases(draws, level)[0]
+    left = np.where(counts, asked - without, 0.0)
     shifts = np.stack([each.shifts for each in draws], axis=1) * counts
-    return centre, slope, np.array([shrunken_slope(each, wanted - slope * known) for each in shifts])
+    return evidence._replace(label_slope=np.array([shrunken_slope(each, left) for each in shifts]))
+
+
+def mean_set_size(
+    rows: ScoredRows,
+    draws: Sequence[Draw],
+    level: NDArray[np.float64],
+    evidence: Evidence,
+    promised: NDArray[np.bool_],
+    domain_confidence: float,
+) -> float:
+    """Return the mean number of promised labels in the sets of the domains that fit the evidence, over draws."""
+    bases = evidence.bases(draws, level)[0]
+    allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
+    n_domains = np.count_nonzero(np.isfinite(allowed).any(axis=0))
+    confidence = min(domain_confidence, highest_confidence(max(int(n_domains), 1)))
+    thresholds = bases + order_statistic(allowed, n_domains, confidence)
+    few = thresholds[: max(1, NUMBERS_OF_SIZE // max(rows.scores.size, 1))]
+    held = [~(rows.scores < each[rows.domains]) & promised for each in few]
+    return float(np.mean([np.bincount(rows.domains, each.sum(axis=1)).sum() / max(len(each), 1) for each in held]))
 
 
 def random_ranks(groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
