@@ -3,9 +3,9 @@
     python -m benchmarks.adaptive_thresholds FOLDER [--scorers boosting,erm,set-cover,erm+boosting] [--rows 30,100,all]
 
 Out-of-fold scores calibrate and the mean of the fold models predicts. For each data set: the median over unseen domains
-of the mean set size, the share of unseen domains at target, and the size once all thresholds are moved until nine of ten
-unseen domains are at target, which no user could do; means over splits. Rows that give the evidence are the first of a
-random order; recall is counted on all rows of a domain.
+of the mean set size, the share of unseen domains at target, and the size once all thresholds are moved until nine in
+ten unseen domains are at target, which no user could do; means over splits. Rows that give the evidence are the first
+of a random order; recall is counted on all rows of a domain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.batches import random_ranks
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
 

@@ -43,6 +43,7 @@ class AdaptiveThresholds(NamedTuple):
     n_rows: NDArray[np.int64]  # entries, from 0
     slope: NDArray[np.float64]  # entries
     centre: NDArray[np.float64]  # entries × labels
+    highest: NDArray[np.float64]  # entries × labels: no evidence counts as higher than in calibration
     label_counts: NDArray[np.int64]  # levels, from 0
     label_slope: NDArray[np.float64]  # entries × levels
     residuals: NDArray[np.float64]  # entries × levels × draws × domains × labels: what cells allow beyond their base
@@ -92,7 +93,7 @@ class AdaptiveThresholds(NamedTuple):
 
     def base(self, evidence: Thresholds, entry: Any) -> Thresholds:
         """Return the base thresholds that unlabelled rows give."""
-        return self.level + self.slope[entry][..., None] * deviation(evidence, self.centre[entry])
+        return self.level + self.slope[entry][..., None] * deviation(evidence, self.centre[entry], self.highest[entry])
 
     def _offset(self, allowed: NDArray[np.float64], entry: int) -> NDArray[np.float64]:
         return offset_of(allowed, self.promised, self.rare_residuals[entry], allowed.shape[1], self.domain_confidence)
@@ -118,10 +119,14 @@ def offset_of(
     return np.where(promised, together, np.minimum(together, lowest))
 
 
-def deviation(evidence: Thresholds, centre: NDArray[np.float64]) -> Thresholds:
-    """Return by how much evidence lies off its centre: 0 where there is none."""
+def deviation(evidence: Thresholds, centre: NDArray[np.float64], highest: NDArray[np.float64]) -> Thresholds:
+    """Return by how much evidence lies off its centre: 0 where there is none.
+
+    A strange domain may look easy. Its evidence counts as no higher than the highest met before, so that thresholds
+    are raised no further than in any domain that was calibrated.
+    """
     with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(evidence), evidence - centre, 0.0)
+        return np.where(np.isfinite(evidence), np.minimum(evidence, highest) - centre, 0.0)
 
 
 def check_recall_on(recall_on: str, known: tuple[str, ...]) -> None:

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
+from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
 from domaincover.calibration.confidence import RareLabels, check_feasible, highest_confidence
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, order_statistic
-from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.calibration.slopes import shrunken_slope
 
 RecallOn = Literal["batch", "domain", "later rows"]
-BATCH_SIZES = (30, 100, 300, 1000, 3000)
 LABEL_COUNTS = (3, 10, 30, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
@@ -49,12 +49,6 @@ class ScoredRows(NamedTuple):
         """How many domain codes there are."""
         return int(self.domains.max(initial=0)) + 1
 
-    @property
-    def median_rows(self) -> int:
-        """The number of rows of the domain in the middle."""
-        counts = np.bincount(self.domains)
-        return int(np.median(counts[counts > 0])) if len(counts) else 0
-
 
 class Draw(NamedTuple):
     """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
@@ -68,12 +62,15 @@ class Evidence(NamedTuple):
     """How far to follow what the rows of a domain say: fitted numbers, in the order of an entry."""
 
     centre: NDArray[np.float64]  # labels
+    highest: NDArray[np.float64]  # labels
     slope: float
     label_slope: NDArray[np.float64]  # levels
 
     def bases(self, draws: Sequence[Draw], level: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the base thresholds of every batch, levels × draws × domains × labels."""
-        unlabelled = np.stack([level + self.slope * deviation(each.evidence, self.centre) for each in draws])
+        unlabelled = np.stack(
+            [level + self.slope * deviation(each.evidence, self.centre, self.highest) for each in draws]
+        )
         return unlabelled + self.label_slope[:, None, None, None] * np.stack([each.shifts for each in draws], axis=1)
 
 
@@ -82,6 +79,7 @@ class Entry(NamedTuple):
 
     n_rows: int
     centre: NDArray[np.float64]
+    highest: NDArray[np.float64]
     slope: float
     label_slope: NDArray[np.float64]
     residuals: NDArray[np.float64]
@@ -106,7 +104,7 @@ class Drawing(NamedTuple):
         if not n_rows:
             yield Draw(np.full(whole.shape, np.nan), no_shifts, whole)
             return
-        takes_all = self.recall_on != "later rows" and n_rows >= rows.median_rows
+        takes_all = self.recall_on != "later rows" and n_rows >= median_rows(rows.domains)
         for _ in range(1 if takes_all else self.n_draws):
             given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
             batch = rows.of(given)
@@ -184,7 +182,9 @@ def fit_adaptive_thresholds(
     base_rows = calibration if training is None else training
     level = label_means(drawing.asked(base_rows, base_rows.n_domains))
     entries: list[Entry] = []
-    for n_rows in (0, *entry_sizes(calibration.median_rows, batch_sizes, recall_on)):
+    most = median_rows(calibration.domains)
+    most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
+    for n_rows in (0, *entry_sizes(most, batch_sizes)):
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
         evidence = fit_evidence(of_base, level)
@@ -205,16 +205,13 @@ def fit_adaptive_thresholds(
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
         entries.append(Entry(n_rows, *evidence, residuals[..., kept, :], rare, offset, size))
     counts = np.array([0, *drawing.label_counts])
-    n_rows_, centres, slopes, label_slopes, residuals_, rares, offsets, _ = map(np.array, zip(*entries, strict=True))
+    n_rows_, centres, highest, slopes, label_slopes, residuals_, rares, offsets, _ = map(
+        np.array, zip(*entries, strict=True)
+    )
     shared = (float(target_recall), float(domain_confidence), ~infeasible, level)
-    return AdaptiveThresholds(*shared, n_rows_, slopes, centres, counts, label_slopes, residuals_, rares, offsets)
-
-
-def entry_sizes(median_rows: int, batch_sizes: Sequence[int], recall_on: RecallOn) -> list[int]:
-    """Return the numbers of rows that get an entry: up to what the calibration domain in the middle can give."""
-    most = median_rows // 2 if recall_on == "later rows" else median_rows  # the other half is to count recall on
-    sizes = [size for size in sorted(batch_sizes) if size < most]
-    return [*sizes, most] if most >= min(batch_sizes, default=1) else sizes
+    return AdaptiveThresholds(
+        *shared, n_rows_, slopes, centres, highest, counts, label_slopes, residuals_, rares, offsets
+    )
 
 
 def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
@@ -222,10 +219,13 @@ def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
     asked = np.stack([each.asked for each in draws])
     evidence = np.stack([each.evidence for each in draws])
     counts = np.isfinite(asked)
-    centre = label_means(np.where(counts, evidence, np.nan).reshape(-1, len(level)))
-    known = np.where(counts, deviation(evidence, centre), 0.0)
+    seen = np.where(counts & np.isfinite(evidence), evidence, np.nan).reshape(-1, len(level))
+    centre = label_means(seen)
+    highest = np.where(np.isnan(seen), -np.inf, seen).max(axis=0, initial=-np.inf)
+    highest = np.where(np.isfinite(highest), highest, np.inf)
+    known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - level, 0.0))
-    return fit_labels(draws, level, Evidence(centre, slope, np.zeros(len(draws[0].shifts))))
+    return fit_labels(draws, level, Evidence(centre, highest, slope, np.zeros(len(draws[0].shifts))))
 
 
 def fit_labels(draws: Sequence[Draw], level: NDArray[np.float64], evidence: Evidence) -> Evidence:
@@ -255,15 +255,6 @@ def mean_set_size(
     few = thresholds[: max(1, NUMBERS_OF_SIZE // max(rows.scores.size, 1))]
     held = [~(rows.scores < each[rows.domains]) & promised for each in few]
     return float(np.mean([np.bincount(rows.domains, each.sum(axis=1)).sum() / max(len(each), 1) for each in held]))
-
-
-def random_ranks(groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Return the place of every row in a random order of its group's rows."""
-    shuffled = rng.permutation(len(groups))
-    order, starts, counts = RowsOfDomains.of(groups[shuffled], 0)
-    ranks = np.empty(len(groups), np.int64)
-    ranks[shuffled[order]] = np.arange(len(groups)) - np.repeat(starts, counts)
-    return ranks
 
 
 def label_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
