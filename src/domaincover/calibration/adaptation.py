@@ -45,7 +45,7 @@ class AdaptiveThresholds(NamedTuple):
     centre: NDArray[np.float64]  # entries × labels
     highest: NDArray[np.float64]  # entries × labels: no evidence counts as higher than in calibration
     label_counts: NDArray[np.int64]  # levels, from 0
-    label_slope: NDArray[np.float64]  # entries × levels
+    label_slope: NDArray[np.float64]  # entries
     residuals: NDArray[np.float64]  # entries × levels × draws × domains × labels: what cells allow beyond their base
     rare_residuals: NDArray[np.float64]  # entries × labels: what the pooled rows of a rare label allow; −∞ for nothing
     offset: NDArray[np.float64]  # entries × labels: what is added to the base where no row is labelled
@@ -83,7 +83,7 @@ class AdaptiveThresholds(NamedTuple):
         shift, n_by_label = label_shifts(bounded[is_labelled], known, domains[is_labelled], expected)
         entry = int(self.entry_of(np.array(len(labels))))
         levels = np.searchsorted(self.label_counts, n_by_label[0], side="right") - 1
-        base = self.base(evidence[0], entry) + self.label_slope[entry, levels] * shift[0]
+        base = self.base(evidence[0], entry) + self.label_slope[entry] * shift[0]
         allowed = np.take_along_axis(self.residuals[entry], levels[None, None, None, :], axis=0)[0]
         return base + self._offset(allowed, entry)
 

@@ -19,7 +19,7 @@ from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.calibration.slopes import shrunken_slope
 
 RecallOn = Literal["batch", "domain", "later rows"]
-LABEL_COUNTS = (3, 10, 30, 100)
+LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
 NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
@@ -64,14 +64,14 @@ class Evidence(NamedTuple):
     centre: NDArray[np.float64]  # labels
     highest: NDArray[np.float64]  # labels
     slope: float
-    label_slope: NDArray[np.float64]  # levels
+    label_slope: float
 
     def bases(self, draws: Sequence[Draw], level: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the base thresholds of every batch, levels × draws × domains × labels."""
         unlabelled = np.stack(
             [level + self.slope * deviation(each.evidence, self.centre, self.highest) for each in draws]
         )
-        return unlabelled + self.label_slope[:, None, None, None] * np.stack([each.shifts for each in draws], axis=1)
+        return unlabelled + self.label_slope * np.stack([each.shifts for each in draws], axis=1)
 
 
 class Entry(NamedTuple):
@@ -81,7 +81,7 @@ class Entry(NamedTuple):
     centre: NDArray[np.float64]
     highest: NDArray[np.float64]
     slope: float
-    label_slope: NDArray[np.float64]
+    label_slope: float
     residuals: NDArray[np.float64]
     rare_residuals: NDArray[np.float64]
     offset: NDArray[np.float64]
@@ -225,17 +225,18 @@ def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
     highest = np.where(np.isfinite(highest), highest, np.inf)
     known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - level, 0.0))
-    return fit_labels(draws, level, Evidence(centre, highest, slope, np.zeros(len(draws[0].shifts))))
+    return fit_labels(draws, level, Evidence(centre, highest, slope, 0.0))
 
 
 def fit_labels(draws: Sequence[Draw], level: NDArray[np.float64], evidence: Evidence) -> Evidence:
-    """Return the evidence with the slopes, one for each level, of what is left on what labelled rows say."""
+    """Return the evidence with the slope of what is left on what labelled rows say."""
     asked = np.stack([each.asked for each in draws])
     counts = np.isfinite(asked)
-    without = evidence._replace(label_slope=np.zeros_like(evidence.label_slope)).bases(draws, level)[0]
+    without = evidence._replace(label_slope=0.0).bases(draws, level)[0]
     left = np.where(counts, asked - without, 0.0)
     shifts = np.stack([each.shifts for each in draws], axis=1) * counts
-    return evidence._replace(label_slope=np.array([shrunken_slope(each, left) for each in shifts]))
+    by_level = shifts[1:].reshape(-1, *left.shape[1:])
+    return evidence._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts) - 1, 1, 1))))
 
 
 def mean_set_size(

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds
 
+PRIOR_ROWS = 20  # as expected, of each label: few labelled rows count for little (5 to 50 gave sets of the same size)
 REACH = 4.0  # log-odds; 1 to 8 gave sets of the same size (docs/experiment-log.md)
 
 
@@ -45,10 +46,11 @@ def label_shifts(
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return by how much labelled rows lie above what is expected, and how many there are, domains × labels.
 
-    `bounded`, `labels` and `domains` are those of the labelled rows only. The shift is 0 where there is none.
+    `bounded`, `labels` and `domains` are those of the labelled rows only, to which `PRIOR_ROWS` are added that are as
+    expected. The shift is 0 where there is no labelled row.
     """
     shape = expected.shape
     cells = domains * shape[1] + labels
     n_by_cell = np.bincount(cells, minlength=expected.size).reshape(shape)
     summed = np.bincount(cells, bounded[np.arange(len(labels)), labels], minlength=expected.size).reshape(shape)
-    return np.where(n_by_cell > 0, summed / np.maximum(n_by_cell, 1) - expected, 0.0), n_by_cell
+    return (summed - n_by_cell * expected) / (n_by_cell + PRIOR_ROWS), n_by_cell

@@ -33,7 +33,8 @@ class RowsOfDomains(NamedTuple):
     def of(cls, domains: NDArray[np.int64], n_domains: int) -> RowsOfDomains:
         """Order rows by domain, stably."""
         is_sorted = bool((domains[1:] >= domains[:-1]).all())
-        order = np.arange(len(domains)) if is_sorted else np.argsort(domains, kind="stable")
+        codes = domains.astype(np.uint16) if domains.max(initial=0) < 2**16 else domains  # numpy counts short codes
+        order = np.arange(len(domains)) if is_sorted else np.argsort(codes, kind="stable")
         counts = np.bincount(domains, minlength=n_domains)
         return cls(order, np.cumsum(counts) - counts, counts)
 
