@@ -24,7 +24,7 @@ from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
 
 TARGET, CONFIDENCE, SHARE = 0.9, 0.9, 0.9
-TOO_SMALL = 19  # rows: cells of 20 or more count
+MIN_CELL_SIZE = 20
 MARGINS = ("set-cover",)
 
 
@@ -66,7 +66,7 @@ def compared(folder: Path, scorer: str, numbers: list[int]) -> Iterator[dict[str
             continue
         calibration, unseen = together([scored(part) for part in parts])
         rng = np.random.default_rng(int(split))
-        rule = fit_adaptive_thresholds(calibration, TARGET, CONFIDENCE, min_cell_size=TOO_SMALL, rng=rng)
+        rule = fit_adaptive_thresholds(calibration, TARGET, CONFIDENCE, min_cell_size=MIN_CELL_SIZE, rng=rng)
         place = random_ranks(unseen.domains, rng)
         which = {"scorer": scorer, "data": name, "split": int(split)}
         yield which | {"thresholds": "fixed"} | figures(unseen, np.tile(rule.fixed, (unseen.n_domains, 1)))
@@ -102,7 +102,7 @@ def together(scorers: list[tuple[ScoredRows, ScoredRows]]) -> tuple[ScoredRows, 
 def figures(rows: ScoredRows, thresholds: np.ndarray) -> dict[str, float]:
     """Return size and share at target, and the size at the share that is asked for."""
     margins = rows.scores - thresholds[rows.domains]
-    asked = cell_thresholds(margins, rows.labels, rows.domains, TARGET, TOO_SMALL).min(axis=1)
+    asked = cell_thresholds(margins, rows.labels, rows.domains, TARGET, MIN_CELL_SIZE).min(axis=1)
     counted = np.sort(asked[np.isfinite(asked) | (asked == -np.inf)])[::-1]
     moved = counted[int(np.ceil(SHARE * len(counted))) - 1]
     return {

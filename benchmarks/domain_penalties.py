@@ -10,10 +10,10 @@ import torch
 from benchmarks.measure import Row, ratio
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
+from domaincover.options import DomainPenalty
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
-from domaincover.training.domain_penalties import DomainPenalty
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
 

@@ -23,7 +23,7 @@ from domaincover.data.splits import draw_domains
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.recipes import make_classifier
 from domaincover.evaluation import domain_report
-from domaincover.training.domain_penalties import DomainPenalty
+from domaincover.options import DomainPenalty
 
 METHODS = [
     ("set-cover", "mlp"),

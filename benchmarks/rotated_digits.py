@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover import ConformalSetClassifier, ERMClassifier, ImageNetwork, SetCoverClassifier
+from domaincover import ConformalSetClassifier, ERMClassifier, ImageNetwork, PromisedSetClassifier, SetCoverClassifier
 
 TARGET, N_UNSEEN, HELD_OUT_ROWS = 0.9, 5, 0.1
 
@@ -100,7 +100,8 @@ def fitted_methods(train: Digits, seed: int, epochs: int | None, promise: bool) 
         "SET-COVER": SetCoverClassifier(TARGET, **settings),
     }
     if promise:
-        models = {"SET-COVER, promise": SetCoverClassifier(TARGET, domain_confidence=0.9, folds=5, **settings)}
+        promised = PromisedSetClassifier(SetCoverClassifier(TARGET, **settings), folds=5, random_state=seed)
+        models = {"SET-COVER, promise": promised}
     for name, model in models.items():
         started = time.perf_counter()
         model.fit(train.X, train.labels, domains=train.angles)

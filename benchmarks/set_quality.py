@@ -122,9 +122,9 @@ def of_split(data: Data, split: int) -> Iterator[dict[str, Any]]:
     erm = ERMClassifier(random_state=split).fit(*own[:2], domains=own.domains)
     scores = [np.log(np.maximum(erm.predict_proba(part.X), 1e-30)) for part in (own, calibration, test)]
     for name, rule in (("robust", robust_thresholds), ("pooled", pooled_thresholds)):
-        thresholds = rule(scores[1], *calibration[1:], TARGET, MIN_CELL_SIZE - 1)
+        thresholds = rule(scores[1], *calibration[1:], TARGET, MIN_CELL_SIZE)
         yield figures(name, scores[2] - thresholds, test)
-    promise: dict[str, Any] = {"min_cell_size": MIN_CELL_SIZE - 1, "on_infeasible": "widen"}
+    promise: dict[str, Any] = {"min_cell_size": MIN_CELL_SIZE, "on_infeasible": "widen"}
     thresholds = order_thresholds(scores[1], *calibration[1:], TARGET, CONFIDENCE, **promise)
     yield figures("order", scores[2] - thresholds, test)
     scale = quantile_scale(scores[0], own.labels, TARGET)
@@ -136,7 +136,7 @@ def of_split(data: Data, split: int) -> Iterator[dict[str, Any]]:
 def figures(method: str, margins: np.ndarray, test: Data) -> dict[str, Any]:
     """Return share and size as they are, and the size once all thresholds are moved for the share that is asked for."""
     domains = np.unique(test.domains, return_inverse=True)[1]
-    asked = cell_thresholds(margins, test.labels, domains, TARGET, MIN_CELL_SIZE - 1).min(axis=1)
+    asked = cell_thresholds(margins, test.labels, domains, TARGET, MIN_CELL_SIZE).min(axis=1)
     counted = np.sort(asked[np.isfinite(asked) | (asked == -np.inf)])[::-1]
     moved = counted[int(np.ceil(SHARE * len(counted))) - 1]
     own = _report(margins >= 0, test.labels, domains).summary(TARGET)
@@ -146,7 +146,7 @@ def figures(method: str, margins: np.ndarray, test: Data) -> dict[str, Any]:
 
 def _report(sets: np.ndarray, labels: np.ndarray, domains: np.ndarray):
     names = tuple(range(sets.shape[1])), tuple(range(int(domains.max()) + 1))
-    return domain_report(sets, labels, domains, *names, min_cell_size=MIN_CELL_SIZE - 1)
+    return domain_report(sets, labels, domains, *names, min_cell_size=MIN_CELL_SIZE)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from hypothesis import settings
 
 from domaincover.cli import main
 from tests.deep import IS_DEEP
+from tests.processes import restore_signals
 
 # no deadline: timings are not asserted, since the machine may be busy
 settings.register_profile("untimed", deadline=None, max_examples=60)
@@ -42,6 +43,12 @@ def pytest_runtest_setup(item):
         return (yield)
     finally:
         controller.resume()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def signals_of_a_terminal():
+    """Let tests and the processes that they start be interrupted, also where this run ignores it (nohup)."""
+    restore_signals()
 
 
 @pytest.fixture(scope="session")

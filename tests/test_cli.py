@@ -5,17 +5,18 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.processes import LIMIT, wait_until
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
 SMALL = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "1", "--epochs", "1", "--jobs", "1"]
 
 
 def call(*arguments, **settings):
-    settings = {"capture_output": True, "text": True, "timeout": 300} | settings
+    settings = {"capture_output": True, "text": True, "timeout": LIMIT} | settings
     return subprocess.run([*DOMAINCOVER, *map(str, arguments)], check=False, **settings)
 
 
@@ -200,11 +201,9 @@ def test_where_a_process_is_killed_the_study_goes_on_without_it(tmp_path):
     process = subprocess.Popen(
         [*DOMAINCOVER, *arguments, "--out", str(tmp_path / "runs")], stderr=subprocess.PIPE, text=True
     )
-    limit = time.monotonic() + 60
-    while not list((tmp_path / "runs").glob(".progress/*/*")) and time.monotonic() < limit:
-        time.sleep(0.02)
+    wait_until(lambda: list((tmp_path / "runs").glob(".progress/*/*")), process)
     os.kill(max(workers_of(process)), signal.SIGKILL)
-    _, message = process.communicate(timeout=120)
+    _, message = process.communicate(timeout=LIMIT)
     assert process.returncode == 0
     assert "\n3 runs finished in " in message
     assert len(list((tmp_path / "runs").glob("*/*/*/*/DONE"))) == 3
@@ -218,20 +217,16 @@ def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(here, tmp_pa
     arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "2", "--epochs", "2"]
     arguments += ["--methods", "erm,pooled-held-out,set-cover", "--out", str(out)]
     process = subprocess.Popen([*DOMAINCOVER, *arguments, "--jobs", "2"], stderr=subprocess.PIPE, text=True)
-    limit = time.monotonic() + 120
-    while not list(out.glob("*/*/*/*/DONE")) and time.monotonic() < limit:
-        time.sleep(0.05)
+    wait_until(lambda: list(out.glob("*/*/*/*/DONE")), process)
     workers = workers_of(process)
     process.send_signal(how)
-    _, message = process.communicate(timeout=60)
+    _, message = process.communicate(timeout=LIMIT)
     if how == signal.SIGINT:
         assert process.returncode == 130
         plan, *told = message.splitlines()
         assert plan.startswith("6 runs: 0 finished, 6 to do")
         assert told == ["domaincover: stopped; what is finished is kept, and the same command goes on from there."]
-    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < limit:
-        time.sleep(0.1)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
     n_kept = len(list(out.glob("*/*/*/*/DONE")))
     assert 0 < n_kept < 6
     code, _, told = here(*arguments, "--jobs", "1")

@@ -27,7 +27,7 @@ def test_a_whole_release_is_told_to_be_one(here, tmp_path, rng, name):
 
 def test_the_table_has_a_line_for_each_label_and_one_for_all(here, tmp_path, rng):
     build_camelyon17(tmp_path, rng, n_domains=3, per_cell=np.array([[3, 1], [2, 0], [1, 1]]), size=8)
-    printed = here("data", "check", "camelyon17", tmp_path, "--min-cell-size", 1)[1]
+    printed = here("data", "check", "camelyon17", tmp_path, "--min-cell-size", 2)[1]
     rows = [line.split() for line in printed.splitlines()]
     assert ["normal", "6", "3", "2", "1", "5"] in rows
     assert ["tumor", "2", "2", "0", "2", "0"] in rows
@@ -44,7 +44,7 @@ def test_cells_of_a_hundred_examples_are_dropped_unless_said_otherwise(here, tmp
 
 def test_enough_domains_are_said_to_be_enough(here, tmp_path, rng):
     build_fmow(tmp_path, rng, n_domains=38, per_cell=1, size=8)
-    printed = here("data", "check", "fmow", tmp_path, "--min-cell-size", 0)[1]
+    printed = here("data", "check", "fmow", tmp_path, "--min-cell-size", 1)[1]
     assert "Domains left: 38, enough for the paper's 20 to train on and 18 unseen." in printed
 
 
@@ -89,8 +89,8 @@ def test_an_unknown_data_set_is_refused(refused, tmp_path):
     refused("no WILDS data set 'mnist'; there are camelyon17", "data", "check", "mnist", tmp_path)
 
 
-def test_a_negative_cell_size_is_refused(refused, tmp_path):
-    refused("min-cell-size", "data", "check", "amazon", tmp_path, "--min-cell-size", -1)
+def test_a_minimum_cell_size_below_one_is_rejected(refused, tmp_path):
+    refused("min-cell-size", "data", "check", "amazon", tmp_path, "--min-cell-size", 0)
 
 
 def test_neither_torch_nor_pillow_is_loaded_by_the_check(tmp_path, rng):

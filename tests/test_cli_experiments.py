@@ -13,6 +13,7 @@ import pytest
 from domaincover.paper.datasets import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER, paper_experiments
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
+from tests.processes import LIMIT
 from tests.tiny_models import tiny_bert_folder
 
 DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
@@ -32,7 +33,7 @@ max_test_rows = 60
 
 def call(*arguments, **settings):
     command = [sys.executable, "-m", "domaincover", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, **settings)
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
+from domaincover.cli.networks import EFFECTS
 
 from domaincover import ImageNetwork, SetCoverClassifier, load
-from domaincover.cli.networks import EFFECTS
+from tests.processes import LIMIT, wait_until
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
@@ -171,12 +171,12 @@ class TestRefusals:
 
     def test_training(self, fit_refused):
         fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
-        fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")
+        fit_refused("unknown tracker 'neptune'", *ROLES, "--tracker", "neptune")
         fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
     def test_an_empty_label_folder(self, fit_refused, tmp_path):
         (tmp_path / "images" / "site" / "left").mkdir(parents=True)
-        fit_refused("site/left holds no images", table=tmp_path / "images")
+        fit_refused("site/left contains no images", table=tmp_path / "images")
 
     def test_null_text(self, fit_refused, world, tmp_path):
         table = pd.read_csv(world / "table.csv", keep_default_na=False)
@@ -203,11 +203,7 @@ def tensors(model):
 def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refused, world, tmp_path):
     arguments = command(world, "--epochs", 6, "--checkpoint-minutes", 1e-4, "--checkpoints", tmp_path / "kept")
     process = subprocess.Popen([*DOMAINCOVER, *arguments, "--out", str(tmp_path / "model")], stderr=subprocess.DEVNULL)
-    limit = time.monotonic() + 120
-    while (
-        not list((tmp_path / "kept").glob("*/state-00001*")) and time.monotonic() < limit
-    ):  # in the middle of an epoch
-        time.sleep(0.01)
+    wait_until(lambda: list((tmp_path / "kept").glob("*/state-00001*")), process)  # in the middle of an epoch
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "model").exists()
@@ -331,7 +327,7 @@ def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
         [*start, *command(world, "--epochs", 2, "--out", tmp_path / "model")],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=LIMIT,
         check=False,
         env=environment,
     )

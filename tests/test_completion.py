@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from domaincover.cli import completion
+from tests.processes import LIMIT
 
 COMMAND = Path(sys.executable).with_name("domaincover")
 pytestmark = pytest.mark.skipif(not shutil.which("bash") or not COMMAND.exists(), reason="needs bash and the command")
@@ -107,7 +108,7 @@ def test_every_known_experiment_is_among_those_offered():
 
 
 def test_every_release_of_wilds_is_offered():
-    from domaincover.paper.wilds import RELEASES
+    from domaincover.paper.wilds.reader import RELEASES
 
     assert completion.wilds() == list(RELEASES)
 
@@ -142,6 +143,7 @@ def test_tab_in_bash_completes_names_columns_and_paths(tmp_path):
         subprocess.run([COMMAND], env=os.environ | {"_DOMAINCOVER_COMPLETE": "source_bash"}, stdout=file, check=True)
     ours, theirs = pty.openpty()
     environment = os.environ | {"PATH": f"{COMMAND.parent}:{os.environ['PATH']}", "PS1": "> ", "TERM": "dumb"}
+    environment |= {"INPUTRC": os.devnull}  # the keys mean what they do by default
     bash = subprocess.Popen(
         ["bash", "--norc", "--noprofile", "-i"],
         stdin=theirs,
@@ -156,7 +158,7 @@ def test_tab_in_bash_completes_names_columns_and_paths(tmp_path):
     keys = b"source completion.sh\ndomaincover fit vis\t--label ho\t--meth\trob\t\x01echo made: \nexit\n"
     try:
         os.write(ours, keys)
-        shown = _read_until_closed(ours, 60)
+        shown = _read_until_closed(ours, LIMIT)
     finally:
         bash.kill()
         bash.wait()

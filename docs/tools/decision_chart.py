@@ -20,7 +20,7 @@ STEPS = (
         "Is a promise enough that is expected",
         "to be kept, but not proved?",
         "Cross-fitted promise",
-        "domain_confidence=0.9",
+        "PromisedSetClassifier(model)",
     ),
     ("Can you keep 9 or more domains", "out of training?", "Proved, one network", 'calibration="held-out-domains"'),
 )

@@ -14,7 +14,7 @@ import pandas as pd
 from scipy.stats import beta
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, cell_thresholds
+from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.paper.packaged_data import read_votes
 from domaincover.paper.report.cross_plot_layers import chart_config
@@ -123,7 +123,7 @@ def by_offset() -> pd.DataFrame:
     offsets["new, of another kind"] = np.linspace(0.12, 0.4, 25)
     drawn = {kind: _domains(offset, rng) for kind, offset in offsets.items()}
     base = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(*drawn.pop("trained")[:2])
-    model = ConformalSetClassifier(base, "joint", domain_confidence=TARGET, calibration="prefit", random_state=0)
+    model = PromisedSetClassifier(base, domain_confidence=TARGET, calibration="prefit", random_state=0)
     X, y, domains = drawn[CALIBRATED]
     model.fit(X, y, domains=domains)
     reports = {kind: model.domain_report(*part) for kind, part in drawn.items()}

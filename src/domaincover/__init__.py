@@ -20,17 +20,20 @@ if TYPE_CHECKING:
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.base import predict_set, to_label_lists
     from domaincover.estimators.conformal import ConformalSetClassifier
-    from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
+    from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
     from domaincover.estimators.erm import ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork
+    from domaincover.estimators.promised import PromisedSetClassifier
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.paper.packaged_data import read_example
     from domaincover.paper.plugins import register_dataset, register_method
-    from domaincover.paper.wilds import WildsData, read_wilds
+    from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.promises.certificates import Certificate, certify
     from domaincover.promises.plans import DomainPlan, plan_domains
+    from domaincover.report.domain_table import summary_table
     from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
     from domaincover.training.run import TrainingRun
@@ -42,20 +45,21 @@ _HOMES = {
     "Certificate": "promises.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "DomainDataset": "data.dataset",
-    "DomainPenaltyClassifier": "estimators.domain_penalty",
+    "DomainGeneralizationClassifier": "estimators.domain_generalization",
     "DomainPlan": "promises.plans",
     "DomainReport": "evaluation",
     "ERMClassifier": "estimators.erm",
     "GaussianDomains": "data.synthetic",
     "ImageNetwork": "estimators.image_network",
     "InputError": "errors",
+    "PromisedSetClassifier": "estimators.promised",
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
     "TrainingRun": "training.run",
-    "WildsData": "paper.wilds",
+    "WildsData": "paper.wilds.reader",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",
     "certify": "promises.certificates",
@@ -70,12 +74,14 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
-    "read_wilds": "paper.wilds",
+    "read_example": "paper.packaged_data",
+    "read_wilds": "paper.wilds.reader",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
     "robust_thresholds": "calibration.rules",
     "save": "saving.models",
     "share_at_target_scorer": "estimators.scorers",
+    "summary_table": "report.domain_table",
     "to_label_lists": "estimators.base",
 }
 
@@ -84,13 +90,14 @@ __all__ = [
     "Certificate",
     "ConformalSetClassifier",
     "DomainDataset",
-    "DomainPenaltyClassifier",
+    "DomainGeneralizationClassifier",
     "DomainPlan",
     "DomainReport",
     "ERMClassifier",
     "GaussianDomains",
     "ImageNetwork",
     "InputError",
+    "PromisedSetClassifier",
     "SetCoverClassifier",
     "SetCoverLoss",
     "Summary",
@@ -112,12 +119,14 @@ __all__ = [
     "plan_domains",
     "pooled_thresholds",
     "predict_set",
+    "read_example",
     "read_wilds",
     "register_dataset",
     "register_method",
     "robust_thresholds",
     "save",
     "share_at_target_scorer",
+    "summary_table",
     "to_label_lists",
 ]
 

@@ -1,22 +1,22 @@
-"""What a user can fix."""
+"""Errors that a user can fix."""
 
 from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Bad input: the message names what was wrong, where, and what to do, in one line."""
+    """Invalid input; the message says in one line what is wrong, where, and what to do."""
 
 
 def check_installed(package: str, what: str, extra: str) -> None:
-    """Refuse, before any work is done, what needs a package that is not here; nothing is imported."""
+    """Raise if a package is not installed, without importing it."""
     from importlib.util import find_spec
 
     if find_spec(package) is None:
-        raise InputError(f"{what} need a package that is not here, {package}: pip install 'domaincover[{extra}]'.")
+        raise InputError(f"{what} need {package}, which is not installed: pip install 'domaincover[{extra}]'.")
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
-    """Ask whether the nearest of the known names was meant, or say something else where none is near.
+    """Suggest the closest known name, or return `otherwise` if none is close.
 
     >>> suggestion("storm", ["votes", "storms"])
     'did you mean storms?'
@@ -28,7 +28,7 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error's kind and message in one line.
+    """Return an error's type and message in one line.
 
     >>> one_line(KeyError("a"))
     "KeyError: 'a'"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.prediction_sets import (
@@ -23,9 +23,11 @@ from domaincover.prediction_sets import (
 )
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
+MOST_ROWS_IN_NOTEBOOK = 30
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,31 @@ class DomainReport:
         columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(texts(self.label_names))}
         return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
 
+    def plot(
+        self,
+        target_recall: float,
+        *,
+        name: str = "model",
+        baseline: Mapping[str, DomainReport] | None = None,
+        title: str = "Recall by domain",
+    ) -> alt.HConcatChart:
+        """Return an Altair chart of recall and set size by domain, worst domain first.
+
+        `baseline` adds the min recall and set size of another method on the same domains, under its name. The chart is
+        shown in a notebook, and written by its own `save`: `report.plot(0.9).save("domains.png")`.
+        """
+        from domaincover.report.domain_chart import domain_plot
+
+        others = baseline or {}
+        if name in others:
+            raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
+        return domain_plot({name: self, **others}, target_recall, title)
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, worst domain first; names are escaped."""
+        frame = self.to_frame().sort_values("min_recall", kind="stable")
+        return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK)
+
 
 def domain_report(
     sets: Sets,
@@ -160,12 +187,13 @@ def domain_report(
     domains: NDArray[np.int64],
     label_names: tuple[Hashable, ...],
     domain_names: tuple[Hashable, ...],
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
 ) -> DomainReport:
-    """Build the table from sets, label codes and domain codes; cells of `min_cell_size` or fewer do not count.
+    """Build the table from sets, label codes and domain codes.
 
-    Domains without a cell that counts are left out.
+    Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
     """
+    check_min_cell_size(min_cell_size)
     n_domains = len(domain_names)
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
@@ -177,10 +205,10 @@ def domain_report(
     domains = checked_codes(domains, "domain", len(sets), n_domains)
     tallies = _tallies(sets, labels, domains, n_domains)
     counts = tallies.n_by_cell
-    recall = np.where(counts > min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
+    recall = np.where(counts >= min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
     kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
     if len(kept) == 0:
-        raise InputError(f"no domain has more than {min_cell_size} examples of any label: there is nothing to report.")
+        raise InputError(f"no domain has {min_cell_size:,} or more examples of any label: there is nothing to report.")
     n = counts.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),

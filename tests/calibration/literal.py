@@ -9,7 +9,7 @@ def cells_of(scores, labels, domains, min_cell_size):
     cells = {}
     for row, label, domain in zip(scores.tolist(), labels.tolist(), domains.tolist(), strict=True):
         cells.setdefault((domain, label), []).append(row[label])
-    return {cell: own for cell, own in cells.items() if len(own) > min_cell_size}
+    return {cell: own for cell, own in cells.items() if len(own) >= min_cell_size}
 
 
 def exact(decimal):
@@ -27,7 +27,7 @@ def rank(confidence, n_domains):
     return floor((1 - exact(confidence)) * (n_domains + 1))
 
 
-def order(scores, labels, domains, target, confidence, min_cell_size=0):
+def order(scores, labels, domains, target, confidence, min_cell_size=1):
     """Each label: the k-th smallest of the largest thresholds that hold its cells at target."""
     cells, thresholds = cells_of(scores, labels, domains, min_cell_size), []
     for label in range(scores.shape[1]):
@@ -40,7 +40,7 @@ def order(scores, labels, domains, target, confidence, min_cell_size=0):
     return thresholds
 
 
-def joint(scores, labels, domains, target, confidence, min_cell_size=0):
+def joint(scores, labels, domains, target, confidence, min_cell_size=1):
     """All labels: the k-th smallest of the largest thresholds that hold all labels of a domain at target.
 
     Labels in too few domains are in every set, and no domain's threshold depends on them.
@@ -59,7 +59,7 @@ def joint(scores, labels, domains, target, confidence, min_cell_size=0):
     return [sorted(allowed)[k - 1] if y in promised else -inf for y in range(n_labels)]
 
 
-def hierarchical(scores, labels, domains, target, min_cell_size=0):
+def hierarchical(scores, labels, domains, target, min_cell_size=1):
     """Each label: the largest threshold at which the mean recall over m domains and one of recall 0 is at target."""
     cells, thresholds = cells_of(scores, labels, domains, min_cell_size), []
     for label in range(scores.shape[1]):

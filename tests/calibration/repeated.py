@@ -25,7 +25,7 @@ class Scene(NamedTuple):
     noise: str = "gaussian"
     rows_of_cell: tuple[int, int] = (20, 20)
     share_absent: float = 0.0
-    min_cell_size: int = 0
+    min_cell_size: int = 1
     tied: bool = False
 
 
@@ -63,7 +63,7 @@ def recalls_in_new_domains(scene, rule, *promise, **options):
         sets, labels, domains = sets_from_scores(scores[new], thresholds), labels[new], domains[new] - scene.n_domains
         recall = recall_by_cell(sets, labels, domains, N_NEW)
         n_by_cell = np.bincount(domains * scene.n_labels + labels, minlength=recall.size).reshape(recall.shape)
-        found[repetition] = np.where(n_by_cell > scene.min_cell_size, recall, np.nan)
+        found[repetition] = np.where(n_by_cell >= scene.min_cell_size, recall, np.nan)
     return found
 
 

@@ -10,7 +10,7 @@ from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import log_odds
 
 TARGET = 0.9
-TOO_SMALL = 9  # rows: cells of ten or more count
+MIN_CELL_SIZE = 10
 
 
 class Scene(NamedTuple):
@@ -60,7 +60,7 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
             scene.confidence,
             training=training,
             recall_on=scene.recall_on,
-            min_cell_size=TOO_SMALL,
+            min_cell_size=MIN_CELL_SIZE,
             label_counts=() if label_rows is None else (3, 10, 30),
             rng=rng,
             **options,
@@ -69,7 +69,7 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
         thresholds = _thresholds(rule, new.of(given), n_new, label_rows, rng)
         counted = {"domain": new, "batch": new.of(given), "later rows": new.of(~given)}[scene.recall_on]
         margins = counted.scores - thresholds[counted.domains]
-        lowest = cell_thresholds(margins, counted.labels, counted.domains, TARGET, TOO_SMALL).min(axis=1)
+        lowest = cell_thresholds(margins, counted.labels, counted.domains, TARGET, MIN_CELL_SIZE).min(axis=1)
         lowest = lowest[~np.isposinf(lowest)]
         at_target.append((np.count_nonzero(lowest >= 0), len(lowest)))
         sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])

@@ -10,7 +10,7 @@ from tests.calibration.shifted_domains import Scene, draw, repeated
 from tests.calibration.small_data import quietly
 
 SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
-RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=9)
+RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10)
 
 
 def without_rows(rows):
@@ -21,7 +21,7 @@ def without_rows(rows):
 
 
 def test_without_evidence_it_is_the_joint_rule_on_scores_counted_from_their_level():
-    joint = joint_thresholds(SHIFTED.scores - RULE.level, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 9)
+    joint = joint_thresholds(SHIFTED.scores - RULE.level, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
     assert np.allclose(RULE.fixed, RULE.level + joint)
     assert RULE.n_rows.tolist() == [0, 30, 100, 300]
     assert RULE.slope[0] == 0
@@ -60,7 +60,7 @@ def test_calibration_domains_are_at_target_but_for_those_passed_over():
 
 
 def test_the_same_generator_gives_the_same_thresholds():
-    again = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=9, rng=np.random.default_rng(0))
+    again = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10, rng=np.random.default_rng(0))
     assert all(np.array_equal(*pair) for pair in zip(RULE, again, strict=True))
 
 
@@ -70,7 +70,7 @@ def test_probabilities_that_are_noise_leave_thresholds_fixed():
     rows = ScoredRows(SHIFTED.scores, noise, SHIFTED.labels, SHIFTED.domains)
     still = draw(25, 300, 3, 0.0, rng)
     for each in (rows, still):
-        rule = fit_adaptive_thresholds(each, 0.9, 0.9, min_cell_size=9, recall_on="later rows")
+        rule = fit_adaptive_thresholds(each, 0.9, 0.9, min_cell_size=10, recall_on="later rows")
         found = rule.of_domains(each.scores, each.probabilities, each.domains)
         sizes = [(each.scores >= thresholds).sum() for thresholds in (found[each.domains], rule.fixed)]
         assert sizes[0] <= 1.01 * sizes[1]
@@ -98,7 +98,7 @@ def test_a_slope_that_may_be_chance_is_drawn_to_zero():
 
 
 def test_unknown_rows_to_promise_on_are_rejected():
-    with pytest.raises(InputError, match=r"recall_on must be one of 'batch', 'domain', 'later rows', got 'all'\."):
+    with pytest.raises(InputError, match=r"recall_on must be one of 'domain', 'later rows', 'batch', got 'all'\."):
         fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, recall_on="all")
 
 
@@ -113,7 +113,7 @@ def test_too_few_domains_are_rejected_by_name():
 def test_scores_of_minus_infinity_and_constant_scores_give_thresholds_that_hold():
     for scores in (np.where(SHIFTED.scores < 0, -np.inf, SHIFTED.scores), np.zeros_like(SHIFTED.scores)):
         rows = ScoredRows(scores, SHIFTED.probabilities, SHIFTED.labels, SHIFTED.domains)
-        rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=9)
+        rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=10)
         thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
         assert not np.isnan(thresholds).any()
         covered = ~(rows.scores < thresholds[rows.domains])[np.arange(len(rows.labels)), rows.labels]
@@ -125,10 +125,10 @@ def test_scores_of_minus_infinity_and_constant_scores_give_thresholds_that_hold(
 
 def test_domains_of_one_label_and_labels_that_training_domains_lack_are_taken():
     one_label = SHIFTED.of(SHIFTED.labels == SHIFTED.domains % 3)
-    rule = quietly(fit_adaptive_thresholds, one_label, 0.9, 0.8, min_cell_size=9)
+    rule = quietly(fit_adaptive_thresholds, one_label, 0.9, 0.8, min_cell_size=10)
     assert np.isfinite(rule.fixed).all()
     lacking = SHIFTED.of(SHIFTED.labels != 2)
-    rule = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, training=lacking, min_cell_size=9)
+    rule = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, training=lacking, min_cell_size=10)
     assert np.isfinite(rule.of_domains(SHIFTED.scores, SHIFTED.probabilities, SHIFTED.domains)).all()
 
 
@@ -169,11 +169,11 @@ def with_a_rare_label(n_domains_with):
 
 def test_a_pooled_rare_label_is_held_by_its_own_cells_and_leaves_the_promise_to_the_others_as_it_is():
     rows = with_a_rare_label(5)
-    widened = quietly(fit_adaptive_thresholds, rows, 0.9, 0.9, min_cell_size=9, on_infeasible="widen")
+    widened = quietly(fit_adaptive_thresholds, rows, 0.9, 0.9, min_cell_size=10, on_infeasible="widen")
     with pytest.warns(
         UserWarning, match=r"label\(s\) 2 are in 5, .*; they are not promised with the others, but pooled"
     ):
-        pooled = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=9, on_infeasible="pool")
+        pooled = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=10, on_infeasible="pool")
     assert np.array_equal(pooled.fixed[:2], widened.fixed[:2])
     assert np.isneginf(widened.fixed[2])
     assert np.isfinite(pooled.offset[:, 2]).all()
@@ -186,12 +186,12 @@ def test_a_pooled_rare_label_is_held_by_its_own_cells_and_leaves_the_promise_to_
 def test_joint_pools_a_rare_label_in_the_same_way():
     rows = with_a_rare_label(5)
     data = rows.scores, rows.labels, rows.domains
-    widened = quietly(joint_thresholds, *data, 0.9, 0.9, 9, on_infeasible="widen")
-    pooled = quietly(joint_thresholds, *data, 0.9, 0.9, 9, on_infeasible="pool")
+    widened = quietly(joint_thresholds, *data, 0.9, 0.9, 10, on_infeasible="widen")
+    pooled = quietly(joint_thresholds, *data, 0.9, 0.9, 10, on_infeasible="pool")
     assert np.array_equal(pooled[:2], widened[:2])
     own = np.sort(rows.scores[rows.labels == 2, 2])
     assert pooled[2] <= own[len(own) - int(np.ceil(0.9 * (len(own) + 1)))]
-    several = quietly(joint_thresholds, *data, [0.8, 0.9], [0.5, 0.9], 9, on_infeasible="pool")
+    several = quietly(joint_thresholds, *data, [0.8, 0.9], [0.5, 0.9], 10, on_infeasible="pool")
     assert np.array_equal(several[1, 1], pooled)
 
 
@@ -199,10 +199,10 @@ def test_a_rare_label_with_small_cells_only_is_held_by_all_its_rows_and_one_with
     scores = np.tile(np.arange(100.0)[:, None], (1, 2))
     labels, domains = np.zeros(100, int), np.arange(100) % 20
     labels[:9] = 1  # one row in each of nine domains
-    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 2, on_infeasible="pool")
+    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 3, on_infeasible="pool")
     assert rare[1] == 0.0  # the lowest of nine
     labels[0] = 0
-    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 2, on_infeasible="pool")
+    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 3, on_infeasible="pool")
     assert np.isneginf(rare[1])
 
 

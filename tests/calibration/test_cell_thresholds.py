@@ -68,10 +68,10 @@ def test_several_targets_give_what_each_gives_alone(data, targets):
     assert np.array_equal(together.reshape(4, *together.shape[2:]), [cell_thresholds(*data, t) for t in targets])
 
 
-@pytest.mark.parametrize("min_cell_size", [0, 1, 2, 3])
+@pytest.mark.parametrize("min_cell_size", [1, 2, 3, 4])
 @given(awkward_data(), DECIMALS)
 @settings(max_examples=50)
-def test_exactly_the_cells_above_the_minimal_size_ask_for_something(min_cell_size, data, target):
+def test_exactly_the_cells_of_the_minimum_size_or_more_count(min_cell_size, data, target):
     scores, labels, domains = data
     found = cell_thresholds(*data, target, min_cell_size)
     every = cell_thresholds(*data, target)

@@ -161,7 +161,7 @@ def test_a_damaged_shard_is_named_and_its_features_computed_again(tmp_path, dama
     run(tmp_path, TEXTS)
     (shard,) = shards(tmp_path)
     shard.write_bytes(damage(shard.read_bytes()))
-    with pytest.warns(UserWarning, match=f"{shard.name} is damaged"):
+    with pytest.warns(UserWarning, match=f"{shard.name} is corrupt"):
         features, asked = run(tmp_path, TEXTS)
     assert asked == [0, 1, 3]
     assert np.array_equal(features, features_of(TEXTS))
@@ -172,13 +172,13 @@ def test_a_damaged_shard_is_named_and_its_features_computed_again(tmp_path, dama
 def test_a_shard_with_other_keys_counts_as_damaged(tmp_path, keys):
     (tmp_path / "m").mkdir()
     save_file({"keys": keys, "features": np.zeros((2, 2), dtype=np.float32)}, tmp_path / "m" / "x.safetensors")
-    with pytest.warns(UserWarning, match="is damaged"):
+    with pytest.warns(UserWarning, match="is corrupt"):
         assert run(tmp_path, TEXTS)[1] == [0, 1, 3]
 
 
 def test_a_shard_of_another_width_counts_as_damaged(tmp_path):
     run(tmp_path, TEXTS)
-    with pytest.warns(UserWarning, match="is damaged"):
+    with pytest.warns(UserWarning, match="is corrupt"):
         features = FeatureCache(tmp_path).features(
             "m", text_keys(TEXTS), 3, lambda rows: [(rows, np.ones((len(rows), 3), dtype=np.float32))]
         )

@@ -251,7 +251,7 @@ def test_text_columns_of_parquet_become_text(typed, column, texts):
 
 
 def test_what_cannot_be_text_is_told(typed):
-    with pytest.raises(InputError, match=r"column 'list' holds lists or other objects"):
+    with pytest.raises(InputError, match=r"column 'list' contains lists or other objects"):
         typed.read(text_columns=["list"])
 
 
@@ -298,9 +298,9 @@ def cut(path: Path, n_bytes: int) -> Path:
         (lambda _: "http://localhost/t.csv", "t.csv does not exist"),
         (lambda _: "https://localhost/t.csv.gz", "t.csv.gz does not exist"),
         (lambda _: "s3://bucket/t.parquet", "t.parquet does not exist"),
-        (lambda d: d, "holds no images; images belong in folders domain/label"),
+        (lambda d: d, "contains no images; images belong in folders domain/label"),
         (lambda d: csv_file(d, "a\n1\n") / "t.csv", "cannot read .*t.csv: Not a directory"),
-        (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), r"t.xlsx: .* end in .csv, .csv.gz, .parquet or .pq"),
+        (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), r"t.xlsx: .* must be .csv, .csv.gz, .parquet or .pq"),
         (lambda d: csv_file(d, ""), "t.csv is empty"),
         (lambda d: csv_file(d, "", "t.parquet"), "t.parquet is empty"),
         (lambda d: csv_file(d, "", "t.csv.gz"), "t.csv.gz is empty"),
@@ -312,17 +312,17 @@ def cut(path: Path, n_bytes: int) -> Path:
         (lambda d: csv_file(d, "a,,c\n1,2,3\n"), "column without a name, number 2"),
         (lambda d: csv_file(d, ",a,\n1,2,3\n"), "column without a name, number 3"),
         (lambda d: csv_file(d, "a,b\n1,2\n", "t.parquet"), "t.parquet is not a Parquet file"),
-        (lambda d: cut(parquet_file(d, {"a": [1, 2]}), 9), "t.parquet is damaged or cut off"),
-        (lambda d: csv_file(d, gzip.compress(b"a\n1\n")), "t.csv holds gzip data"),
-        (lambda d: csv_file(d, b"PAR1xxxx"), "t.csv holds a Parquet file"),
-        (lambda d: csv_file(d, b"PAR1xxxx", "t.csv.gz"), "t.csv.gz holds a Parquet file"),
-        (lambda d: csv_file(d, b"PK\x03\x04xxxx"), "t.csv holds a zip archive or a spreadsheet"),
-        (lambda d: csv_file(d, "a,b\n1,2\n".encode("utf-16")), "t.csv holds UTF-16 text"),
-        (lambda d: csv_file(d, b"a,b\n1,\0\n"), "t.csv holds binary data"),
+        (lambda d: cut(parquet_file(d, {"a": [1, 2]}), 9), "t.parquet is corrupt or truncated"),
+        (lambda d: csv_file(d, gzip.compress(b"a\n1\n")), "t.csv contains gzip data"),
+        (lambda d: csv_file(d, b"PAR1xxxx"), "t.csv contains a Parquet file"),
+        (lambda d: csv_file(d, b"PAR1xxxx", "t.csv.gz"), "t.csv.gz contains a Parquet file"),
+        (lambda d: csv_file(d, b"PK\x03\x04xxxx"), "t.csv contains a zip archive or a spreadsheet"),
+        (lambda d: csv_file(d, "a,b\n1,2\n".encode("utf-16")), "t.csv contains UTF-16 text"),
+        (lambda d: csv_file(d, b"a,b\n1,\0\n"), "t.csv contains binary data"),
         (lambda d: csv_file(d, b"caf\xe9,b\n1,2\n"), "not UTF-8 text, at byte 4;"),
         (lambda d: csv_file(d, '"' + "x" * 200_000), "t.csv cannot be read as CSV: field larger than"),
-        (lambda d: csv_file(d, b"a,b\n1,2\n").rename(d / "t.csv.gz"), "t.csv.gz is damaged or not gzip data"),
-        (lambda d: cut(csv_file(d, "a,b\n1,2\n", "t.csv.gz"), 9), "t.csv.gz is cut off"),
+        (lambda d: csv_file(d, b"a,b\n1,2\n").rename(d / "t.csv.gz"), "t.csv.gz is corrupt or not gzip data"),
+        (lambda d: cut(csv_file(d, "a,b\n1,2\n", "t.csv.gz"), 9), "t.csv.gz is truncated"),
     ],
 )
 def test_a_file_that_is_no_table_is_refused_when_it_is_opened(tmp_path, make, message):
@@ -344,8 +344,8 @@ LONG = "1,2\n" * 90_000
         (lambda d: csv_file(d, 'a,b\n1,2\n3,"4\n5,6\n'), "t.csv opens a quote in row 2 below the header"),
         (lambda d: csv_file(d, b"a,b\n" + LONG.encode() + b"1,\xff\n"), "not UTF-8 text, at byte 360,007;"),
         (lambda d: csv_file(d, b"a,b\n" + LONG.encode() + b"1,\xff\n", "t.csv.gz"), "at byte 360,007;"),
-        (lambda d: cut(csv_file(d, "a,b\n" + LONG, "t.csv.gz"), 20), "t.csv.gz is cut off"),
-        (damaged_parquet, "t.parquet is damaged or cut off"),
+        (lambda d: cut(csv_file(d, "a,b\n" + LONG, "t.csv.gz"), 20), "t.csv.gz is truncated"),
+        (damaged_parquet, "t.parquet is corrupt or truncated"),
     ],
 )
 @pytest.mark.parametrize("how", ["whole", "blocks", "one column"])
@@ -497,7 +497,7 @@ def test_a_directory_is_not_overwritten(tmp_path):
 
 
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
-    with pytest.raises(InputError, match=r"cannot write .*t.xlsx: .* end in .csv, .csv.gz, .parquet or .pq"):
+    with pytest.raises(InputError, match=r"cannot write .*t.xlsx: .* must be .csv, .csv.gz, .parquet or .pq"):
         write_table(tmp_path / "t.xlsx", broken_off(AssertionError()))
 
 

@@ -133,7 +133,7 @@ def test_null_text_is_counted_and_its_first_row_named(null):
 @pytest.mark.parametrize("other", [3, 2.5, b"bytes", ["a"], np.zeros(2), True])
 def test_what_is_no_text_is_refused_and_shown(other):
     told = refusal(check_texts, ["a", "b", other])
-    assert "1 of 3 values of column 'text' are no text" in told
+    assert "1 of 3 values of column 'text' are not text" in told
     assert f"such as {other!r}, first at row 2" in told
 
 
@@ -142,7 +142,7 @@ def test_the_name_of_a_column_may_hold_braces():
 
 
 def test_half_a_character_is_refused():
-    assert "lone surrogate), first at row 1" in refusal(check_texts, ["ü", "a\ud800"])
+    assert "lone surrogate, first at row 1" in refusal(check_texts, ["ü", "a\ud800"])
 
 
 @pytest.mark.parametrize("values", ["one text", np.array([["a", "b"]]), pd.DataFrame({"x": ["a"]})])

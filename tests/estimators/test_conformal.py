@@ -177,7 +177,7 @@ def test_with_metadata_routing_a_pipeline_of_ours_gets_its_domains_without_a_req
     inside = make_pipeline(StandardScaler(), SetCoverClassifier(epochs=2))
     with sklearn.config_context(enable_metadata_routing=True):
         model = conformal(inside).fit(X, Y, domains=DOMAINS)
-    assert set(model.estimator_[-1].domains_) == set(model.training_domains_)
+    assert set(model.estimator_[-1].domains_) == set(model.fit_domains_)
     assert len(model.training_domains_) > 1
 
 
@@ -270,7 +270,7 @@ def test_parameters_of_the_estimator_are_reached_through_it():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rule": "firm"}, "'order', 'joint', 'single', got 'firm'"),
+        ({"rule": "firm"}, "'order', 'single', got 'firm'"),
         ({"calibration": "none"}, "'training-data', 'prefit', got 'none'"),
         ({"calibration_domains": 1.0}, "calibration_domains is a share of the domains between 0 and 1, got 1"),
         ({"calibration_domains": 0.0}, "calibration_domains is a share of the domains between 0 and 1, got 0"),

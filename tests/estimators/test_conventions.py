@@ -21,10 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import domaincover
 from domaincover import (
     ConformalSetClassifier,
-    DomainPenaltyClassifier,
+    DomainGeneralizationClassifier,
     ERMClassifier,
     GaussianDomains,
     InputError,
+    PromisedSetClassifier,
     SetCoverClassifier,
     TableEncoder,
 )
@@ -35,18 +36,25 @@ QUICK = {"epochs": 30, "learning_rate": 0.02}  # the checks want an accuracy on 
 CHECKED = [
     SetCoverClassifier(**QUICK),
     ERMClassifier(**QUICK),
-    DomainPenaltyClassifier(**QUICK),
+    DomainGeneralizationClassifier(**QUICK),
     ConformalSetClassifier(LogisticRegression()),
     ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)),
     ConformalSetClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
+    PromisedSetClassifier(LogisticRegression(), on_infeasible="widen"),
     TableEncoder(),
 ]
 CLASSIFIERS = [
     SetCoverClassifier(epochs=3, random_state=0),
     ERMClassifier(epochs=3, random_state=0),
-    DomainPenaltyClassifier(epochs=3, random_state=0),
+    DomainGeneralizationClassifier(epochs=3, random_state=0),
     ConformalSetClassifier(LogisticRegression(), random_state=0),
-    SetCoverClassifier(epochs=3, domain_confidence=0.6, random_state=0, min_cell_size=5),
+    PromisedSetClassifier(
+        SetCoverClassifier(epochs=3, random_state=0, min_cell_size=5),
+        domain_confidence=0.4,
+        calibration="held-out-domains",
+        random_state=0,
+        min_cell_size=5,
+    ),
 ]
 of_each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
 
@@ -69,6 +77,7 @@ def test_every_public_estimator_is_checked():
 
 # check_supervised_y_no_nan gives infinite labels, which scikit-learn's own type_of_target casts to integers.
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:a domain confidence of 0.9 takes 9:UserWarning")  # the checks have one domain
 @pytest.mark.no_cover  # hundreds of fits over the same lines
 @parametrize_with_checks(CHECKED)
 def test_scikit_learns_checks_pass(estimator, check):
@@ -224,7 +233,7 @@ def test_domains_that_are_true_or_false_are_two_domains(model):
 @of_each
 def test_without_domains_there_is_one(model):
     if getattr(model, "domain_confidence", None) is not None:
-        with pytest.raises(InputError, match="needs at least 2; there is 1"):
+        with pytest.raises(InputError, match="takes 1 calibration domains"):
             clone(model).fit(X, Y)
         return
     trained = clone(model).fit(X, Y)

@@ -16,6 +16,7 @@ from domaincover import (
     ERMClassifier,
     GaussianDomains,
     InputError,
+    PromisedSetClassifier,
     SetCoverClassifier,
     assess,
     joint_thresholds,
@@ -52,7 +53,14 @@ X, Y, DOMAINS = made_up()
 def conformal(estimator=None, rule="joint", confidence=0.9, **settings):
     estimator = LogisticRegression() if estimator is None else estimator
     defaults = {"random_state": 0, "min_cell_size": 1, "domain_confidence": confidence}
+    if rule == "joint":
+        return PromisedSetClassifier(estimator, **{"calibration": "held-out-domains"} | defaults | settings)
     return ConformalSetClassifier(estimator, rule, **defaults | settings)
+
+
+def promised(network, confidence=0.9, **settings):
+    """Put a promise around a network."""
+    return PromisedSetClassifier(network, domain_confidence=confidence, random_state=0, min_cell_size=5, **settings)
 
 
 class NeverFitted(ClassifierMixin, BaseEstimator):
@@ -204,13 +212,15 @@ def other_content_and_size(domain):
 def test_a_domain_that_jackknife_minmax_leaves_out_leaves_no_trace_in_its_network(kind):
     settings = {"hidden": 4, "patience": 2, "random_state": 3, "min_cell_size": 5, "epochs": None, "batch_size": 128}
     before, after = (
-        kind(domain_confidence=0.6, calibration="jackknife-minmax", folds=3, **settings).fit(x, y, domains=d)
+        promised(kind(**settings), 0.6, calibration="jackknife-minmax", folds=3)
+        .set_params(random_state=3)
+        .fit(x, y, domains=d)
         for x, y, d in ((X, Y, DOMAINS), other_content_and_size(left_out_first()))
     )
-    without = [left_out_first() not in inner.domains_ for inner in before.calibrated_.estimators_]
+    without = [left_out_first() not in inner.domains_ for inner in before.estimators_]
     assert sum(without) == 1
     first = without.index(True)
-    one, other = (model.calibrated_.estimators_[first] for model in (before, after))
+    one, other = (model.estimators_[first] for model in (before, after))
     assert np.array_equal(one.label_scores(X), other.label_scores(X))
 
 
@@ -234,7 +244,7 @@ def test_held_out_domains_are_drawn_without_a_look_at_their_labels():
 def test_a_promise_is_the_one_that_was_fitted():
     model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
     promised, sets = model.promise, model.predict_set(X)
-    model.set_params(domain_confidence=0.99, target_recall=0.99, rule="single")
+    model.set_params(domain_confidence=0.99, target_recall=0.99, calibration="prefit")
     assert model.promise == promised
     assert np.array_equal(model.predict_set(X), sets)
 
@@ -248,22 +258,17 @@ def test_only_domains_with_a_cell_that_counts_are_said_to_have_calibrated():
 
 
 def test_a_refused_fit_leaves_no_fitted_model():
-    model = SetCoverClassifier(domain_confidence=0.99, **QUICK)
+    model = promised(SetCoverClassifier(**QUICK), 0.99)
     with pytest.raises(InputError, match="takes 99 calibration domains"):
         model.fit(X, Y, domains=DOMAINS)
     with pytest.raises(NotFittedError):
         model.predict_set(X)
 
 
-def test_networks_calibrate_in_three_ways_only():
-    with pytest.raises(InputError, match=r"calibration must be one of 'cross-fit', .* got 'prefit'"):
-        SetCoverClassifier(domain_confidence=0.9, calibration="prefit").fit(X, Y, domains=DOMAINS)
-
-
 def test_labels_are_ranked_by_likelihood_where_sets_are_made_on_another_scale():
     model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
     assert np.array_equal(model.decision_function(X), LogisticRegression().fit(X, Y).predict_proba(X))
-    network = ERMClassifier(domain_confidence=0.9, **QUICK).fit(X, Y, domains=DOMAINS)
+    network = promised(ERMClassifier(**QUICK)).fit(X, Y, domains=DOMAINS)
     assert np.array_equal(network.classes_[network.decision_function(X).argmax(axis=1)], network.predict(X))
 
 
@@ -294,11 +299,12 @@ def test_cells_below_the_smallest_size_count_for_nothing():
         ({"confidence": 0}, "domain confidence must lie between 0 and 1, got 0"),
         ({"confidence": 1}, "domain confidence must lie between 0 and 1, got 1"),
         ({"confidence": 95}, "got 95; write 95 % as 0.95"),
-        ({"confidence": None}, "rule='joint' needs a domain_confidence, such as 0.9"),
-        ({"rule": "robust"}, "promises nothing about a new domain, so domain_confidence has no meaning"),
-        ({"calibration": "training-data"}, "a promise about new domains, which domains that the estimator was fitted"),
-        ({"folds": 1}, "folds must be a whole number from 2, or None, got 1"),
-        ({"folds": 2.5}, "folds must be a whole number from 2, or None, got 2.5"),
+        ({"rule": "order", "confidence": None}, "rule='order' needs a domain_confidence, such as 0.9"),
+        ({"rule": "robust"}, "domain_confidence has no effect with rule='robust'"),
+        ({"calibration": "training-data"}, "calibration must be one of 'cross-fit', .* got 'training-data'"),
+        ({"rule": "order", "calibration": "training-data"}, "cannot be calibrated on the training domains"),
+        ({"folds": 1}, "folds must be an integer of at least 2, or None, got 1"),
+        ({"folds": 2.5}, "folds must be an integer of at least 2, or None, got 2.5"),
         ({"confidence": "0.9"}, "domain confidence must be a number between 0 and 1, got '0.9'"),
         ({"on_infeasible": "hope"}, "on_infeasible must be 'raise' or 'widen', got 'hope'"),
     ],
@@ -347,13 +353,6 @@ def test_one_label_is_the_estimators_most_likely_whatever_the_scale():
     assert np.array_equal(model.predict(X), LogisticRegression().fit(X, Y).predict(X))
 
 
-def test_a_confidence_alone_means_the_joint_rule():
-    joint = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
-    unnamed = conformal(rule=None, calibration="cross-fit").fit(X, Y, domains=DOMAINS)
-    assert np.array_equal(joint.predict_set(X), unnamed.predict_set(X))
-    assert clone(unnamed).rule is None
-
-
 @pytest.mark.parametrize(
     ("settings", "promise"),
     [
@@ -381,21 +380,20 @@ def test_a_fitted_model_says_what_it_promises(settings, promise):
 
 @NETWORKS
 @EVERY_WAY
-def test_networks_take_a_domain_confidence(kind, calibration):
-    model = kind(domain_confidence=0.9, calibration=calibration, **QUICK).fit(X, Y, domains=DOMAINS)
-    inner = model.calibrated_
-    assert np.array_equal(model.predict_set(X), inner.predict_set(X))
+def test_networks_can_be_promised(kind, calibration):
+    model = promised(kind(**QUICK), calibration=calibration).fit(X, Y, domains=DOMAINS)
     assert np.array_equal(model.predict_set(X), model.label_scores(X) >= model.thresholds_)
-    assert np.array_equal(model.predict(X), inner.predict(X))
     assert model.domains_.tolist() == list(range(24))
     assert model.n_features_in_ == 3
-    assert inner._rule == "joint"
+    assert set(model.training_domains_) <= set(range(24))
+    assert model.seen_domains_ == list(range(24))
+    assert model.input_encoder_ is model.predictors_[0].encoder_
 
 
 @NETWORKS
 @EVERY_WAY
 def test_a_saved_promise_is_the_same_promise(kind, calibration, tmp_path):
-    model = kind(domain_confidence=0.9, calibration=calibration, folds=3, on_infeasible="widen", **QUICK)
+    model = promised(kind(**QUICK), calibration=calibration, folds=3, on_infeasible="widen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(X, Y, domains=DOMAINS)
@@ -407,19 +405,37 @@ def test_a_saved_promise_is_the_same_promise(kind, calibration, tmp_path):
 
 def test_probabilities_of_a_promised_network_are_probabilities():
     for calibration in ("cross-fit", "jackknife-minmax"):
-        model = ERMClassifier(domain_confidence=0.9, calibration=calibration, **QUICK).fit(X, Y, domains=DOMAINS)
+        model = promised(ERMClassifier(**QUICK), calibration=calibration).fit(X, Y, domains=DOMAINS)
         probabilities = model.predict_proba(X)
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
         assert np.mean(model.classes_[probabilities.argmax(axis=1)] == model.predict(X)) > 0.99
 
 
-def test_a_fit_without_a_confidence_forgets_the_promise():
-    model = SetCoverClassifier(domain_confidence=0.9, **QUICK).fit(X, Y, domains=DOMAINS)
-    model.set_params(domain_confidence=None).fit(X, Y, domains=DOMAINS)
-    assert not hasattr(model, "calibrated_")
-    assert model.promise is None
-    fresh = SetCoverClassifier(**QUICK).fit(X, Y, domains=DOMAINS)
+def test_a_second_fit_forgets_the_first():
+    model = promised(ERMClassifier(**QUICK), calibration="jackknife-minmax").fit(X, Y, domains=DOMAINS)
+    model.set_params(calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
+    assert not hasattr(model, "estimators_")
+    fresh = promised(ERMClassifier(**QUICK), calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
     assert np.array_equal(model.predict_set(X), fresh.predict_set(X))
+
+
+def test_a_pipeline_is_promised_with_its_encoder():
+    import pandas as pd
+
+    from domaincover import TableEncoder
+
+    table = pd.DataFrame({"x": X[:, 0], "ward": np.where(X[:, 1] > 0, "a", "b")})
+    model = promised(make_pipeline(TableEncoder(), LogisticRegression())).fit(table, Y, domains=DOMAINS)
+    assert isinstance(model.input_encoder_, TableEncoder)
+    assert model.training_domains_.tolist() == list(range(24))
+    np.testing.assert_allclose(model.predict_proba(table).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_probabilities_are_offered_only_where_the_estimator_has_them():
+    from sklearn.svm import LinearSVC
+
+    assert not hasattr(promised(LinearSVC()), "predict_proba")
+    assert hasattr(promised(LogisticRegression()), "predict_proba")
 
 
 def test_networks_of_equally_many_rows_train_together_as_they_would_alone():
@@ -442,7 +458,7 @@ def test_folds_that_lack_a_label_or_a_category_are_fitted_too():
 
     table = pd.DataFrame({"x": X[:, 0], "ward": np.where(DOMAINS == 3, "rare", "usual")})
     labels = np.where((DOMAINS == 5) & (Y == 2), "only here", Y.astype(str))
-    model = ERMClassifier(domain_confidence=0.9, folds=24, on_infeasible="widen", **QUICK)
+    model = promised(ERMClassifier(**QUICK), folds=24, on_infeasible="widen")
     with pytest.warns(UserWarning, match="'only here'"):
         model.fit(table, labels, domains=DOMAINS)
     assert model.predict_set(table)[:, model.classes_.tolist().index("only here")].all()
@@ -454,20 +470,20 @@ def test_networks_that_cannot_be_stacked_are_fitted_one_by_one():
     def with_norm(n_features, n_labels):
         return nn.Sequential(nn.BatchNorm1d(n_features), nn.Linear(n_features, n_labels))
 
-    model = ERMClassifier(domain_confidence=0.9, network=with_norm, folds=2, epochs=2, random_state=0)
+    model = promised(ERMClassifier(network=with_norm, epochs=2, random_state=0), folds=2)
     assert model.fit(X, Y, domains=DOMAINS).predict_set(X).shape == (len(X), 3)
 
 
 def test_a_stack_that_would_be_too_large_is_made_in_parts(monkeypatch):
-    whole = ERMClassifier(domain_confidence=0.9, folds=3, **QUICK).fit(X, Y, domains=DOMAINS)
+    whole = promised(ERMClassifier(**QUICK), folds=3).fit(X, Y, domains=DOMAINS)
     monkeypatch.setattr("domaincover.estimators.network.NUMBERS_IN_A_STACK", 1)
-    parts = ERMClassifier(domain_confidence=0.9, folds=3, **QUICK).fit(X, Y, domains=DOMAINS)
+    parts = promised(ERMClassifier(**QUICK), folds=3).fit(X, Y, domains=DOMAINS)
     assert np.mean(whole.predict_set(X) == parts.predict_set(X)) > 0.95  # the stack trains as long as its largest
 
 
 @NETWORKS
 def test_a_promised_model_is_assessed_beside_single_labels(kind):
-    result = assess(kind(domain_confidence=0.9, **QUICK), X, Y, DOMAINS, random_state=0)
+    result = assess(promised(kind(**QUICK)), X, Y, DOMAINS, random_state=0)
     assert set(result.unseen) == {"model", "ERM"}
     assert (result.unseen["ERM"].set_size == 1).all()
     assert (result.unseen["model"].set_size > 1).all()

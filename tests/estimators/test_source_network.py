@@ -13,6 +13,7 @@ from domaincover import (
     ERMClassifier,
     ImageNetwork,
     InputError,
+    PromisedSetClassifier,
     SetCoverClassifier,
     TextNetwork,
     TrainingRun,
@@ -163,7 +164,9 @@ def test_networks_on_images_are_judged_calibrated_and_assessed_like_any_other(ne
     network, X, _ = networks["own backbone"]
     conformal = ConformalSetClassifier(ERMClassifier(network=network, **QUICK), "robust", min_cell_size=5)
     assert fit(conformal, X).predict_set(X).shape == (N, 2)
-    promised = SetCoverClassifier(network=network, domain_confidence=0.5, folds=3, min_cell_size=5, **QUICK)
+    promised = PromisedSetClassifier(
+        SetCoverClassifier(network=network, min_cell_size=5, **QUICK), domain_confidence=0.5, folds=3, min_cell_size=5
+    )
     assert fit(promised, X).promise is not None
     assert assess(SetCoverClassifier(network=network, **QUICK), X, LABELS, DOMAINS, random_state=0).unseen
 
@@ -204,12 +207,12 @@ class TestCheckpoints:
     @pytest.mark.parametrize("seed", [1, 3])
     def test_folds_that_differ_in_their_judges_alone_do_not_share_one(self, tmp_path, seed):
         promise = {"domain_confidence": 0.5, "calibration": "jackknife-minmax", "min_cell_size": 5}
-        model = SetCoverClassifier(network=ImageNetwork(module=with_relu, workers=0), **QUICK, **promise)
-        model.set_params(random_state=seed)
+        network = SetCoverClassifier(network=ImageNetwork(module=with_relu, workers=0), min_cell_size=5, **QUICK)
+        model = PromisedSetClassifier(network.set_params(random_state=seed), random_state=seed, **promise)
         whole = fit(model, PIXELS).label_scores(PIXELS)
-        model.set_params(run=TrainingRun(checkpoints=tmp_path))
+        model.set_params(estimator__run=TrainingRun(checkpoints=tmp_path))
         assert np.array_equal(fit(model, PIXELS).label_scores(PIXELS), whole)
-        assert len(list(tmp_path.iterdir())) == len(model.calibrated_.estimators_)
+        assert len(list(tmp_path.iterdir())) == len(model.estimators_)
 
 
 class TestUnreadable:
@@ -238,7 +241,7 @@ class TestUnreadable:
     @pytest.mark.parametrize("kind", ["frozen images", "tuned images"])
     @pytest.mark.parametrize(
         ("rule", "settings"),
-        [("robust", {}), ("pooled", {}), ("joint", {"domain_confidence": 0.5, "calibration": "cross-fit", "folds": 3})],
+        [("robust", {}), ("pooled", {}), ("order", {"domain_confidence": 0.5, "calibration": "cross-fit", "folds": 3})],
     )
     @pytest.mark.filterwarnings("ignore:.* images .*cannot be read")
     def test_conformal_sets_of_them_hold_every_label(self, networks, kind, paths, rule, settings):
@@ -273,7 +276,7 @@ class TestUnreadable:
 
         examples = LazyExamples(np.array(paths, dtype=object), ImageReader((12, 12)))
         held_out = HeldOutDomains(DomainDataset(examples, LABELS, DOMAINS, (0, 1), tuple(range(N_DOMAINS))))
-        with pytest.raises(InputError, match=r"empty.png could be read when training began, and now it cannot"):
+        with pytest.raises(InputError, match=r"empty.png was readable when training began, but is not any more"):
             held_out.scores(lambda images: images.float().mean((2, 3))[:, :2])
 
     def test_too_many_stop_before_training(self, networks, paths):
@@ -373,7 +376,7 @@ def test_checkpoints_of_a_fit_are_refused_unless_it_is_to_go_on(networks, tmp_pa
     again = fit(ERMClassifier(network=network, run=run, **QUICK), X)  # what is finished is taken as it is
     assert np.array_equal(first.label_scores(X), again.label_scores(X))
     max((tmp_path / "kept").glob("*/state-*")).unlink()  # as if it had been stopped before its end
-    with pytest.raises(InputError, match=r"holds checkpoints of this very training; give resume=True"):
+    with pytest.raises(InputError, match=r"contains checkpoints of this training; pass resume=True"):
         fit(ERMClassifier(network=network, run=run, **QUICK), X)
     resumed = fit(ERMClassifier(network=network, run=TrainingRun(tmp_path / "kept", resume=True), **QUICK), X)
     assert np.array_equal(first.label_scores(X), resumed.label_scores(X))

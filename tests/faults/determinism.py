@@ -15,9 +15,10 @@ from sklearn.linear_model import LogisticRegression
 
 from domaincover import (
     ConformalSetClassifier,
-    DomainPenaltyClassifier,
+    DomainGeneralizationClassifier,
     ERMClassifier,
     InputError,
+    PromisedSetClassifier,
     SetCoverClassifier,
 )
 
@@ -27,7 +28,7 @@ DOMAINS = np.arange(N_ROWS) % N_DOMAINS
 LABELS = np.arange(N_ROWS) // N_DOMAINS % 3
 X = (RNG.normal(size=(N_ROWS, 8)) + LABELS[:, None] / 2 + DOMAINS[:, None] / 20).astype(np.float64)
 PENALTIES = ("irm", "vrex", "mmd", "coral", "group-dro", "qrm")
-RULES = ("robust", "pooled", "hierarchical", "order", "joint", "single")
+RULES = ("robust", "pooled", "hierarchical", "order", "single")
 CALIBRATIONS = ("held-out-domains", "cross-fit", "jackknife-minmax", "training-data")
 QUICK = {"epochs": 2, "random_state": 0}
 WORDS = [f"word{number}" for number in range(40)]
@@ -36,8 +37,10 @@ WORDS = [f"word{number}" for number in range(40)]
 def on_tables(everything):
     """Return estimators by name; with everything, every rule by every calibration that it has."""
     made = {"set-cover": SetCoverClassifier(**QUICK), "erm": ERMClassifier(**QUICK)}
-    made["set-cover, promised"] = SetCoverClassifier(domain_confidence=0.8, **QUICK)
-    made |= {kind: DomainPenaltyClassifier(kind, **QUICK) for kind in PENALTIES}
+    made["set-cover, promised"] = PromisedSetClassifier(
+        SetCoverClassifier(**QUICK), domain_confidence=0.8, random_state=0
+    )
+    made |= {kind: DomainGeneralizationClassifier(kind, **QUICK) for kind in PENALTIES}
     base = LogisticRegression()
     for rule in RULES:
         for calibration in CALIBRATIONS if everything else CALIBRATIONS[:1]:
@@ -50,7 +53,7 @@ def on_tables(everything):
 
 
 def conformal(base, rule, calibration):
-    promised = {"domain_confidence": 0.5} if rule in ("joint", "order") else {}
+    promised = {"domain_confidence": 0.5} if rule == "order" else {}
     return ConformalSetClassifier(base, rule, calibration=calibration, random_state=0, **promised)
 
 

@@ -1,50 +1,55 @@
-"""Real processes that are started by fork, with everything imported, and ended by their number."""
+"""Processes that are started quickly, with everything imported, and killed by their number.
+
+They are forks of a server that has imported everything and runs no threads: a fork of the test process itself, which
+has threads of libraries, may wait for ever for a lock that one of those held.
+"""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
-import time
-import warnings
 from pathlib import Path
 
+import cloudpickle
+
 from domaincover.cli import main
+from tests.processes import LIMIT, restore_signals
 
 STEPS = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir")  # of which Python tells
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["pytest", "torch._dynamo", "pandas", "pyarrow.parquet", "scipy.stats", "sklearn.ensemble", "typer", "joblib"]
+    + [f"domaincover.{name}" for name in ("cli", "estimators.assessment", "saving.models", "paper.runner", "paper.job")]
+)
 
 
 class Child:
-    """A forked process that leads a group of its own, so that its workers can be ended with it."""
+    """A process that leads a group of its own, so that its workers can be ended with it."""
 
     def __init__(self, work, said=os.devnull):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # newer Pythons warn of threads; the child uses none of them
-            self.pid = os.fork()
-        if self.pid == 0:
-            _be_the_child(work, said)
-        self.status = None
+        arguments = (cloudpickle.dumps(work), dict(os.environ), os.getcwd(), os.fspath(said))
+        self._process = FORKS.Process(target=_be_the_child, args=arguments)
+        self._process.start()
+        self.pid = self._process.pid
 
-    def wait(self, seconds=60.0):
-        """Return the exit code, below 0 for a signal, once the process has ended; None if it does not in time."""
-        limit = time.monotonic() + seconds
-        while self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-            elif time.monotonic() > limit:
-                return None
-            else:
-                time.sleep(0.002)
-        return self.status
+    def poll(self):
+        """Return the exit code, below 0 for a signal, if the process has ended; else None."""
+        return self._process.exitcode
+
+    def wait(self, seconds=LIMIT):
+        """Return the exit code once the process has ended; None if it does not in time."""
+        self._process.join(seconds)
+        return self.poll()
 
     def send_signal(self, number):
         """Send a signal to the process, if it is still there."""
-        if self.status is None:
+        if self.poll() is None:
             os.kill(self.pid, number)
 
     def kill(self):
         """End the process and all it has started, and return its exit code."""
-        if self.status is None:
+        if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):  # it has no group of its own yet
                 os.killpg(self.pid, signal.SIGKILL)
             with contextlib.suppress(ProcessLookupError):
@@ -52,14 +57,19 @@ class Child:
         return self.wait()
 
 
-def command(*arguments, said=os.devnull):
-    """Start the command line in a child."""
+def called(*arguments):
+    """Return work for a child: the command line with these arguments."""
 
     def work():
         sys.argv = ["domaincover", *map(str, arguments)]
         main()
 
-    return Child(work, said)
+    return work
+
+
+def command(*arguments, said=os.devnull):
+    """Start the command line in a child."""
+    return Child(called(*arguments), said)
 
 
 def killed_at(step, folder, work):
@@ -93,18 +103,20 @@ def contents(folder):
     }
 
 
-def _be_the_child(work, said):
+def _be_the_child(work, environment, folder, said):
     code = 1
     try:
         os.setsid()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(environment)
+        os.chdir(folder)
+        restore_signals()
         file = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         os.dup2(file, 1)
         os.dup2(file, 2)
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 (the process ends with it)
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115
-        work()
+        cloudpickle.loads(work)()
         code = 0
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1

@@ -5,7 +5,8 @@
 
 import os
 import shutil
-import time
+import signal
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from domaincover.paper.run_directory import open_study, read_reports, write_json
 from domaincover.paper.run_report import OF_DOMAIN, SUMMARY
 from domaincover.paper.study import Run
 from domaincover.training.checkpoints import Checkpoints, State
-from tests.faults.processes import Child, command, contents, killed_at
+from tests.faults.processes import Child, called, command, contents, killed_at
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 X = np.random.default_rng(0).normal(size=(40, 2))
@@ -60,12 +61,15 @@ def test_a_model_that_is_saved_over_another_is_one_or_the_other_at_every_step(tm
     assert os.listdir(tmp_path) == ["model"]
 
 
-def test_a_model_comes_back_where_names_cannot_be_swapped_and_a_save_was_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.files._swap", lambda *_: False)
+def test_a_model_comes_back_where_names_cannot_be_swapped_and_a_save_was_killed(tmp_path):
+    def save():
+        with mock.patch("domaincover.files._swap", return_value=False):
+            new.save(folder)
+
     old, new, folder = model(0), model(1), tmp_path / "model"
     old.save(folder)
     known = [one.label_scores(X).tolist() for one in (old, new)]
-    for scores in killed_everywhere(tmp_path, lambda: new.save(folder), lambda: load(folder).label_scores(X).tolist()):
+    for scores in killed_everywhere(tmp_path, save, lambda: load(folder).label_scores(X).tolist()):
         assert scores in known
         old.save(folder)
     assert os.listdir(tmp_path) == ["model"]
@@ -133,7 +137,7 @@ def test_a_checkpoint_is_there_whole_or_the_one_before_is(tmp_path):
 
 
 def test_what_a_living_process_writes_is_left_alone(tmp_path):
-    writing = Child(lambda: time.sleep(60))
+    writing = Child(signal.pause)
     (tmp_path / f".page.{writing.pid}-{machine()}-0123456789ab.part").touch()
     try:
         remove_leftovers(tmp_path)
@@ -160,17 +164,15 @@ def test_the_longest_names_that_a_disk_takes_can_be_written(tmp_path, name):
     assert len(os.fsencode(unfinished_name(tmp_path / name).name)) <= 255
 
 
-def test_a_command_that_is_killed_at_any_moment_gives_the_same_when_it_is_run_again(tmp_path):
+@pytest.mark.parametrize("step", [0, *(pytest.param(step, marks=pytest.mark.deep) for step in (3, 6, 9, 12))])
+def test_a_command_that_is_killed_at_any_step_gives_the_same_when_it_is_run_again(tmp_path, step):
     table = tmp_path / "train.csv"
     pd.DataFrame({"x": X[:, 0], "label": Y, "domain": DOMAINS}).to_csv(table, index=False)
     fit = ["fit", table, "--label", "label", "--domain", "domain", "--method", "erm", "--base", "linear", "--epochs", 1]
     assert command(*fit, "--out", tmp_path / "whole").wait() == 0
-    for delay in np.random.default_rng(0).uniform(0, 0.5, size=3):
-        process = command(*fit, "--out", tmp_path / "model")
-        time.sleep(delay)
-        process.kill()
-        if (tmp_path / "model").exists():
-            load(tmp_path / "model")
-        assert command(*fit, "--out", tmp_path / "model").wait() == 0
-        assert contents(tmp_path / "model") == contents(tmp_path / "whole")
-        assert sorted(os.listdir(tmp_path)) == ["model", "train.csv", "whole"]
+    assert killed_at(step, tmp_path / ".model", called(*fit, "--out", tmp_path / "model")) == -signal.SIGKILL
+    if (tmp_path / "model").exists():
+        load(tmp_path / "model")
+    assert command(*fit, "--out", tmp_path / "model").wait() == 0
+    assert contents(tmp_path / "model") == contents(tmp_path / "whole")
+    assert sorted(os.listdir(tmp_path)) == ["model", "train.csv", "whole"]

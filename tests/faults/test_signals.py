@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from domaincover.cli import main
 from tests.faults.conftest import FIT, patients
 from tests.faults.processes import Child, command
+from tests.processes import LIMIT, wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
@@ -24,7 +24,7 @@ def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_pa
     while "Evaluating" not in told:
         told = process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    rest = process.communicate(timeout=60)[1]
+    rest = process.communicate(timeout=LIMIT)[1]
     assert (process.returncode, rest) == (143, "domaincover: stopped; no model was written.\n")
     assert os.listdir(tmp_path) == []
 
@@ -34,9 +34,7 @@ def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
     patients(400_000).to_parquet(new)
     out.write_text("older")
     process = command("predict", model, new, "--out", out, said=said)
-    limit = time.monotonic() + 60
-    while not list(tmp_path.glob(".*.part")) and time.monotonic() < limit:
-        time.sleep(0.005)
+    wait_until(lambda: list(tmp_path.glob(".*.part")), process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 143
     assert said.read_text() == "domaincover: stopped; nothing was written.\n"
@@ -45,17 +43,14 @@ def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
 
 
 def test_a_reader_who_leaves_ends_a_command_without_a_word(tmp_path, study):
-    reading, writing = os.pipe()
-    os.close(reading)
-
     def unread():
+        reading, writing = os.pipe()
+        os.close(reading)
         sys.stdout = open(writing, "w", encoding="utf-8")  # noqa: SIM115
         sys.argv = ["domaincover", "results", str(study)]
         main()
 
-    process = Child(unread, tmp_path / "said")
-    os.close(writing)
-    assert process.wait() == 1
+    assert Child(unread, tmp_path / "said").wait() == 1
     assert (tmp_path / "said").read_text() == ""
 
 

@@ -14,6 +14,7 @@ from domaincover.paper.study import Run
 from domaincover.training.run import close_checkpoints, open_command
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import Child, command
+from tests.processes import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
@@ -75,11 +76,11 @@ def test_a_model_can_be_loaded_while_others_are_saved_in_its_place(tmp_path):
     processes = [Child(lambda model=model: [model.save(tmp_path / "model") for _ in range(15)]) for model in models]
     expected = [model.predict_proba(rows[["x0", "x1"]]) for model in models]
     n_loaded = 0
-    while any(process.wait(0) is None for process in processes):
+    while any(process.poll() is None for process in processes):
         found = load(tmp_path / "model").predict_proba(rows[["x0", "x1"]])
         assert any(np.array_equal(found, each) for each in expected)
         n_loaded += 1
-    assert [process.status for process in processes] == [0, 0]
+    assert [process.poll() for process in processes] == [0, 0]
     assert n_loaded > 0
     assert os.listdir(tmp_path) == ["model"]
 
@@ -87,23 +88,21 @@ def test_a_model_can_be_loaded_while_others_are_saved_in_its_place(tmp_path):
 def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
     long = ["fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model", "--checkpoints", tmp_path / "kept", "--resume"]
     first = command(*long)
-    limit = time.monotonic() + 60
-    while not list(tmp_path.glob("kept/*/state-*")) and time.monotonic() < limit:
-        time.sleep(0.01)
+    wait_until(lambda: list(tmp_path.glob("kept/*/state-*")), first)
     second = command(*long, said=tmp_path / "said")
     try:
         assert second.wait() == 2
     finally:
         first.kill()
-    assert "another fit is at work with the checkpoints in" in (tmp_path / "said").read_text()
+    assert "another fit is using the checkpoints with the checkpoints in" in (tmp_path / "said").read_text()
 
 
 def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
     held = open_command(tmp_path / "kept", {"seed": 0}, resume=False)
-    with pytest.raises(InputError, match="another fit is at work"):
+    with pytest.raises(InputError, match="another fit is using the checkpoints"):
         open_command(tmp_path / "kept", {"seed": 0}, resume=True)
     held.release()
-    with pytest.raises(InputError, match="add --resume to go on"):
+    with pytest.raises(InputError, match="add --resume to resume it"):
         open_command(tmp_path / "kept", {"seed": 0}, resume=False)
     held = open_command(tmp_path / "kept", {"seed": 0}, resume=True)
     close_checkpoints(tmp_path / "kept")

@@ -38,7 +38,7 @@ def test_a_file_says_what_is_run():
 def test_what_a_file_does_not_say_is_the_data_sets_own():
     (study,) = studies(Experiment("mine", datasets=("synthetic-10",)))
     run = next(study.runs())
-    assert (run.epochs, run.batch_size, run.min_cell_size, run.recall_from) == (30, 128, 100, "full-pass")
+    assert (run.epochs, run.batch_size, run.min_cell_size, run.recall_from) == (30, 128, 101, "full-pass")
     assert "n_train_domains" not in run.to_dict()
 
 
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_run_is_refused(tmp_path, text, message):
 def test_every_file_of_the_paper_is_an_experiment_and_named_in_the_list():
     from importlib.resources import files
 
-    folder = files("domaincover.experiments") / "paper"
+    folder = files("domaincover.paper") / "experiments"
     assert {item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")} == set(PAPER)
     for experiment in paper_experiments().values():
         assert experiment.title
@@ -103,7 +103,7 @@ def test_every_file_of_the_paper_is_an_experiment_and_named_in_the_list():
 def test_a_line_about_each_experiment_stands_in_the_papers_readme():
     from importlib.resources import files
 
-    text = (files("domaincover.experiments") / "paper" / "README.md").read_text()
+    text = (files("domaincover.paper") / "experiments" / "README.md").read_text()
     for name, experiment in paper_experiments().items():
         assert f"| `{name}` |" in text
         assert experiment.paper in text

@@ -9,10 +9,10 @@ import pytest
 
 from domaincover import InputError, read_wilds
 from domaincover.data.splits import drop_small_cells
-from domaincover.paper import wilds
-from domaincover.paper.wilds import RELEASES, missing_images
+from domaincover.paper.wilds import reader as wilds
 from domaincover.paper.wilds import release_columns as wilds_columns
 from domaincover.paper.wilds.folder_check import check_wilds
+from domaincover.paper.wilds.reader import RELEASES, missing_images
 from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
 
 NAMES = list(BUILDERS)
@@ -279,8 +279,8 @@ def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
 def test_cells_are_dropped_as_the_split_drops_them(build):
     counts = np.array([[5, 2], [3, 0], [1, 2], [9, 4]])
     data = read_wilds("camelyon17", build("camelyon17", n_domains=4, per_cell=counts).folder)
-    check = check_wilds(data, min_cell_size=2)
-    kept = drop_small_cells(data.dataset(), np.arange(len(data)), 2)
+    check = check_wilds(data, min_cell_size=3)
+    kept = drop_small_cells(data.dataset(), np.arange(len(data)), 3)
     assert check.examples_kept == len(kept) == 5 + 3 + 9 + 4
     assert (check.cells_kept, check.cells_dropped) == (4, 3)
     assert check.domains_left == len(np.unique(data.domains[kept])) == 3
@@ -297,13 +297,13 @@ def test_cells_are_dropped_as_the_split_drops_them(build):
 @pytest.mark.parametrize(("n_domains", "enough"), [(40, True), (39, False)])
 def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, enough):
     data = read_wilds("camelyon17", build("camelyon17", n_domains=n_domains, per_cell=1).folder)
-    assert check_wilds(data, min_cell_size=0).enough_domains == enough
+    assert check_wilds(data, min_cell_size=1).enough_domains == enough
 
 
-def test_a_negative_cell_size_is_refused(build):
+def test_a_minimum_cell_size_below_one_is_rejected(build):
     data = read_wilds("amazon", build("amazon").folder)
-    with pytest.raises(InputError, match="min_cell_size must be 0 or more, got -1"):
-        check_wilds(data, -1)
+    with pytest.raises(InputError, match="min_cell_size must be at least 1, got 0"):
+        check_wilds(data, 0)
 
 
 # Faults

@@ -7,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -19,21 +17,21 @@ import torch
 from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper.collect import collect
-from domaincover.paper.job import plan_jobs
+from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.study import Study
-from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
-from domaincover.paper.wilds import RELEASES
 from domaincover.paper.wilds.hyperparameters import PAPER
+from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
 from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
+from tests.processes import wait_until
 from tests.tiny_models import draw_weights, tiny_bert_folder
 
 FIVE = {"erm", "pooled-train", "pooled-held-out", "robust", "set-cover"}
 N_TRAIN, N_UNSEEN, PER_CELL = 3, 2, 12
 SIZES = {"camelyon17": {"size": 16}, "fmow": {"size": 16}, "iwildcam": {}, "amazon": {}}
-FEW = ["--train-domains", N_TRAIN, "--unseen-domains", N_UNSEEN, "--min-cell-size", 2, "--seeds", 1, "--epochs", 2]
+FEW = ["--train-domains", N_TRAIN, "--unseen-domains", N_UNSEEN, "--min-cell-size", 3, "--seeds", 1, "--epochs", 2]
 FEW += ["--batch-size", 16, "--jobs", 1, "--device", "cpu"]
 IMAGES = ["--image-size", 16, "--workers", 0]
 
@@ -207,15 +205,6 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
         assert np.abs(scores[0] - scores[1]).max() < 1e-4
 
 
-def test_seeds_train_as_one_stack_only_where_they_have_equally_many_rows():
-    def material(n_rows):
-        return SimpleNamespace(data=SimpleNamespace(examples=np.zeros((n_rows, 2))))
-
-    materials = {seed: material(n) for seed, n in enumerate((5, 6, 5))}
-    replicas = [Replica((seed, None), np.arange(len(m.data.examples))) for seed, m in materials.items()]
-    assert [[replica.key[0] for replica in group] for group in groups_of(replicas, materials)] == [[0, 2], [1]]
-
-
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
     source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
     (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
@@ -295,9 +284,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
     arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
     program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
     process = subprocess.Popen([*program, "--out", str(killed)], stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(killed.glob(".checkpoints/*/state-000003-*")) and time.monotonic() < deadline:
-        time.sleep(0.005)
+    wait_until(lambda: list(killed.glob(".checkpoints/*/*/state-000003-*")), process)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list(killed.glob("**/DONE"))
@@ -315,12 +302,12 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("camelyon17", ["--train-domains", 20], "has 6 domains with more than 2 examples of a label, and 20 to train"),
+        ("camelyon17", ["--train-domains", 20], "has 6 domains with 3 or more examples of a label, and 20 to train"),
         ("camelyon17", ["--train-domains", 0], "--train-domains must be at least 1, got 0"),
         ("camelyon17", ["--image-size", 0], "--image-size must be at least 1, got 0"),
         ("camelyon17", ["--batch-size", 0], "batch_size must be at least 1, got 0"),
         ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0 and finite, got 0"),
-        ("camelyon17", ["--min-cell-size", -1], "min_cell_size must be at least 0, got -1"),
+        ("camelyon17", ["--min-cell-size", 0], "min_cell_size must be at least 1, got 0"),
         ("camelyon17", ["--methods", "erm-joint"], "give --learn head. Or leave the method out"),
         (
             "iwildcam",
@@ -359,7 +346,7 @@ def test_amazon_without_a_model_says_what_to_give(folders, tmp_path, capsys):
 def test_a_split_of_which_nothing_would_count_is_refused_before_training(folders, options, tmp_path, capsys):
     few = [*options["fmow"], "--max-test-rows", 2]
     assert paper("fmow", folders["fmow"].folder, tmp_path / "runs", *few) == 2
-    assert "no label of a domain has more than 2 seen examples, which is what counts" in capsys.readouterr().err
+    assert "no label of a domain has 3 or more seen examples, the fewest that count" in capsys.readouterr().err
 
 
 def test_the_table_has_the_papers_numbers():
@@ -421,9 +408,9 @@ def test_a_release_is_the_same_by_its_folder_and_by_the_one_that_holds_it(folder
 
 def test_epochs_of_several_trainings_are_told_as_those_of_one():
     told = []
-    epochs = Epochs(lambda: told.append(1), n_epochs=4, n_trainings=3)
-    for _ in range(7):
-        epochs.one_more()
+    epochs = Epochs(lambda: told.append(1), n_epochs=4, n_networks=3)
+    for n_networks in (2, 2, 1, 1):
+        epochs.add(n_networks)
     assert len(told) == 2
-    epochs.all_done()
+    epochs.finish()
     assert len(told) == 4

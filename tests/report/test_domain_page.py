@@ -14,6 +14,7 @@ from domaincover.report.domain_reports import worst_first
 from tests.paper.report.made_up import HOSTILE
 from tests.paper.report.test_page import Page
 from tests.paper.report.test_page_in_browser import ALARM, BROWSER, FLAGS, Visit
+from tests.processes import LIMIT
 
 from .made_up_domains import random_reports, report
 
@@ -215,7 +216,7 @@ def visited(text, folder, *flags):
     page = folder / "page.html"
     page.write_text(VISITOR.join(text.replace("<head>", ALARM, 1).rsplit("</body>", 1)), encoding="utf-8")
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
-    run = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
     found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
@@ -382,5 +383,5 @@ def test_the_certificate_fits_the_width_of_the_window(certified, tmp_path, width
     (tmp_path / "frame.html").write_text(f"<body><script>{script}</script>{frame}</body>", encoding="utf-8")
     flags = [*FLAGS, "--allow-file-access-from-files", f"--user-data-dir={tmp_path / 'profile'}"]
     command = [BROWSER, *flags, (tmp_path / "frame.html").as_uri()]
-    run = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     assert int(re.search(r'data-wide="(\d+)"', run.stdout.decode())[1]) <= width

@@ -96,7 +96,7 @@ def test_what_is_forged_without_a_change_is_still_read(folder):
 def test_a_skops_file_that_would_call_the_shell_is_refused_and_does_nothing(sklearn_folder, tmp_path):
     written = skops_file(call("posix", "system", text(f"touch '{tmp_path}/ran'")))
     forge(sklearn_folder, part_0=written)
-    assert "holds a 'posix.system', which is not known to be harmless" in refusal(sklearn_folder)
+    assert "contains a 'posix.system', which is not a trusted type" in refusal(sklearn_folder)
     assert not (tmp_path / "ran").exists()
     skops.io.loads(written, trusted=["posix.system"])  # the forgery is a real one
     assert (tmp_path / "ran").exists()
@@ -127,7 +127,7 @@ def test_a_pickle_in_place_of_a_file_is_refused_and_does_nothing(part, folder, t
 
 def test_a_skops_file_of_something_else_than_an_estimator_is_refused(sklearn_folder):
     forge(sklearn_folder, part_0=skops.io.dumps({"a": 1}))
-    assert "a dict is no estimator" in refusal(sklearn_folder)
+    assert "a dict is not an estimator" in refusal(sklearn_folder)
 
 
 # The manifest
@@ -140,15 +140,15 @@ def part(folder_content):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c: part(c).update(kind="os.system"), "'os.system' is no kind of estimator"),
-        (lambda c: part(c)["params"].update(speed=1), "'speed' is no parameter of ERMClassifier"),
-        (lambda c: part(c)["learned"].update(label_scores=1), "'label_scores' is nothing that ERMClassifier learns"),
-        (lambda c: part(c)["learned"].update(__class__=1), "'__class__' is nothing that ERMClassifier learns"),
-        (lambda c: part(c)["learned"].update(classes_={"import": "os"}), "'import' is no known kind of value"),
-        (lambda c: part(c)["learned"].update(classes_={"a": 1, "b": 2}), r"keys \['a', 'b'\] is no value"),
-        (lambda c: part(c)["learned"].update(encoder_={"part": 1}), "part 1 does not come before"),
-        (lambda c: part(c)["learned"].update(encoder_={"part": -1}), "part -1 does not come before"),
-        (lambda c: part(c)["learned"].pop("classes_"), "AttributeError.*versions are the same"),
+        (lambda c: part(c).update(kind="os.system"), "unknown estimator type 'os.system'"),
+        (lambda c: part(c)["params"].update(speed=1), "ERMClassifier has no parameter 'speed'"),
+        (lambda c: part(c)["learned"].update(label_scores=1), "ERMClassifier has no fitted attribute 'label_scores'"),
+        (lambda c: part(c)["learned"].update(__class__=1), "ERMClassifier has no fitted attribute '__class__'"),
+        (lambda c: part(c)["learned"].update(classes_={"import": "os"}), "unknown tag 'import'"),
+        (lambda c: part(c)["learned"].update(classes_={"a": 1, "b": 2}), r"found the keys \['a', 'b'\]"),
+        (lambda c: part(c)["learned"].update(encoder_={"part": 1}), "part 1 is used before it is defined"),
+        (lambda c: part(c)["learned"].update(encoder_={"part": -1}), "part -1 is used before it is defined"),
+        (lambda c: part(c)["learned"].pop("classes_"), "AttributeError.*versions match"),
         (lambda c: part(c)["params"].update(hidden=10**15), "does not fit the network.*1000000000000000"),
         (lambda c: part(c)["params"].update(hidden="wide"), "cannot load"),
         (lambda c: part(c)["params"].update(network={"function": "a b"}), r"network=…\)"),
@@ -168,12 +168,12 @@ def test_a_manifest_that_says_what_no_model_says_is_refused(change, message, fol
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "part-0.pkl", "model.json", "part-0.skops/x"])
 def test_a_manifest_cannot_point_out_of_its_folder(name, folder):
     forge(folder, lambda content: content["files"].update({name: "0" * 64}))
-    assert "lists files that no model has" in refusal(folder)
+    assert "lists files that a model cannot contain" in refusal(folder)
 
 
 def test_files_that_are_no_list_of_files_are_refused(folder):
     forge(folder, lambda content: content.update(files=["part-0.skops"]))
-    assert "lists files that no model has" in refusal(folder)
+    assert "lists files that a model cannot contain" in refusal(folder)
 
 
 @pytest.mark.parametrize("version", [2, 10**9, "1", None])
@@ -192,7 +192,7 @@ def test_nesting_without_end_is_refused(folder):
     head = b'{"format":"domaincover-model","format_version":1,"parts":' + b"[" * 100_000 + b"]" * 100_000
     seal = hashlib.sha256(head + b"}").hexdigest().encode()
     (folder / "model.json").write_bytes(head + b',"checksum":"' + seal + b'"}')
-    assert "model.json is damaged" in refusal(folder)
+    assert "model.json is corrupt" in refusal(folder)
 
 
 @pytest.mark.parametrize(
@@ -223,13 +223,13 @@ def test_a_skops_file_whose_objects_double_at_every_step_is_refused_at_once(skle
     for number in range(2, 80):
         node = many(node, {"__id__": number - 1, "__loader__": "ListNode"}, kind="list", __id__=number)
     forge(sklearn_folder, part_0=skops_file(node))
-    assert "mentioned in two different ways" in refusal(sklearn_folder)
+    assert "two different objects with one id" in refusal(sklearn_folder)
 
 
 def test_a_compressed_skops_file_is_refused(sklearn_folder):
     written = skops.io.dumps(StandardScaler().fit(X), compression=zipfile.ZIP_DEFLATED)
     forge(sklearn_folder, part_0=written)
-    assert "it is compressed" in refusal(sklearn_folder)
+    assert "the skops file is compressed" in refusal(sklearn_folder)
 
 
 def test_a_skops_file_nested_without_end_is_refused(sklearn_folder):
@@ -259,11 +259,11 @@ def changed_tree(tree, field, node, value):
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("left_child", 10**9, "a tree leads outside of itself"),
-        ("right_child", -5, "a tree leads outside of itself"),
-        ("left_child", 0, "a tree leads outside of itself"),
-        ("feature", 4, "asks for a column that there is not"),
-        ("feature", -1, "asks for a column that there is not"),
+        ("left_child", 10**9, "a tree node refers to a child out of bounds"),
+        ("right_child", -5, "a tree node refers to a child out of bounds"),
+        ("left_child", 0, "a tree node refers to a child out of bounds"),
+        ("feature", 4, "splits on a column out of bounds"),
+        ("feature", -1, "splits on a column out of bounds"),
     ],
 )
 def test_a_tree_with_a_forged_node_is_refused(field, value, message, tmp_path):
@@ -275,7 +275,7 @@ def test_a_tree_with_a_forged_node_is_refused(field, value, message, tmp_path):
 def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path):
     model = DecisionTreeClassifier().fit(X, y)
     changed_tree(model.tree_, "left_child", 0, 10**9)
-    with pytest.raises(InputError, match=r"could not be loaded: .*a tree leads outside of itself"):
+    with pytest.raises(InputError, match=r"could not be loaded: .*a tree node refers to a child out of bounds"):
         save(model, tmp_path / "model")
 
 
@@ -294,53 +294,53 @@ def test_a_tree_that_claims_another_number_of_nodes_than_it_has_is_refused(count
             after.writestr(name, content.encode("latin-1"))
     save(model, tmp_path / "model")
     forge(tmp_path / "model", part_0=written.getvalue())
-    assert "another number of nodes than it says" in refusal(tmp_path / "model")
+    assert "node count is wrong" in refusal(tmp_path / "model")
 
 
 def test_a_tree_outside_of_a_decision_tree_is_refused(tmp_path):
     scaler = StandardScaler().fit(X)
     scaler.mean_ = DecisionTreeClassifier().fit(X, y).tree_
-    assert "a tree stands outside of a decision tree" in refused_with(scaler, tmp_path)
+    assert "a tree is outside of a decision tree" in refused_with(scaler, tmp_path)
 
 
 def test_a_decision_tree_without_a_tree_is_refused(tmp_path):
     model = DecisionTreeClassifier().fit(X, y)
     model.tree_ = StandardScaler()
-    assert "something else in its place" in refused_with(model, tmp_path)
+    assert "is not a tree" in refused_with(model, tmp_path)
 
 
 def test_a_tree_on_other_columns_than_its_classifier_is_refused(tmp_path):
     model = DecisionTreeClassifier().fit(X, y)
     model.n_features_in_ = 2
-    assert "other columns than its classifier" in refused_with(model, tmp_path)
+    assert "and its classifier have different numbers of columns" in refused_with(model, tmp_path)
 
 
 def test_a_forest_on_other_columns_than_its_trees_is_refused(tmp_path):
     model = RandomForestClassifier(2).fit(X, y)
     model.n_features_in_ = 2
-    assert "other columns than its forest" in refused_with(model, tmp_path)
+    assert "and its forest have different numbers of columns" in refused_with(model, tmp_path)
 
 
 def test_boosting_that_would_write_beside_its_scores_is_refused(tmp_path):
     model = GradientBoostingClassifier(n_estimators=2).fit(X, y)
     model.estimators_ = np.tile(model.estimators_, (1, 50))
-    assert "other labels than its start" in refused_with(model, tmp_path)
+    assert "different numbers of labels" in refused_with(model, tmp_path)
 
 
 def test_boosting_of_something_else_than_trees_is_refused(tmp_path):
     model = GradientBoostingClassifier(n_estimators=2).fit(X, y)
     model.estimators_[0, 0] = StandardScaler().fit(X)
-    assert "other columns than its forest" in refused_with(model, tmp_path)
+    assert "and its forest have different numbers of columns" in refused_with(model, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
-        ("left", 10**9, "a tree leads outside of itself"),
-        ("right", 0, "a tree leads outside of itself"),
-        ("feature_idx", 99, "asks for a column that there is not"),
-        ("feature_idx", -1, "asks for a column that there is not"),
-        ("is_categorical", 1, "asks for categories of a column of numbers"),
+        ("left", 10**9, "a tree node refers to a child out of bounds"),
+        ("right", 0, "a tree node refers to a child out of bounds"),
+        ("feature_idx", 99, "splits on a column out of bounds"),
+        ("feature_idx", -1, "splits on a column out of bounds"),
+        ("is_categorical", 1, "splits a numeric column by category"),
     ],
 )
 def test_a_histogram_tree_with_a_forged_node_is_refused(field, value, message, tmp_path):
@@ -353,7 +353,7 @@ def test_a_histogram_tree_without_its_categories_is_refused(tmp_path):
     frame = pd.DataFrame({"ward": pd.Categorical(np.where(y == 1, "A", "B"))})
     model = HistGradientBoostingClassifier(max_iter=2, min_samples_leaf=5).fit(frame, y)
     model._predictors[0][0].raw_left_cat_bitsets = np.zeros((0, 8), dtype=np.uint32)
-    assert "asks for no category" in refused_with(model, tmp_path)
+    assert "a category is out of bounds" in refused_with(model, tmp_path)
 
 
 def test_a_forged_tree_of_neighbours_is_built_again_from_its_data(tmp_path):
@@ -371,14 +371,3 @@ def test_a_sparse_matrix_with_forged_columns_is_refused(tmp_path):
     model = KNeighborsClassifier().fit(csr_matrix(X), y)
     model._fit_X.indices[0] = 10**6
     assert "cannot load" in refused_with(make_pipeline(model), tmp_path)
-
-
-@pytest.mark.parametrize("part", [0, 1])
-def test_what_calibrates_a_promised_network_must_be_what_it_is(tmp_path, part):
-    model = ERMClassifier(domain_confidence=0.6, folds=2, hidden=4, epochs=1, random_state=0, min_cell_size=1)
-    save(model.fit(X, y, domains=DATA.domains), tmp_path / "model")
-    forge(
-        tmp_path / "model",
-        lambda content: content["parts"][-1]["learned"].update(calibrated_={"part": part}),
-    )
-    assert "'calibrated_' of ERMClassifier is no ConformalSetClassifier" in refusal(tmp_path / "model")

@@ -50,7 +50,9 @@ from domaincover import (
     load,
     save,
 )
+from domaincover.data.images import ImageReader
 from domaincover.saving.models import load_extra
+from domaincover.saving.parts import PartsReader
 from domaincover.saving.values import from_json, to_json
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=6, n_per_domain=40, rng=np.random.default_rng(0))
@@ -322,7 +324,7 @@ def test_an_array_of_another_kind_is_refused():
 def test_a_name_of_another_kind_is_refused_by_its_kind(name, tmp_path):
     model = ConformalSetClassifier(GaussianNB(), calibration="training-data")
     model.fit(X, y, domains=column([name, "b"], DOMAINS % 2))
-    with pytest.raises(InputError, match=f"domains_ of ConformalSetClassifier.* is a .*{type(name).__name__}; text"):
+    with pytest.raises(InputError, match=f"domains_ of ConformalSetClassifier.* is a .*{type(name).__name__}; only"):
         save(model, tmp_path / "model")
 
 
@@ -466,7 +468,7 @@ class Doubler(FunctionTransformer):
 
 def test_a_type_of_the_users_own_is_refused_when_saving(tmp_path):
     model = make_pipeline(Doubler(), GaussianNB()).fit(X, y)
-    with pytest.raises(InputError, match=r"Doubler holds a '.*test_saving\.Doubler', which cannot be saved safely"):
+    with pytest.raises(InputError, match=r"Doubler contains a '.*test_models\.Doubler', which is not a trusted type"):
         save(model, tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -479,13 +481,13 @@ def test_a_type_that_the_user_vouches_for_is_saved_and_loaded(tmp_path):
 
 def test_a_type_that_only_saving_was_told_to_trust_is_refused_when_loading(tmp_path):
     save(make_pipeline(Doubler(), GaussianNB()).fit(X, y), tmp_path / "model", trusted=[f"{__name__}.Doubler"])
-    with pytest.raises(InputError, match=r"part-0.skops holds a '.*Doubler', which is not known to be harmless"):
+    with pytest.raises(InputError, match=r"part-0.skops contains a '.*Doubler', which is not a trusted type"):
         load(tmp_path / "model")
 
 
 def test_a_nameless_function_is_refused_when_saving(tmp_path):
     model = make_pipeline(FunctionTransformer(lambda rows: rows), GaussianNB()).fit(X, y)
-    with pytest.raises(InputError, match=r"this FunctionTransformer .* '.*<lambda>', which cannot be saved safely"):
+    with pytest.raises(InputError, match=r"this FunctionTransformer .* '.*<lambda>', which is not a trusted type"):
         save(model, tmp_path / "model")
 
 
@@ -510,7 +512,7 @@ def test_without_extra_there_is_none(tmp_path):
 
 @pytest.mark.parametrize("extra", [{"a": np.nan}, {"a": object()}, {("a",): 1}])
 def test_extra_that_strict_json_cannot_hold_is_refused(extra, tmp_path):
-    with pytest.raises(InputError, match="extra must be what strict JSON can hold"):
+    with pytest.raises(InputError, match="extra must be JSON-serializable"):
         save(of_ours("ERM"), tmp_path / "model", extra)
 
 
@@ -523,3 +525,11 @@ def test_a_model_that_is_not_fitted_is_refused(name, tmp_path):
 def test_what_is_no_estimator_is_refused(tmp_path):
     with pytest.raises(InputError, match="a dict cannot be saved"):
         save({}, tmp_path / "model")
+
+
+def test_image_settings_of_models_saved_with_the_old_name_of_resize_are_read():
+    reader = PartsReader({}, None, ())
+    read = reader._value({"reader": ["ImageReader", {"crop": 0.1, "fit": "crop"}]})
+    assert read == ImageReader(crop=0.1, resize="crop")
+    with pytest.raises(InputError, match=r"'TextReader' with .*resize is nothing that it can hold"):
+        reader._value({"reader": ["TextReader", {"fit": "crop"}]})

@@ -56,7 +56,7 @@ def test_one_changed_bit_anywhere_is_refused_and_the_file_named(name, folder):
         changed = bytearray(content)
         changed[position] ^= 1 << position % 8
         (folder / name).write_bytes(changed)
-        with pytest.raises(InputError, match=f"{name} is damaged"):
+        with pytest.raises(InputError, match=f"{name} is corrupt"):
             load(folder)
 
 
@@ -65,7 +65,7 @@ def test_one_changed_bit_anywhere_is_refused_and_the_file_named(name, folder):
 def test_a_truncated_file_is_refused(name, keep, folder):
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: int(keep * len(content)) if keep >= 0 else -1])
-    with pytest.raises(InputError, match=f"{name} is damaged"):
+    with pytest.raises(InputError, match=f"{name} is corrupt"):
         load(folder)
 
 
@@ -79,13 +79,13 @@ def test_a_missing_file_is_named(name, folder):
 def test_bytes_added_to_the_manifest_are_refused(folder):
     with (folder / "model.json").open("ab") as manifest:
         manifest.write(b"\n")
-    with pytest.raises(InputError, match=r"model\.json is damaged"):
+    with pytest.raises(InputError, match=r"model\.json is corrupt"):
         load(folder)
 
 
 def test_extra_that_was_changed_is_refused(folder):
     (folder / "extra.json").write_text('{"rows": 81}')
-    with pytest.raises(InputError, match=r"extra\.json is damaged"):
+    with pytest.raises(InputError, match=r"extra\.json is corrupt"):
         load_extra(folder)
 
 
@@ -165,7 +165,7 @@ def test_a_folder_with_some_other_model_json_is_not_touched(network, tmp_path):
 
 def test_a_users_file_beside_an_older_model_is_not_lost(folder, network):
     (folder / "notes.txt").write_text("notes")
-    with pytest.raises(InputError, match=r"holds 'notes\.txt' beside a model, which would be lost"):
+    with pytest.raises(InputError, match=r"also contains 'notes\.txt', which would be lost"):
         save(network, folder)
 
 
@@ -177,7 +177,7 @@ def test_a_file_in_the_way_is_refused(network, tmp_path):
 
 def test_a_place_that_cannot_be_written_is_told_in_one_line(network, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match=r"cannot write .*file is not a folder that can be written to"):
+    with pytest.raises(InputError, match=r"cannot write .*file is not a writable folder"):
         save(network, tmp_path / "file" / "model")
 
 

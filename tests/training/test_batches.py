@@ -73,7 +73,7 @@ def test_a_network_learns_the_same_from_examples_that_are_read():
 
 
 def test_what_becomes_unreadable_while_training_is_named():
-    with pytest.raises(InputError, match="17 could be read when training began, and now it cannot"):
+    with pytest.raises(InputError, match="17 was readable when training began, but is not any more"):
         list(shuffled(dataset(lazy(Rows([17])))).epoch())
 
 
@@ -90,7 +90,7 @@ def test_a_fault_in_a_worker_is_told_as_in_the_main_process(workers):
 
 
 def test_a_worker_that_is_killed_is_told_in_a_line():
-    with pytest.raises(InputError, match="was killed, perhaps for want of memory; take fewer workers"):
+    with pytest.raises(InputError, match="was killed, possibly out of memory; use fewer workers"):
         list(lazy(Killed(), 1).blocks([np.array([3, 4])]))
 
 
@@ -101,7 +101,7 @@ def test_reading_ahead_draws_from_nobody_elses_generator():
 
 
 def test_networks_on_examples_that_are_read_train_one_at_a_time():
-    with pytest.raises(InputError, match="train one at a time"):
+    with pytest.raises(InputError, match="trained one at a time"):
         make_pool([dataset(lazy(Rows()))] * 2)
 
 

@@ -9,6 +9,7 @@ import torch
 from domaincover import InputError
 from domaincover.training.batches import Batch, Shard
 from domaincover.training.engine import Engine, make_engine
+from tests.processes import LIMIT
 from tests.training.several_processes import CASES, PENALTIES, compared, trained
 
 SCRIPT = Path(__file__).with_name("several_processes.py")
@@ -20,7 +21,7 @@ def of_two_processes(once_for_all_workers):
     pytest.importorskip("accelerate")
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", str(SCRIPT)]
     _, folder = once_for_all_workers(
-        "two-processes", lambda folder: subprocess.run([*command, str(folder)], check=True, timeout=300).returncode
+        "two-processes", lambda folder: subprocess.run([*command, str(folder)], check=True, timeout=LIMIT).returncode
     )
     return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in (*CASES, *PENALTIES)}
 
@@ -109,5 +110,5 @@ def test_settings_that_cannot_be_are_refused(options, message):
 
 def test_mixed_precision_without_accelerate_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"need a package .* accelerate: pip install 'domaincover\[accelerate\]'"):
+    with pytest.raises(InputError, match=r"which is not installed: pip install 'domaincover\[accelerate\]'"):
         make_engine("cpu", "bf16")

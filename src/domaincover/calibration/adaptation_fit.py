@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
 from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import RareLabels, check_feasible, highest_confidence
+from domaincover.calibration.confidence import check_feasible, highest_confidence
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.calibration.slopes import shrunken_slope
+from domaincover.options import OnRareLabel, RecallOn
 
-RecallOn = Literal["batch", "domain", "later rows"]
 LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
@@ -144,11 +144,11 @@ def fit_adaptive_thresholds(
     *,
     training: ScoredRows | None = None,
     recall_on: RecallOn = "domain",
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     label_counts: Sequence[int] = LABEL_COUNTS,
     label_names: Sequence[Hashable] | None = None,
-    on_infeasible: RareLabels = "raise",
+    on_infeasible: OnRareLabel = "raise",
     rng: np.random.Generator | None = None,
 ) -> AdaptiveThresholds:
     """Calibrate thresholds that adapt to the rows of a domain.
@@ -159,7 +159,7 @@ def fit_adaptive_thresholds(
 
     - "domain": as many rows as a calibration domain has, of which those given are a random part, or all;
     - "later rows": the domain's other rows;
-    - "batch": the rows given, however few. A label with `min_cell_size` or fewer of them is held at target as in
+    - "batch": the rows given, however few. A label with fewer than `min_cell_size` of them is held at target as in
       "domain". Recall on few rows is noisy, so the sets are larger than fixed ones, which promise less.
 
     Where rows of a number say too little to make sets smaller, they get the fixed thresholds.

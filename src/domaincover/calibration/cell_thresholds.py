@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_target_recall, checked_codes, hits_needed
 
@@ -39,12 +39,12 @@ def cell_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
 ) -> Thresholds:
     """Return for every (domain, label) cell the largest threshold at which its recall is still at target.
 
-    An order statistic of the cell's own-label scores, so ties are safe; +∞ for a cell that asks for nothing. Several
-    target recalls give an array of such tables, from one sort.
+    An order statistic of the cell's own-label scores, so ties are safe; +∞ for a cell with fewer than
+    `min_cell_size` examples, which does not count. Several target recalls give an array of such tables, from one sort.
     """
     return thresholds_of_cells(own_scores(scores, labels, domains, target_recall, min_cell_size), target_recall)
 
@@ -79,10 +79,10 @@ def own_scores(
             "`DomainDataset.from_arrays` makes them from names."
         )
     counts = np.bincount(cells, minlength=n_cells)
-    if min_cell_size > 0:
-        keep = counts[cells] > min_cell_size
+    if check_min_cell_size(min_cell_size) > 1:
+        keep = counts[cells] >= min_cell_size
         own, labels, cells = own[keep], labels[keep], cells[keep]
-        counts = np.where(counts > min_cell_size, counts, 0)
+        counts = np.where(counts >= min_cell_size, counts, 0)
     return OwnScores(own, labels, cells, counts, n_labels)
 
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.errors import InputError
+from domaincover.options import OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import check_share, hits_needed
 
-OnInfeasible = Literal["raise", "widen"]
-RareLabels = Literal["raise", "widen", "pool"]
 MOST_NAMES = 5
 
 
@@ -68,7 +67,7 @@ def check_feasible(
     confidence: ArrayLike,
     what: str = "domain confidence",
     label_names: Sequence[Hashable] | None = None,
-    on_infeasible: RareLabels = "raise",
+    on_infeasible: OnRareLabel = "raise",
     *,
     can_pool: bool = False,
     min_cell_size: int = 1,
@@ -79,7 +78,7 @@ def check_feasible(
     `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
     in every set; with "pool", where a rule can, their rows are pooled. A warning names them.
     """
-    known = get_args(RareLabels) if can_pool else get_args(OnInfeasible)
+    known = get_args(OnRareLabel) if can_pool else get_args(OnInfeasible)
     if on_infeasible not in known:
         raise InputError(f"on_infeasible must be {' or '.join(map(repr, known))}, got {on_infeasible!r}.")
     asked = np.asarray(confidence, dtype=float)

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
-from domaincover.calibration.confidence import RareLabels, check_feasible
+from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.options import OnRareLabel
 
 
 def joint_thresholds(
@@ -25,18 +26,18 @@ def joint_thresholds(
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
     domain_confidence: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: Sequence[Hashable] | None = None,
-    on_infeasible: RareLabels = "raise",
+    on_infeasible: OnRareLabel = "raise",
 ) -> Thresholds:
     """Return the threshold, the same for all labels, that holds every label of a new domain at target.
 
     Each of m calibration domains allows a threshold: the lowest of its cells'. The result is the
     ⌊(1 − confidence)(m + 1)⌋-th lowest of these. With calibration domains that did not train, min recall of a new
-    domain is at target with at least this confidence; cells of `min_cell_size` or fewer examples count neither here nor
-    there. A label in too few domains for the confidence is rejected, put into every set ("widen"), or given the
-    largest statement that can be made about it alone ("pool", see `rare_labels`). Several target recalls or
-    confidences give an array (…target recalls, …confidences, labels) from one sort.
+    domain is at target with at least this confidence. Cells with fewer than `min_cell_size` examples count neither in
+    calibration nor in the new domain. A label in too few domains for the confidence raises an error, is put into every
+    set ("widen"), or gets the largest statement that can be made about it alone ("pool", see `rare_labels`). Several
+    target recalls or confidences give an array (…target recalls, …confidences, labels) from one sort.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     widened = check_feasible(
@@ -51,7 +52,7 @@ def joint_thresholds(
     threshold = order_statistic(allowed[..., None, :], n_domains, confidences)
     if on_infeasible != "pool":
         return np.where(widened, -np.inf, threshold[..., None])
-    rows = own_scores(scores, labels, domains, target_recall, 0)  # rows of small cells count
+    rows = own_scores(scores, labels, domains, target_recall, 1)  # rows of small cells count
     rare = pooled_row_thresholds(rows.scores, rows.labels, rows.n_labels, target_recall)
     rare = np.minimum(np.expand_dims(rare, tuple(range(-1 - confidences.ndim, -1))), by_confidence.min(axis=-2))
     # where no label can be promised, there is no number that the others share

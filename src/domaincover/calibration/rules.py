@@ -1,6 +1,7 @@
 """Rules that calibrate each label by itself; `joint` calibrates them together.
 
-A label without any calibration cell gets −∞: always in the set, never silently dropped.
+Cells with fewer than `min_cell_size` examples do not count. A label without any calibration cell gets −∞: it is in
+every set, never silently dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import OwnScores, Thresholds, own_scores, sort_within, thresholds_of_cells
-from domaincover.calibration.confidence import OnInfeasible, check_feasible, order_ranks
+from domaincover.calibration.confidence import check_feasible, order_ranks
+from domaincover.options import OnInfeasible
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
 LabelNames = Sequence[Hashable] | None
@@ -24,7 +26,7 @@ def robust_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
     """Return for each label its lowest cell threshold: in the set if any domain's threshold admits it."""
@@ -37,7 +39,7 @@ def pooled_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
     """Return for each label the largest threshold at which its recall, averaged over domains, is at target.
@@ -53,7 +55,7 @@ def hierarchical_thresholds(
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
     on_infeasible: OnInfeasible = "raise",
 ) -> Thresholds:
@@ -77,7 +79,7 @@ def order_thresholds(
     domains: NDArray[np.int64],
     target_recall: ArrayLike,
     domain_confidence: ArrayLike,
-    min_cell_size: int = 0,
+    min_cell_size: int = 1,
     label_names: LabelNames = None,
     on_infeasible: OnInfeasible = "raise",
 ) -> Thresholds:

@@ -157,22 +157,12 @@ class ModelColumns(NamedTuple):
         return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
 
 
-def _encoder(model: Any) -> Any:
+def _encoder(model: SetClassifier) -> Any:
     """Return the encoder of tables inside a model."""
-    while not hasattr(model, "kinds_"):
-        if hasattr(model, "encoder_"):
-            model = model.encoder_
-        elif hasattr(model, "calibrated_"):
-            model = model.calibrated_
-        elif hasattr(model, "estimator_"):
-            model = model.estimator_
-        elif hasattr(model, "estimators_"):  # of jackknife-minmax: all met the same columns
-            model = model.estimators_[0]
-        elif hasattr(model, "steps"):
-            model = model[0]
-        else:
-            raise InputError("the model does not read tables by itself; use it from Python.")
-    return model
+    encoder = model.input_encoder_
+    if not hasattr(encoder, "kinds_"):
+        raise InputError("the model does not read tables by itself; use it from Python.")
+    return encoder
 
 
 def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:

@@ -1,1 +1,1 @@
-"""Where examples come from."""
+"""Datasets of several domains: reading, encoding and splitting."""

@@ -1,4 +1,4 @@
-"""Columns of Arrow as pandas has them, with the same types and spellings whatever the file held."""
+"""Convert Arrow columns to pandas with the same types as CSV would give."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domaincover.errors import InputError
 
 
 def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
-    """Return a table in which decimals are floats, dates timestamps, and bytes and times of day text."""
+    """Return a pandas table: decimals as floats, dates as timestamps, bytes and times of day as text."""
     for k, field in enumerate(table.schema):
         if field.name in text_columns:
             table = table.set_column(k, field.name, _to_text(table[k], field.name))
@@ -26,7 +26,7 @@ def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
 
 
 def _is_binary(kind: Any) -> bool:
-    """Tell whether a column holds bytes, as older writers have it for text."""
+    """Return whether a column contains bytes, which older writers use for text."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pa.types.is_dictionary(kind):
@@ -41,7 +41,7 @@ def _is_binary(kind: Any) -> bool:
 
 def _to_text(column: Any, name: str) -> Any:
     if pa.types.is_boolean(column.type):
-        return pc.if_else(column, "True", "False")  # as in CSV; Arrow spells them in lower case
+        return pc.if_else(column, "True", "False")  # as in CSV; Arrow would write lower case
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_duration(column.type):
         spelled = day_texts(column.to_pandas(date_as_object=False))
         return pa.chunked_array([pa.array(spelled, pa.string(), from_pandas=True)])
@@ -56,4 +56,4 @@ def _cast_to_text(column: Any, name: str) -> Any:
     except pa.ArrowNotImplementedError:
         raise unreadable(name) from None
     except pa.ArrowInvalid:
-        raise InputError(f"column {name!r} holds bytes that are no text; leave it out, or write it as text.") from None
+        raise InputError(f"column {name!r} contains bytes that are not text; drop it, or write it as text.") from None

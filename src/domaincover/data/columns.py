@@ -1,4 +1,4 @@
-"""What a column of a table holds, and how to read it: as numbers, as days, or as levels of a category."""
+"""Infer the kind of a table column and read it as numbers, days or categories."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from domaincover.errors import InputError
 
 Kind = Literal["number", "boolean", "date", "category", "ignored"]
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ].*)?"
-CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # in days; a date says where it stands in each
+CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}  # periods in days
 MICROSECONDS_PER_DAY = 86_400e6
-MISSING = None  # the level of a category that was missing
+MISSING = None  # the category of missing values
 
-# By numpy's letter for a type, which nullable, sparse and arrow types have as well.
+# By numpy's kind letter, which nullable, sparse and Arrow types have as well.
 KIND_OF_TYPE: dict[str, Kind] = {
     "b": "boolean",
     "i": "number",
@@ -25,23 +25,23 @@ KIND_OF_TYPE: dict[str, Kind] = {
     "m": "number",
     "M": "date",
 }
-# By pandas' word for what a column of objects holds.
+# By the result of pandas' infer_dtype.
 KIND_OF_OBJECTS: dict[str, Kind] = {
     "boolean": "boolean",
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "timedelta64"), "number"),
     **dict.fromkeys(("date", "datetime", "datetime64"), "date"),
 }
-WORDS = {"True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0, True: 1.0, False: 0.0}
+BOOLEANS = {"True": 1.0, "False": 0.0, "true": 1.0, "false": 0.0, True: 1.0, False: 0.0}
 
 
 class Categories(NamedTuple):
-    """The levels of a category that were seen, as text; None is the level of missing values."""
+    """The categories of a column seen in training, as text; None is the category of missing values."""
 
     levels: tuple[str | None, ...]
 
     @classmethod
     def of(cls, column: pd.Series[Any], most: int) -> Categories:
-        """Return the levels of a column, at most so many: the most frequent ones."""
+        """Return the most frequent categories of a column, at most `most`."""
         codes, distinct = _factorized(column)
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         kept = sorted(zip(-counts, _texts(distinct), strict=True))[:most]
@@ -49,15 +49,15 @@ class Categories(NamedTuple):
         return cls((*levels, MISSING) if (codes < 0).any() else tuple(levels))
 
     def codes(self, column: pd.Series[Any]) -> NDArray[np.int64]:
-        """Return each value's position among the levels, −1 where it is not one of them."""
+        """Return each value's position among the categories, −1 for unknown ones."""
         codes, distinct = _factorized(column)
         place = {level: k for k, level in enumerate(self.levels)}
         of_distinct = [place.get(text, -1) for text in _texts(distinct)]
-        return np.array([*of_distinct, place.get(MISSING, -1)])[codes]  # code −1, missing, takes the last
+        return np.array([*of_distinct, place.get(MISSING, -1)])[codes]  # code −1 (missing) selects the last
 
 
 def column_kind(column: pd.Series[Any], max_categories: int = 50) -> Kind:
-    """Tell what a column holds from its type and, for text and other objects, from its values."""
+    """Infer the kind of a column from its type and, for text and other objects, from its values."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return "category"
     if isinstance(column.dtype, pd.PeriodDtype):
@@ -66,14 +66,14 @@ def column_kind(column: pd.Series[Any], max_categories: int = 50) -> Kind:
 
 
 def read_numbers(column: pd.Series[Any]) -> NDArray[Any]:
-    """Return numbers, booleans as 0 and 1 and durations in seconds, missing ones as NaN."""
+    """Return numbers, with booleans as 0 and 1, durations in seconds, and missing values as NaN."""
     if column.dtype.kind == "m":
         column = column.dt.total_seconds()
     if column.dtype.kind in "Mc":
         raise _unlike(column, 0, "numbers")
     try:
         numbers = column.to_numpy(dtype=np.float32 if column.dtype == np.float32 else np.float64, na_value=np.nan)
-    except OverflowError:  # whole numbers of hundreds of digits
+    except OverflowError:  # integers of hundreds of digits
         numbers = column.map(_as_float, na_action="ignore").to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError):
         numbers = _parsed_numbers(column)
@@ -85,41 +85,43 @@ def read_numbers(column: pd.Series[Any]) -> NDArray[Any]:
 
 
 def read_days(column: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return dates as days since 1970 (UTC), missing ones as NaN."""
+    """Return dates as days since 1970 (UTC), with missing values as NaN."""
     if isinstance(column.dtype, pd.PeriodDtype):
         column = column.dt.to_timestamp()
     values = column
     if column.dtype.kind != "M":
         values = column.astype("string")
-        values = values.where(values.str.fullmatch(ISO_DATE))  # pandas would take the number 20260131 for a date
+        values = values.where(values.str.fullmatch(ISO_DATE))  # pandas would read the number 20260131 as a date
     dates = pd.Series(pd.to_datetime(values, errors="coerce", utc=True, format="ISO8601"))
     bad = (dates.isna() & column.notna()).to_numpy()
     if bad.any():
         raise _unlike(column, int(bad.argmax()), "dates", "; dates are written as 2026-01-31")
-    # Microseconds reach beyond the year 9999, which tables use for "for ever" and nanoseconds do not.
+    # Microseconds can represent the year 9999, a common placeholder for "no end"; nanoseconds cannot.
     ticks = dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
     return np.where(np.isnat(ticks), np.nan, ticks.view(np.int64) / MICROSECONDS_PER_DAY)
 
 
 def day_texts(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return dates, times and durations as text, each as it would be whatever else is in the column."""
+    """Return dates, times and durations as text; each value's text does not depend on the other values."""
     codes, distinct = pd.factorize(column)
     spelled = np.array([*(str(value).removesuffix(" 00:00:00") for value in distinct), None], dtype=object)
     return pd.Series(spelled[codes], index=column.index, name=column.name, dtype=object)
 
 
 def unreadable(name: Any) -> InputError:
-    """Say that a column holds what is no name and no number."""
-    return InputError(f"column {name!r} holds lists or other objects; numbers, booleans, dates and text can be read.")
+    """Return the error for a column of lists or other objects."""
+    return InputError(
+        f"column {name!r} contains lists or other objects; only numbers, booleans, dates and text are read."
+    )
 
 
 def has_times(days: NDArray[np.float64]) -> bool:
-    """Tell whether some dates have a time of day."""
+    """Return whether some dates have a time of day."""
     return bool((days[~np.isnan(days)] % 1 != 0).any())
 
 
 def date_parts(days: NDArray[np.float64], with_time: bool) -> list[NDArray[np.float64]]:
-    """Return the days, and sine and cosine of their place in each cycle."""
+    """Return the days, and the sine and cosine of their phase in each cycle."""
     angles = [2 * np.pi * days / CYCLES[cycle] for cycle in _cycles(with_time)]
     return [days, *(wave(angle) for angle in angles for wave in (np.sin, np.cos))]
 
@@ -168,7 +170,7 @@ def _texts(distinct: Any) -> list[str]:
 
 
 def _text(value: Any) -> str:
-    """Return a category level as text; 3.0 reads as 3, since a missing value turns whole numbers into floats."""
+    """Return a category as text; 3.0 becomes "3", since missing values turn integers into floats."""
     whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if whole else str(value)
 
@@ -178,8 +180,8 @@ def _parsed_numbers(column: pd.Series[Any]) -> NDArray[np.float64]:
     if pd.api.types.infer_dtype(column, skipna=True) == "timedelta":
         return np.asarray(pd.to_timedelta(column).dt.total_seconds(), dtype=np.float64)
     objects = column.astype(object)
-    words = objects.map(WORDS)
-    numbers = pd.to_numeric(objects.where(words.isna(), words), errors="coerce")
+    booleans = objects.map(BOOLEANS)
+    numbers = pd.to_numeric(objects.where(booleans.isna(), booleans), errors="coerce")
     bad = (numbers.isna() & column.notna()).to_numpy()
     if bad.any():
         raise _unlike(column, int(bad.argmax()), "numbers")
@@ -194,7 +196,7 @@ def _as_float(number: Any) -> float:
 
 
 def _unlike(column: pd.Series[Any], position: int, held: str, advice: str = "") -> InputError:
-    """Name the row by its label, which is its number in tables without row names, whatever part of one this is."""
+    """Return the error for a value of another kind than in training; rows are named by the table's index."""
     return InputError(
         f"column {column.name!r} held {held} when the model was fitted, "
         f"but holds {str(column.iloc[position])!r} at row {column.index[position]}{advice}."

@@ -1,4 +1,4 @@
-"""Examples with a label and a domain each, checked once on entry."""
+"""Datasets of examples with labels and domains, validated on construction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN = (np.integer, np.bool_, np.float16, np.float32, np.float64, np.str_)
 
 
 class Coded(NamedTuple):
-    """Numeric codes and the sorted names that they stand for: code k means names[k]."""
+    """Integer codes and the sorted names they stand for: code k means names[k]."""
 
     codes: Codes
     names: tuple[Hashable, ...]
@@ -27,9 +27,9 @@ class Coded(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DomainDataset:
-    """Examples, the code of each example's label and domain, and the names behind the codes.
+    """Examples with the code of each example's label and domain, and the names of the codes.
 
-    Make one with `DomainDataset.from_arrays`; the constructor itself checks nothing.
+    Construct with `DomainDataset.from_arrays`; the constructor itself validates nothing.
     """
 
     examples: Any  # an array, or LazyExamples
@@ -40,7 +40,7 @@ class DomainDataset:
 
     @classmethod
     def from_arrays(cls, examples: ArrayLike, labels: Any, domains: Any) -> DomainDataset:
-        """Check examples (rows first), labels and domains of any hashable kind, and code the names."""
+        """Validate examples (one per row), labels and domains (any hashable type), and encode the names."""
         examples = _check_examples(examples)
         coded_labels = code_names(labels, "labels", len(examples))
         coded_domains = code_names(domains, "domains", len(examples))
@@ -55,34 +55,34 @@ class DomainDataset:
 
     @property
     def n_labels(self) -> int:
-        """How many labels there are."""
+        """Number of labels."""
         return len(self.label_names)
 
     @property
     def n_domains(self) -> int:
-        """How many domains there are, whether or not an example is left in them."""
+        """Number of domains, including those without examples."""
         return len(self.domain_names)
 
     def subset(self, rows: NDArray[Any]) -> DomainDataset:
-        """Return the given rows (numbers or a mask); codes and names stay as they are."""
+        """Return the given rows (indices or a mask); codes and names do not change."""
         return DomainDataset(
             self.examples[rows], self.labels[rows], self.domains[rows], self.label_names, self.domain_names
         )
 
     def cell_counts(self) -> NDArray[np.int64]:
-        """Return the number of examples of every (domain, label) cell."""
+        """Return the number of examples in every (domain, label) cell."""
         return count_cells(self.domains, self.labels, self.n_domains, self.n_labels)
 
 
 def code_names(values: Any, what: str, n_expected: int) -> Coded:
-    """Replace values of any hashable kind by stable codes: positions in their sorted distinct values."""
+    """Encode values of any hashable type as positions in their sorted distinct values."""
     values = one_dimensional(values, what)
     if len(values) != n_expected:
         raise InputError(f"{len(values)} {what} for {n_expected} examples; there must be one for every example.")
-    import pandas as pd  # its hash tables take every hashable kind at C speed; loaded only when data arrives
+    import pandas as pd  # fast factorizing of any hashable type; imported only when data arrives
 
-    _refuse_missing(np.asarray(pd.isna(values)), what)
-    if values.dtype.kind in "mM":  # numpy would make numbers of them
+    _reject_missing(np.asarray(pd.isna(values)), what)
+    if values.dtype.kind in "mM":  # tolist would turn them into integers
         values = np.asarray(pd.Series(values).astype(object))
     if values.dtype != object:
         distinct, codes = np.unique(values, return_inverse=True)
@@ -92,13 +92,13 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     except TypeError:
         raise InputError(f"{what} must be hashable: text, numbers or tuples, not lists or arrays.") from None
     names = _sort_names(list(distinct))
-    _refuse_broken_text(names, what)
+    _reject_surrogates(names, what)
     rank = {name: k for k, name in enumerate(names)}
     return Coded(np.array([rank[name] for name in distinct])[codes], tuple(names))
 
 
 def texts(names: Sequence[Hashable]) -> list[str]:
-    """Return names as text, as code where two would read alike, such as 1 and "1"."""
+    """Return names as text, or as repr if two would look the same, such as 1 and "1"."""
     plain = [str(name) for name in names]
     return plain if len(set(plain)) == len(plain) else [repr(name) for name in names]
 
@@ -106,21 +106,21 @@ def texts(names: Sequence[Hashable]) -> list[str]:
 def _sort_names(names: Sequence[Any]) -> list[Any]:
     try:
         by_value = sorted(names)
-        if all(a < b for a, b in pairwise(by_value)):  # sets, for one, are ordered only in part
+        if all(a < b for a, b in pairwise(by_value)):  # sets, for example, are only partially ordered
             return by_value
-    except TypeError:  # kinds that do not compare, such as 3 and "3"
+    except TypeError:  # types that cannot be compared, such as 3 and "3"
         pass
     return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
 
 
-def _refuse_broken_text(names: Sequence[Any], what: str) -> None:
-    """Refuse text that no file could hold: half of a character that UTF-16 writes as two."""
+def _reject_surrogates(names: Sequence[Any], what: str) -> None:
+    """Reject lone surrogates, which cannot be written to a file."""
     for name in names:
         if isinstance(name, str) and not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
-            raise InputError(f"{what} hold {name!r}, which is no Unicode text; read the file in its own encoding.")
+            raise InputError(f"{what} contain {name!r}, which is not valid Unicode; read the file in its own encoding.")
 
 
-def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
+def _reject_missing(missing: NDArray[np.bool_], what: str) -> None:
     if missing.any():
         raise InputError(
             f"{int(missing.sum())} of {len(missing)} {what} are missing, first at row {int(missing.argmax())}; "
@@ -129,12 +129,12 @@ def _refuse_missing(missing: NDArray[np.bool_], what: str) -> None:
 
 
 def one_dimensional(values: Any, what: str) -> NDArray[Any]:
-    """Return values as an array in which no two that differ have become the same; masked ones are missing."""
+    """Return values as a one-dimensional array without merging distinct values; masked values are missing."""
     if isinstance(values, np.ma.MaskedArray):
-        _refuse_missing(np.ma.getmaskarray(values).ravel(), what)
+        _reject_missing(np.ma.getmaskarray(values).ravel(), what)
     if isinstance(values, list | tuple):
-        values = _as_python_has_it(values)
-        if _is_better_kept(values):
+        values = _as_python_types(values)
+        if _needs_object_array(values):
             return np.fromiter(values, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
@@ -145,20 +145,20 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
     return _as_double(array, what) if array.dtype.kind == "f" else array
 
 
-def _as_python_has_it(values: Sequence[Any]) -> Sequence[Any]:
-    """Return numpy's numbers and texts as Python's, where they stand among others: np.int64(1) beside 1 is no kind."""
+def _as_python_types(values: Sequence[Any]) -> Sequence[Any]:
+    """Convert numpy scalars to Python's where types are mixed, so that np.int64(1) and 1 are of one type."""
     kinds = set(map(type, values))
     if len(kinds) < 2 or not any(issubclass(kind, PLAIN) for kind in kinds):
         return values
     return [value.item() if isinstance(value, PLAIN) else value for value in values]
 
 
-def _is_better_kept(values: Sequence[Any]) -> bool:
-    """Tell whether numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\\0" to "a"."""
+def _needs_object_array(values: Sequence[Any]) -> bool:
+    """Return whether numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\\0" to "a"."""
     kinds = set(map(type, values))
     if kinds <= {int, bool}:
         return bool(values) and not -(2**63) <= min(values) <= max(values) < 2**63
-    if kinds <= {int, float, bool}:  # which are equal where they are the same number
+    if kinds <= {int, float, bool}:  # equal numbers of these types are equal values
         return any(type(value) is int and not -(2**53) <= value < 2**53 for value in values)
     return len(kinds) > 1 or bool(kinds & {tuple, frozenset, str})
 
@@ -182,12 +182,12 @@ def _check_examples(examples: ArrayLike) -> NDArray[Any]:
     if array.dtype.kind not in "fiub":
         raise InputError(f"examples must be numbers, got {array.dtype}; encode text and categories first.")
     if array.dtype.kind == "f":
-        _refuse_not_finite(array)
+        _reject_not_finite(array)
     return array
 
 
-def _refuse_not_finite(examples: NDArray[Any]) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):  # one pass without a mask; only a fault pays for one
+def _reject_not_finite(examples: NDArray[Any]) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):  # one pass without a mask in the common case
         if np.isfinite(examples.sum(dtype=np.float64)):
             return
     bad = ~np.isfinite(examples)

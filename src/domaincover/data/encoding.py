@@ -1,4 +1,4 @@
-"""From a table of numbers, booleans, dates and categories to the matrix of numbers that a model reads."""
+"""Encode a table of numbers, booleans, dates and categories as a numeric matrix."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from domaincover.errors import InputError
 
 __all__ = ["Categories", "Kind", "TableEncoder", "as_table", "checked_inputs", "column_kind"]
 
-FAR = 5.0  # standard deviations at which a number's pull begins to level off
+FAR = 5.0  # standard deviations beyond which values grow logarithmically
 _LARGEST = np.finfo(np.float32).max
 _SQUARABLE = 1e100
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Turn a table into float32 numbers: what a network needs, and enough for trees.
+    """Encode a table as a float32 matrix for a network, or with `scale=False` for trees.
 
-    Booleans become 0 and 1, durations seconds, dates a day count and their place in year, week and day. All these are
-    then standardised, with far values drawn in; a missing one becomes the mean, with a column that says so where
-    training had such rows. Categories become a column per level; a level that training did not have is none of them.
-    Text that is different in almost every row, as names and keys are, is ignored.
+    Booleans become 0 and 1, durations seconds, dates a day number with their phase in the year, week and day. These
+    are then standardised and extreme values are compressed; a missing value becomes the mean, with an indicator column
+    if training had missing values. Categories are one-hot encoded; an unknown category is all zeros. Text columns with
+    mostly distinct values, such as names and keys, are ignored.
 
     Parameters
     ----------
     scale : bool
-        False leaves numbers and missing values as they are, as trees like them.
+        Whether to standardise numbers and impute missing values; False leaves both as they are, for trees.
     max_categories : int
-        Levels kept per category, the most frequent ones.
+        Maximum number of categories per column; the most frequent ones are kept.
 
     >>> table = pd.DataFrame({"age": [30.0, 50.0, None], "smoker": [True, False, True], "ward": ["A", "B", "A"]})
     >>> encoder = TableEncoder(scale=False).fit(table)
@@ -61,7 +61,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.max_categories = max_categories
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:  # noqa: ARG002 - scikit-learn's signature
-        """Learn what each column is, and its scale or levels."""
+        """Infer the kind of each column and learn its scale or categories."""
         X = checked_inputs(self, X, reset=True)
         table = X if isinstance(X, pd.DataFrame) else pd.DataFrame()  # arrays hold numbers only
         self.kinds_: dict[Any, Kind] = {name: column_kind(table[name], self.max_categories) for name in table}
@@ -70,20 +70,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             name: Categories.of(table[name], self.max_categories) for name in self._of_kind("category")
         }
         if self.kinds_ and set(self.kinds_.values()) == {"ignored"}:
-            raise InputError("every column is text that differs from row to row; there is nothing to learn from.")
+            raise InputError("every column is text with mostly distinct values; there is nothing to learn from.")
         self._learn_scale(self._numbers(X))
-        if self.kinds_:  # the parts of a date are missing together: one mark will do
+        if self.kinds_:  # the parts of a date are missing together and need one indicator
             columns = self._of_kind("number", "boolean", "date")
             self.marked_ &= np.array([part == 0 for name in columns for part in range(len(self._parts_of(name)))], bool)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the table as a matrix: numbers, marks of missing ones, then a column per level."""
+        """Return the encoded matrix: numbers, missing-value indicators, then one column per category."""
         check_is_fitted(self, "kinds_")
         return self.encode(checked_inputs(self, X, reset=False))
 
     def encode(self, X: Any) -> NDArray[np.float32]:
-        """Do as `transform` does, for a part of a table that has been checked."""
+        """Encode like `transform`, without validation, part of a validated table."""
         X = self._as_fitted(X)
         numbers = self._numbers(X)
         parts = [self._scaled(numbers) if self.scale else _as_single(numbers)]
@@ -94,12 +94,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     @property
     def n_features_out(self) -> int:
-        """How many columns `transform` returns."""
+        """Number of columns of the encoded matrix."""
         n_marked = int(self.marked_.sum()) if self.scale else 0
         return len(self.mean_) + n_marked + sum(len(levels.levels) for levels in self.categories_.values())
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return a name for every column of the matrix."""
+        """Return the names of the columns of the encoded matrix."""
         check_is_fitted(self, "kinds_")
         names = _check_feature_names_in(self, input_features)
         numbers = self._number_names() if self.kinds_ else list(names)
@@ -128,18 +128,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return date_names(name, name in self.has_times_) if self.kinds_[name] == "date" else [str(name)]
 
     def _as_fitted(self, X: Any) -> Any:
-        """Return a table if `fit` was given one, else numbers; scikit-learn has warned where the two differ."""
+        """Return a table if `fit` was given one, else an array; scikit-learn has warned if the two differ."""
         if not isinstance(X, pd.DataFrame):
             return pd.DataFrame(X, columns=list(self.kinds_)) if self.kinds_ else X
         if not self.kinds_:
             return np.stack([read_numbers(X[name]) for name in X], axis=1)
-        absent = [name for name in self.kinds_ if name not in X]  # scikit-learn checks names that are text
+        absent = [name for name in self.kinds_ if name not in X]  # scikit-learn checks only names that are text
         if absent:
             raise InputError(f"the table has no column {absent[0]!r}, which the model was fitted on.")
         return X
 
     def _numbers(self, X: Any) -> NDArray[Any]:
-        """Return numbers, booleans and parts of dates as one matrix, missing values as NaN."""
+        """Return numbers, booleans and parts of dates as one matrix, with missing values as NaN."""
         if not isinstance(X, pd.DataFrame):
             return np.asarray(X) if np.asarray(X).dtype.kind == "f" else np.asarray(X, dtype=np.float64)
         columns: list[NDArray[Any]] = []
@@ -165,36 +165,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.marked_ = missing.any(axis=0)
 
     def _scaled(self, numbers: NDArray[Any]) -> NDArray[np.float32]:
-        """Standardise; beyond `FAR` deviations the pull levels off, and a missing number is the mean."""
+        """Standardise; compress values beyond `FAR` standard deviations, and replace missing values by the mean."""
         kind = np.float32 if numbers.dtype == np.float32 else np.float64
-        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is far, and drawn in below
+        with np.errstate(over="ignore", invalid="ignore"):  # overflows are compressed below
             scaled = np.subtract(numbers, self.mean_.astype(kind))
             scaled *= (1 / self.deviation_).astype(kind)
-            if scaled.min(initial=0) >= -FAR and scaled.max(initial=0) <= FAR:  # neither far nor missing: most often
+            if scaled.min(initial=0) >= -FAR and scaled.max(initial=0) <= FAR:  # no extreme or missing values
                 return scaled.astype(np.float32, copy=False)
             highest = np.maximum(scaled.max(axis=0), -scaled.min(axis=0))
-        unusual = np.flatnonzero(~(highest <= FAR))  # columns with far or missing numbers; others need no more work
+        unusual = np.flatnonzero(~(highest <= FAR))  # columns with extreme or missing values
         if len(unusual) > 0:
-            scaled[:, unusual] = _drawn_in(scaled[:, unusual])
+            scaled[:, unusual] = _compressed(scaled[:, unusual])
         return scaled.astype(np.float32, copy=False)
 
 
 def _as_single(numbers: NDArray[Any]) -> NDArray[np.float32]:
-    """Return numbers in single precision; what is beyond its range becomes the largest that it has."""
+    """Return numbers as float32, clipped to its range."""
     if numbers.dtype == np.float32:
         return numbers
     return np.clip(numbers, -_LARGEST, _LARGEST).astype(np.float32)
 
 
-def _drawn_in(scaled: NDArray[Any]) -> NDArray[Any]:
-    """Let far numbers grow like their logarithm, and put a missing one at the mean, 0."""
+def _compressed(scaled: NDArray[Any]) -> NDArray[Any]:
+    """Let values beyond `FAR` grow logarithmically, and replace missing values by the mean, 0."""
     size = np.minimum(np.abs(scaled), _LARGEST)
-    drawn = np.where(size > FAR, np.copysign(FAR + np.log1p(np.maximum(size - FAR, 0)), scaled), scaled)
-    return np.nan_to_num(drawn, copy=False)
+    compressed = np.where(size > FAR, np.copysign(FAR + np.log1p(np.maximum(size - FAR, 0)), scaled), scaled)
+    return np.nan_to_num(compressed, copy=False)
 
 
 def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Check names and number of columns, or learn them; an array must hold numbers, a table may hold more."""
+    """Validate the names and number of columns, or learn them; an array must be numeric, a table need not be."""
     table = as_table(X)
     if table is None:
         return validate_data(estimator, X, reset=reset, dtype="numeric", ensure_all_finite="allow-nan")
@@ -208,7 +208,7 @@ def checked_inputs(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
 
 
 def as_table(X: Any) -> pd.DataFrame | None:
-    """Return X as a pandas table if it is a table of pandas, polars or arrow, None for arrays and lists."""
+    """Return a pandas, polars or Arrow table as a pandas table, None for arrays and lists."""
     if isinstance(X, pd.DataFrame):
         return X
     return X.to_pandas() if hasattr(X, "to_pandas") and hasattr(X, "columns") else None

@@ -1,4 +1,4 @@
-"""Examples that are read as they are needed: images by their paths, texts as they stand."""
+"""Examples that are read on demand, such as images by path or texts."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from domaincover.errors import InputError
 
 
 class Block(NamedTuple):
-    """Some examples as an array, and which of them could be read; None means all."""
+    """A block of examples as an array, and a mask of those that could be read (None means all)."""
 
     values: NDArray[Any]
     readable: NDArray[np.bool_] | None = None
 
 
 class Reader(Protocol):
-    """Reads sources such as paths or texts. Plain data, so that worker processes can be given one."""
+    """Read sources such as paths or texts; must be plain data that can be sent to worker processes."""
 
     def __call__(self, sources: NDArray[Any]) -> Block:
-        """Return the examples behind the sources, in their order."""
+        """Return the examples of the given sources, in order."""
         ...
 
 
 class LazyExamples:
-    """Sources, and what reads them; a part of them is taken as from an array, and nothing is read until `blocks`.
+    """Sources and their reader; indexed like an array, and read only by `blocks`.
 
     >>> class Lengths:
     ...     def __call__(self, sources):
@@ -49,7 +49,7 @@ class LazyExamples:
         return LazyExamples(self.sources[rows], self.read, self.workers)
 
     def blocks(self, rows: Iterable[NDArray[np.int64]]) -> Iterator[Block]:
-        """Yield the examples of each of the given blocks of rows; workers, if there are any, read ahead."""
+        """Yield the examples of each block of rows; worker processes, if any, read ahead."""
         if self.workers == 0:
             for some in rows:
                 yield self.read(self.sources[some])
@@ -64,8 +64,8 @@ class LazyExamples:
             _Rows(self.sources, self.read),  # type: ignore[arg-type]
             batch_sampler=rows,  # type: ignore[arg-type]
             num_workers=self.workers,
-            collate_fn=_as_it_is,
-            generator=torch.Generator(),  # or each pass would draw from everybody's
+            collate_fn=_identity,
+            generator=torch.Generator(),  # otherwise each pass would advance the global generator
         )
         try:
             for block in loader:
@@ -76,15 +76,15 @@ class LazyExamples:
             if "DataLoader worker" not in str(error):
                 raise
             raise InputError(
-                "a process that reads examples was killed, perhaps for want of memory; take fewer workers."
+                "a worker process that reads examples was killed, possibly out of memory; use fewer workers."
             ) from None
 
 
 class _Rows:
-    """What a loader's workers are given.
+    """Dataset for the workers of a DataLoader.
 
-    Texts go as one array of bytes: of Python's own, each has a count of its uses inside, so that every worker that
-    reads one comes to own a copy of the page it is on.
+    Texts are stored as one array of bytes: with Python strings, reference counting would make every worker copy the
+    memory pages it reads.
     """
 
     def __init__(self, sources: NDArray[Any], read: Reader) -> None:
@@ -98,25 +98,25 @@ class _Rows:
     def __getitems__(self, rows: NDArray[np.int64]) -> Block | InputError:
         some = self._sources[rows]
         if self._are_texts:
-            some = np.array([*map(os.fsdecode, some), None], dtype=object)[:-1]  # None: or one text would be letters
+            some = np.array([*map(os.fsdecode, some), None], dtype=object)[:-1]  # None keeps a single text whole
         try:
             return self._read(some)
-        except InputError as error:  # as a value: the loader would wrap it in a traceback
+        except InputError as error:  # returned, since the loader would wrap it in a traceback
             return error
 
 
-def _as_it_is(block: Any) -> Any:
+def _identity(block: Any) -> Any:
     return block
 
 
 def row_blocks(n_rows: int, rows_at_once: int) -> Iterator[NDArray[np.int64]]:
-    """Yield the row numbers in order, so many at a time."""
+    """Yield consecutive row indices in blocks of `rows_at_once`."""
     for start in range(0, n_rows, rows_at_once):
         yield np.arange(start, min(start + rows_at_once, n_rows))
 
 
 def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
-    """Return a digest of examples in memory, or of lazy ones' sources (size and time of files) and what reads them."""
+    """Return a digest of examples; for lazy ones, of their sources (with size and time of files) and reader."""
     digest = hashlib.blake2b(digest_size=16)
     values: Any = examples
     if isinstance(examples, LazyExamples):
@@ -131,7 +131,7 @@ def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
 
 
 def _stamp(source: Any) -> str:
-    """Return what changes when a file is written; nothing for a text."""
+    """Return a file's size and modification time; an empty string for a text."""
     try:
         found = os.stat(source)
     except (OSError, ValueError, TypeError):
@@ -139,7 +139,7 @@ def _stamp(source: Any) -> str:
     return f"{found.st_size} {found.st_mtime_ns}"
 
 
-def usual_workers() -> int:
-    """Return how many processes read ahead where nobody has said: as many as cores, up to four."""
+def default_workers() -> int:
+    """Return the default number of worker processes: the number of cores, at most four."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, 4)

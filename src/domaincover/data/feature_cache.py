@@ -1,8 +1,8 @@
-"""Features that are computed once for every distinct text or image and kept on disk.
+"""Disk cache of features, computed once for every distinct text or image.
 
-A folder per model and settings holds shards: files of up to some thousand items, each with the digests of the items
-and their features. A shard appears whole or not at all and never changes, so an interrupted run goes on where it
-stopped, and several processes may share the folder; at worst they compute an item twice.
+A folder per model and settings contains shards: files with the digests and features of up to some thousand items.
+Shards are written atomically and never change, so an interrupted run can be resumed and several processes can share
+the folder; at worst they compute an item twice.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Compute = Callable[[NDArray[np.int64]], Iterable[tuple[NDArray[np.int64], NDArra
 
 
 def default_cache_folder() -> Path:
-    """Return $DOMAINCOVER_CACHE or else domaincover in the user's cache folder."""
+    """Return $DOMAINCOVER_CACHE, or else domaincover in the user's cache folder."""
     if own := os.environ.get("DOMAINCOVER_CACHE"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "domaincover"
 
 
 def home_folder() -> Path:
-    """Return the user's own folder."""
+    """Return the user's home folder."""
     try:
         return Path.home()
-    except RuntimeError:  # a user without one, as containers have; nothing can be kept there, and that is told
+    except RuntimeError:  # no home folder, as in some containers; writing there fails with a warning
         return Path(os.devnull)
 
 
@@ -52,17 +52,17 @@ def text_keys(texts: Iterable[str]) -> Keys:
 
 
 def file_keys(paths: Iterable[str | Path]) -> Keys:
-    """Return a digest of the bytes of every file; one that cannot be read gets a key that nothing else has."""
+    """Return a digest of the content of every file; an unreadable file gets a unique random key."""
     return _joined(map(_file_digest, paths))
 
 
 def array_keys(images: Iterable[NDArray[Any]]) -> Keys:
-    """Return a digest of the numbers, type and shape of every image."""
+    """Return a digest of the values, type and shape of every image."""
     return _joined(map(_array_digest, images))
 
 
 def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return a name for what computes features: configuration, settings, and every number of every tensor."""
+    """Return a key for a feature extractor: a digest of its configuration, settings and weights."""
     digest = hashlib.blake2b(digest_size=KEY_BYTES)
     digest.update(json.dumps([config, settings], sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
@@ -72,9 +72,9 @@ def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: M
 
 
 class FeatureCache:
-    """Features on disk under a folder, or with None only in memory while they are computed.
+    """Cache of features in a folder; with None, features are only computed.
 
-    A shard is written after `shard_items` items, or `shard_seconds` after the last.
+    A shard is written every `shard_items` items or `shard_seconds` seconds, whichever comes first.
     """
 
     def __init__(self, folder: str | Path | None, shard_items: int = 10_000, shard_seconds: float = 60.0) -> None:
@@ -82,10 +82,10 @@ class FeatureCache:
         self.shard_items, self.shard_seconds = shard_items, shard_seconds
 
     def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
-        """Return the features of all rows in order, (row, feature).
+        """Return the features of all rows, shape (rows, features).
 
-        `compute` is given the first row of every distinct key that is not on disk, and yields rows and
-        their features block by block. Rows of NaN stand for items that cannot be read, and are not kept.
+        `compute` is called with the first row of every distinct key that is not cached, and yields blocks of rows and
+        features. Rows of NaN mark items that cannot be read; they are not cached.
         """
         distinct, first, inverse = np.unique(keys.view(f"S{KEY_BYTES}"), return_index=True, return_inverse=True)
         result = np.full((len(keys), n_features), np.nan, dtype=np.float32)
@@ -98,7 +98,7 @@ class FeatureCache:
                 for rows, features in compute(missing):
                     result[rows] = features
                     shards.add(keys[rows], result[rows])
-            finally:  # after Ctrl-C as well
+            finally:  # also after Ctrl-C
                 shards.flush()
         again = np.flatnonzero(first[inverse] != np.arange(len(keys)))
         result[again] = result[first[inverse[again]]]
@@ -106,7 +106,7 @@ class FeatureCache:
 
 
 class _ShardWriter:
-    """Gathers items and writes them when there are many or time has passed."""
+    """Collect items and write them as shards."""
 
     def __init__(self, folder: Path | None, most_items: int, most_seconds: float) -> None:
         self.folder, self.most_items, self.most_seconds = folder, most_items, most_seconds
@@ -135,7 +135,7 @@ class _ShardWriter:
         content = save({"keys": keys, "features": features}, {"checksum": _checksum(keys, features)})
         try:
             write_whole(self.folder / f"{secrets.token_hex(8)}.safetensors", content)
-        except InputError as error:  # the features are there all the same, and may have taken hours
+        except InputError as error:  # the features may have taken hours and are still returned
             warnings.warn(f"features are not kept: {error}", stacklevel=2)
             self.folder = None
         self._start()
@@ -144,7 +144,7 @@ class _ShardWriter:
 def _fill_from_disk(
     folder: Path | None, distinct: NDArray[np.bytes_], first: NDArray[np.intp], result: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
-    """Write what the shards know of the distinct keys into the first row of each; return which were found."""
+    """Fill in the cached features of the first row of each distinct key; return a mask of the keys found."""
     known = np.zeros(len(distinct), dtype=bool)
     for path in [] if folder is None else sorted(folder.glob("*.safetensors")):
         if known.all():
@@ -155,7 +155,7 @@ def _fill_from_disk(
             warnings.warn(f"features in {path} cannot be read: {error.strerror or error}.", stacklevel=3)
             continue
         except (SafetensorError, ValueError) as error:
-            warnings.warn(f"{path} is damaged ({error}), so its features are computed again.", stacklevel=3)
+            warnings.warn(f"{path} is corrupt ({error}), so its features are computed again.", stacklevel=3)
             with contextlib.suppress(OSError):
                 path.unlink()
             continue
@@ -167,11 +167,11 @@ def _fill_from_disk(
 def _looked_up(
     path: Path, distinct: NDArray[np.bytes_], known: NDArray[np.bool_], n_features: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Return which of the distinct keys a shard adds to those known, and their features; else only keys are read."""
+    """Return the positions and features of keys that a shard adds; features are read only if there are any."""
     with safe_open(path, framework="numpy") as shard:
         keys = shard.get_tensor("keys")
         if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
-            raise ValueError("keys of a kind that is never written")
+            raise ValueError("wrong type or shape of keys")
         sought = np.ascontiguousarray(keys).view(distinct.dtype)[:, 0]
         at = np.searchsorted(distinct, sought).clip(max=len(distinct) - 1)
         is_new = (distinct[at] == sought) & ~known[at]
@@ -179,9 +179,9 @@ def _looked_up(
             return at[is_new], np.empty((0, n_features), dtype=np.float32)
         features = shard.get_tensor("features")
         if features.dtype != np.float32 or features.shape != (len(keys), n_features):
-            raise ValueError("features of another number or kind")
+            raise ValueError("wrong type or shape of features")
         if (shard.metadata() or {}).get("checksum") != _checksum(keys, features):
-            raise ValueError("its checksum does not fit")
+            raise ValueError("its checksum differs")
     return at[is_new], features[is_new]
 
 
@@ -214,9 +214,9 @@ def _array_digest(image: NDArray[Any]) -> bytes:
 
 
 def _contiguous(tensor: Any) -> NDArray[Any]:
-    """Return a numpy array; of a torch tensor as well, without need of torch here."""
+    """Return a numpy array or torch tensor as a contiguous array, without importing torch."""
     if not isinstance(tensor, np.ndarray):
         tensor = tensor.detach().cpu()
-        # numpy has no bfloat16; every such number is a float32 too.
+        # numpy has no bfloat16; float32 represents it exactly.
         tensor = (tensor.float() if "bfloat16" in str(tensor.dtype) else tensor).numpy()
     return np.ascontiguousarray(tensor)

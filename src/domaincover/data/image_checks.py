@@ -1,4 +1,4 @@
-"""Unreadable images, found, counted and named before they can spoil a training run."""
+"""Find and report unreadable images before training."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domaincover.data.images import (
     are_pixels,
     bombs_as_errors,
     load_or_reason,
-    refuse_sizes,
+    raise_different_sizes,
     why_unreadable,
 )
 from domaincover.errors import InputError
@@ -25,7 +25,7 @@ NAMED = 3
 
 @dataclass(frozen=True, eq=False)
 class Unreadable:
-    """Images that cannot be read: which rows they are, and each file once, with the reason."""
+    """Images that cannot be read: a mask of rows, and each distinct file with the reason."""
 
     rows: NDArray[np.bool_] = field(repr=False)
     names: tuple[str, ...]
@@ -33,13 +33,13 @@ class Unreadable:
 
     @property
     def n_rows(self) -> int:
-        """How many rows refer to an image that cannot be read."""
+        """Number of rows with an unreadable image."""
         return int(self.rows.sum())
 
 
 @dataclass(frozen=True)
 class _SizeReader:
-    """Decodes images to the last pixel, but keeps only the size (height, width) that a crop leaves."""
+    """Decode images completely, but return only their size (height, width) after cropping."""
 
     reader: ImageReader
 
@@ -55,9 +55,9 @@ class _SizeReader:
 
 
 def check_images(sources: NDArray[Any], reader: ImageReader, workers: int = 0) -> Unreadable:
-    """Decode every distinct image once and return those that cannot be read.
+    """Decode every distinct image once and return the unreadable ones.
 
-    Where the reader keeps the images' own size, two that differ in it are an InputError that names them.
+    Raise an InputError if the reader keeps the original size and two images differ in it.
     """
     sources = np.asarray(sources)
     if are_pixels(sources):
@@ -73,14 +73,14 @@ def check_images(sources: NDArray[Any], reader: ImageReader, workers: int = 0) -
         differs = readable & (sizes != sizes[first]).any(axis=1)
         if differs.any():
             other = int(differs.argmax())
-            refuse_sizes(distinct[first], tuple(sizes[first]), distinct[other], tuple(sizes[other]))
+            raise_different_sizes(distinct[first], tuple(sizes[first]), distinct[other], tuple(sizes[other]))
     unreadable = distinct[~readable]
-    reasons = tuple(why_unreadable(source) or "could not be read a moment ago" for source in unreadable)
+    reasons = tuple(why_unreadable(source) or "reading failed once" for source in unreadable)
     return Unreadable(~readable[codes], tuple(map(str, unreadable)), reasons)
 
 
-def refuse_unreadable(found: Unreadable, n_total: int, max_share: float) -> str | None:
-    """Stop if more than a share of the images cannot be read; else return a line that says which, if there are any."""
+def report_unreadable(found: Unreadable, n_total: int, max_share: float) -> str | None:
+    """Return a one-line description of unreadable images, None without any; raise if they exceed a share of all."""
     if not found.n_rows:
         return None
     share = found.n_rows / n_total
@@ -97,7 +97,7 @@ def refuse_unreadable(found: Unreadable, n_total: int, max_share: float) -> str 
 
 
 def _distinct(sources: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct sources in order of appearance, also where some are missing values, and each row's number."""
+    """Return the distinct sources in order of appearance and each row's position among them; sources may be missing."""
     numbers: dict[Any, int] = {}
     codes = np.array([numbers.setdefault(source, len(numbers)) for source in sources], dtype=np.int64)
     distinct = np.empty(len(numbers), dtype=object)

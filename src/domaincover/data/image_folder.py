@@ -1,4 +1,4 @@
-"""A folder of images, domain/label/image, as a table."""
+"""Read a folder of images, domain/label/image, as a table."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LAYOUT = "images belong in folders domain/label, such as hospital-1/tumor/a.png"
 
 
 def image_folder(folder: str | Path) -> pd.DataFrame:
-    """Return the images in the folders `domain/label`, sorted: columns path (absolute), label and domain.
+    """Return the sorted images of the folders `domain/label` as a table with columns path (absolute), label, domain.
 
-    Hidden files and files that are no images by their endings are passed over.
+    Hidden files and files without an image extension are skipped.
     """
     root = os.path.abspath(folder)
     if not os.path.isdir(root):
@@ -28,23 +28,23 @@ def image_folder(folder: str | Path) -> pd.DataFrame:
         for path in _images_of(in_label)
     ]
     if not rows:
-        raise InputError(f"{folder} holds no images; {LAYOUT}.")
+        raise InputError(f"{folder} contains no images; {LAYOUT}.")
     return pd.DataFrame(rows, columns=["path", "label", "domain"])
 
 
 def _labels_of(domain: str) -> list[tuple[str, str]]:
     labels = _folders_in(domain)
     if not labels:
-        raise InputError(f"{domain} holds no label folders; {LAYOUT}.")
+        raise InputError(f"{domain} contains no label folders; {LAYOUT}.")
     return labels
 
 
 def _folders_in(folder: str) -> list[tuple[str, str]]:
-    """Return the names and paths of the folders in a folder; an image beside them is at the wrong depth."""
+    """Return the names and paths of subfolders; raise for an image at the wrong depth."""
     entries = _visible(folder)
     stray = next((entry.path for entry in entries if not entry.is_dir() and _is_image(entry.name)), None)
     if stray is not None:
-        raise InputError(f"{stray} does not lie in a label's folder; {LAYOUT}.")
+        raise InputError(f"{stray} is not inside a label folder; {LAYOUT}.")
     return [(entry.name, entry.path) for entry in entries if entry.is_dir()]
 
 
@@ -52,10 +52,10 @@ def _images_of(label: str) -> list[str]:
     entries = _visible(label)
     deeper = next((entry.path for entry in entries if entry.is_dir()), None)
     if deeper is not None:
-        raise InputError(f"{deeper} is a folder inside a label's folder; {LAYOUT}.")
+        raise InputError(f"{deeper} is a folder inside a label folder; {LAYOUT}.")
     images = [entry.path for entry in entries if _is_image(entry.name)]
     if not images:
-        raise InputError(f"{label} holds no images ({', '.join(ENDINGS)}); add some or remove the folder.")
+        raise InputError(f"{label} contains no images ({', '.join(ENDINGS)}); add some or remove the folder.")
     return images
 
 

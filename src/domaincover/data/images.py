@@ -1,8 +1,8 @@
-"""Images as arrays of bytes, red, green and blue: read with Pillow when they are needed.
+"""Read images with Pillow as RGB arrays of bytes.
 
-Every image goes the same way: upright as its camera says (EXIF), RGB, a share cut off each side, then resized. Pixels
-are the usual pipelines' (`convert("RGB")`, bilinear); what is divided and normalised is the network's matter. Only grey
-of 16 or 32 bits, which `convert` would clip, is scaled.
+Images are rotated by their EXIF orientation, converted to RGB, cropped by a share of each side, then resized. Pixels
+equal those of the usual pipelines (`convert("RGB")`, bilinear); scaling and normalisation belong to the network. Only
+16- and 32-bit greyscale, which `convert` would clip, is rescaled.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
     Image = PillowImage.Image
 
-Fit = Literal["stretch", "crop"]
-# Formats of plain pixels. Others that Pillow knows, such as EPS, would start another program.
+Resize = Literal["stretch", "crop"]
+# Formats of plain pixels. Others, such as EPS, would make Pillow start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
-# How many times the wanted area an image may cover before its centre is cut out: a strip of 1 × 4000 covers 4000 times.
+# Maximum ratio of the resized to the wanted area before only the centre is resized; a 1 × 4000 strip would cover 4000.
 MOST_COVERED = 16
 
 
 @dataclass(frozen=True)
 class ImageReader:
-    """Reads images, by their paths or from an array of bytes, as (image, channel, height, width).
+    """Read images from paths or an array of bytes as an array (images, channels, height, width).
 
-    `image_size` is (height, width); None leaves the images' own size, which must then be one. `crop` is the share of
-    an image's own size that is cut off each of its four sides first. `fit="stretch"` resizes to the size exactly, so
-    that nothing at the edges is lost; `fit="crop"` keeps the ratio: the image just covers the size, and its centre is
-    taken. An image that cannot be read is black, and not `readable`.
+    `image_size` is (height, width); None keeps the original size, which must then be the same for all. `crop` is the
+    share of an image that is first cut off each of its four sides. `resize="stretch"` resizes to exactly the given
+    size, so that nothing at the edges is lost; `resize="crop"` keeps the aspect ratio and takes the centre. An image
+    that cannot be read is black, and not `readable`.
 
     >>> grey = np.full((2, 6, 4), 7, dtype=np.uint8)
     >>> ImageReader(image_size=(3, 2))(grey).values.shape
@@ -50,26 +50,26 @@ class ImageReader:
 
     image_size: tuple[int, int] | None = None
     crop: float = 0.0
-    fit: Fit = "stretch"
+    resize: Resize = "stretch"
 
     def __post_init__(self) -> None:
         size = self.image_size
         if size is not None and (len(size) != 2 or not all(isinstance(s, int | np.integer) and s > 0 for s in size)):
             raise InputError(f"image_size must be a height and a width in pixels, not {size!r}.")
-        if size is not None:  # also from a list, as JSON has it
+        if size is not None:  # JSON gives a list
             object.__setattr__(self, "image_size", (int(size[0]), int(size[1])))
         if not 0 <= self.crop < 0.5:
             raise InputError(f"crop is the share cut off each side, from 0 to below 0.5, not {self.crop!r}.")
-        if self.fit not in get_args(Fit):
-            raise InputError(f"fit must be one of {', '.join(get_args(Fit))}, not {self.fit!r}.")
+        if self.resize not in get_args(Resize):
+            raise InputError(f"resize must be one of {', '.join(get_args(Resize))}, not {self.resize!r}.")
 
     def __call__(self, sources: NDArray[Any]) -> Block:
-        """Return the images behind the sources, in their order."""
+        """Return the images of the given sources, in order."""
         sources = np.asarray(sources)
         return self._from_array(sources) if are_pixels(sources) else self._from_files(sources)
 
     def cropped(self, height: int, width: int) -> tuple[int, int, int, int]:
-        """Return what the crop leaves of an image of that size: left, top, right, bottom."""
+        """Return the box that cropping leaves of an image: left, top, right, bottom."""
         off, down = int(self.crop * width), int(self.crop * height)
         return off, down, width - off, height - down
 
@@ -94,9 +94,9 @@ class ImageReader:
                 if values is None:
                     values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
                 elif pixels.shape != values.shape[1:]:
-                    refuse_sizes(sources[readable][0], values.shape[1:3], source, pixels.shape[:2])
+                    raise_different_sizes(sources[readable][0], values.shape[1:3], source, pixels.shape[:2])
                 values[row], readable[row] = pixels, True
-        if values is None:  # there is no size to be had where none could be read
+        if values is None:  # the size is unknown if no image could be read
             values = np.zeros((len(sources), *(self.image_size or (1, 1)), 3), dtype=np.uint8)
         return Block(np.ascontiguousarray(values.transpose(0, 3, 1, 2)), None if readable.all() else readable)
 
@@ -106,12 +106,12 @@ class ImageReader:
         return image if self.image_size in (None, (image.height, image.width)) else self._resized(image)
 
     def _resized(self, image: Image) -> Image:
-        assert self.image_size is not None  # noqa: S101 - for the type checker: callers have asked
+        assert self.image_size is not None  # noqa: S101 - for the type checker
         height, width = self.image_size
         bilinear = _pillow().Resampling.BILINEAR
-        if self.fit == "stretch":
+        if self.resize == "stretch":
             return image.resize((width, height), bilinear)
-        # The side that has to grow most fits exactly; the other is rounded down, as torchvision's Resize does.
+        # The side with the larger scale fits exactly; the other is rounded down, as in torchvision's Resize.
         if height * image.width <= width * image.height:
             covering = width, max(height, width * image.height // image.width)
         else:
@@ -120,14 +120,14 @@ class ImageReader:
         centre = left, top, left + width, top + height
         if covering[0] * covering[1] <= MOST_COVERED * height * width:
             return image.resize(covering, bilinear).crop(centre)
-        # The same but for rounding, a level of 255 at most, without the memory for what is cut off.
+        # Equal up to rounding (one level of 255) without the memory for what is cut off.
         across, down = image.width / covering[0], image.height / covering[1]
         right, bottom = min(centre[2] * across, image.width), min(centre[3] * down, image.height)
         return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
 
 
 def are_pixels(sources: NDArray[Any]) -> bool:
-    """Tell whether sources are images themselves, as bytes; refuse an array that is neither that nor paths."""
+    """Return whether sources are an array of images; raise for an array that is neither images nor paths."""
     if sources.dtype.kind in "OUT":
         return False
     is_grey, is_colour = sources.ndim == 3, sources.ndim == 4 and sources.shape[3] in (1, 3, 4)
@@ -140,14 +140,14 @@ def are_pixels(sources: NDArray[Any]) -> bool:
 
 
 def why_unreadable(source: Any) -> str | None:
-    """Return why an image file cannot be read, in words; None if it can, to the last pixel."""
+    """Return why an image file cannot be decoded completely, or None if it can."""
     with bombs_as_errors():
         image = load_or_reason(source)
     return image if isinstance(image, str) else None
 
 
 def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None) -> Image | str:
-    """Return an image file upright, in RGB, and prepared, or why it cannot be; within `bombs_as_errors`."""
+    """Return an image file upright, in RGB and prepared, or the reason why not; use within `bombs_as_errors`."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
@@ -164,21 +164,21 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
         return "no such file"
     except _NoShadesError as error:
         return str(error)
-    except Exception as error:  # a damaged file can make Pillow raise almost anything
+    except Exception as error:  # Pillow can raise almost anything on a corrupt file
         return _reason(source, error)
 
 
 @contextmanager
 def bombs_as_errors() -> Iterator[None]:
-    """Make Pillow raise where it would warn of a decompression bomb, and keep quiet on damaged tags."""
+    """Make Pillow raise instead of warn about decompression bombs, and ignore its other warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("error", _pillow().DecompressionBombWarning)
         yield
 
 
-def refuse_sizes(first: Any, first_size: tuple[int, ...], other: Any, other_size: tuple[int, ...]) -> None:
-    """Say that two images have different sizes, and what to do."""
+def raise_different_sizes(first: Any, first_size: tuple[int, ...], other: Any, other_size: tuple[int, ...]) -> None:
+    """Raise an error that names two images of different sizes."""
     one, two = ("{} × {}".format(*size) for size in (first_size, other_size))
     raise InputError(
         f"images must have one size where image_size is not given, but {first} is {one} (height × width) and {other} "
@@ -192,13 +192,13 @@ def _reason(source: Any, error: Exception) -> str:
     if os.path.isfile(source) and os.path.getsize(source) == 0:
         return "the file is empty (0 bytes)"
     if isinstance(error, _pillow().UnidentifiedImageError):
-        return "not an image in a known format, or its beginning is damaged"
+        return "not an image in a known format, or its header is corrupt"
     lines = str(error).splitlines() or [type(error).__name__]
-    return f"truncated or damaged ({lines[0]})"
+    return f"truncated or corrupt ({lines[0]})"
 
 
 def _upright(image: Image) -> Image:
-    """Turn an image as its EXIF orientation says; a tag that cannot be read is as none."""
+    """Rotate an image by its EXIF orientation; an unreadable tag is ignored."""
     try:
         turn = _turns().get(image.getexif().get(ORIENTATION, 1))
     except Exception:
@@ -208,47 +208,47 @@ def _upright(image: Image) -> Image:
 
 @cache
 def _turns() -> dict[int, Any]:
-    """Return how to turn an image by the value of the EXIF tag; 1 is upright."""
+    """Return the transposition for each value of the EXIF tag; 1 is upright."""
     way = _pillow().Transpose
     mirrored = {2: way.FLIP_LEFT_RIGHT, 4: way.FLIP_TOP_BOTTOM, 5: way.TRANSPOSE, 7: way.TRANSVERSE}
     return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
 
 
 class _NoShadesError(Exception):
-    """Numbers in an image that are no shades of grey."""
+    """Pixel values outside the range of greyscale images."""
 
 
 def _as_rgb(image: Image, is_deep: bool) -> Image:
-    """Return an image in RGB: transparency is dropped, and of 16 bits of grey the upper 8 are kept.
+    """Return an image in RGB: transparency is dropped, and 16-bit greyscale keeps its upper 8 bits.
 
-    Numbers of 32 bits, which `is_deep` tells of whole ones, have no range of their own: see `_shades`.
+    32-bit greyscale (floats, or `is_deep` integers) has no fixed range: see `_shades`.
     """
     if image.mode == "RGB":
         return image
     if is_deep or image.mode == "F":
         return _pillow().fromarray(_shades(np.asarray(image))).convert("RGB")
-    if image.mode.startswith("I"):  # where convert would make everything above 255 white
+    if image.mode.startswith("I"):  # convert would clip at 255
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 2**16 - 1) >> 8
         return _pillow().fromarray(grey.astype(np.uint8)).convert("RGB")
     if "transparency" in image.info:
-        image = image.convert("RGBA")  # or Pillow warns; the colours are the same
+        image = image.convert("RGBA")  # avoids a warning of Pillow; the colours are the same
     return image.convert("RGB")
 
 
 def _shades(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return numbers of 32 bits as shades from 0 to 255, by the range that they are in.
+    """Return 32-bit greyscale values as 8-bit ones, according to their range.
 
-    Whole numbers up to 255 are shades, and of those up to 65,535 the upper 8 of 16 bits are kept. Fractions from 0 to
-    1 are multiplied by 255; others are taken for shades, and cut off at 0 and 255.
+    Integers up to 255 are kept, and of integers up to 65,535 the upper 8 bits. Floats from 0 to 1 are multiplied by
+    255; other floats are clipped to 0 and 255.
     """
     least, most = numbers.min(), numbers.max()
     if numbers.dtype.kind == "f":
         if not np.isfinite([least, most]).all():
-            raise _NoShadesError("its numbers are not all finite")
+            raise _NoShadesError("its pixel values are not all finite")
         scaled = numbers * 255 if least >= 0 and most <= 1 else numbers
         return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
     if least < 0 or most > 65_535:
-        raise _NoShadesError(f"its numbers are from {least:,} to {most:,}, where shades are from 0 to 255 or 65,535")
+        raise _NoShadesError(f"its pixel values are from {least:,} to {most:,}, not within 0 to 255 or 65,535")
     return (numbers if most <= 255 else numbers >> 8).astype(np.uint8)
 
 
@@ -256,7 +256,7 @@ def _shades(numbers: NDArray[Any]) -> NDArray[np.uint8]:
 def _formats() -> tuple[str, ...]:
     pillow = _pillow()
     pillow.init()
-    return tuple(name for name in FORMATS if name in pillow.OPEN)  # a build of Pillow may lack some
+    return tuple(name for name in FORMATS if name in pillow.OPEN)  # some builds of Pillow lack formats
 
 
 def _pillow() -> Any:

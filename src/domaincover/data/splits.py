@@ -1,6 +1,6 @@
-"""Which domains train, calibrate or stay unseen, and which of their examples are used.
+"""Split domains and their examples into training, held-out and unseen ones.
 
-Every draw comes from the generator that is passed in. Rows are numbers of examples, sorted.
+All randomness comes from the generator passed in. Rows are sorted indices of examples.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Rows = NDArray[np.int64]
 
 
 class DomainDraw(NamedTuple):
-    """Codes of the domains that are used for training and of those kept unseen."""
+    """Codes of training and unseen domains."""
 
     train: NDArray[np.int64]
     unseen: NDArray[np.int64]
 
 
 class Split(NamedTuple):
-    """Rows to train on, held-out rows of the same domains, and rows of unseen domains."""
+    """Training rows, held-out rows of the same domains, and rows of unseen domains."""
 
     train: Rows
     seen: Rows
@@ -33,7 +33,7 @@ class Split(NamedTuple):
 
 
 def draw_domains(domains: NDArray[Any], n_train: int, n_unseen: int, rng: np.random.Generator) -> DomainDraw:
-    """Draw training and unseen domains at random from those that occur in `domains`."""
+    """Draw training and unseen domains at random from those in `domains`."""
     present = np.unique(domains)
     if min(n_train, n_unseen) < 1:
         raise InputError(f"at least one training and one unseen domain are needed, got {n_train} and {n_unseen}.")
@@ -47,7 +47,7 @@ def draw_domains(domains: NDArray[Any], n_train: int, n_unseen: int, rng: np.ran
 
 
 def halve_domains(domains: NDArray[Any], rng: np.random.Generator) -> DomainDraw:
-    """Draw half the domains (rounded down) to calibrate; the rest train. The paper's CVC split."""
+    """Draw half the domains (rounded down) for calibration, the rest for training: the paper's CVC split."""
     n_present = len(np.unique(domains))
     if n_present < 2:
         raise InputError(f"calibrating on held-out domains needs at least 2 training domains, got {n_present}.")
@@ -55,9 +55,9 @@ def halve_domains(domains: NDArray[Any], rng: np.random.Generator) -> DomainDraw
 
 
 def drop_small_cells(dataset: DomainDataset, rows: Rows, min_cell_size: int) -> Rows:
-    """Keep the rows whose (domain, label) cell has more than `min_cell_size` of them."""
+    """Keep the rows whose (domain, label) cell has at least `min_cell_size` of them."""
     cell = cell_of(dataset.domains[rows], dataset.labels[rows], dataset.n_labels)
-    return rows[np.bincount(cell)[cell] > min_cell_size]
+    return rows[np.bincount(cell)[cell] >= min_cell_size]
 
 
 def cap_per_domain(domains: NDArray[Any], rows: Rows, max_rows: int, rng: np.random.Generator) -> Rows:
@@ -69,9 +69,9 @@ def cap_per_domain(domains: NDArray[Any], rows: Rows, max_rows: int, rng: np.ran
 def hold_out_examples(
     domains: NDArray[Any], rows: Rows, max_train: int, max_held_out: int, rng: np.random.Generator
 ) -> tuple[Rows, Rows]:
-    """Split the rows of every domain at random into training and held-out rows.
+    """Split the rows of every domain at random into training and held-out rows, at most `max_train` and `max_held_out`.
 
-    A domain with too few rows for both caps is divided in their proportion.
+    A domain with too few rows for both is divided in their proportion.
     """
     domain = domains[rows]
     size = np.bincount(domain)[domain]
@@ -82,7 +82,7 @@ def hold_out_examples(
 
 
 def hold_out_share(groups: NDArray[Any], rows: Rows, share: float, rng: np.random.Generator) -> tuple[Rows, Rows]:
-    """Split the rows of every group (domain, label) at random: the given share of each is held out, rounded."""
+    """Split the rows of every group at random, holding out the given share of each (rounded)."""
     group = groups[rows]
     held_out = _random_position_in_domain(group, rng) < np.rint(np.bincount(group) * share)[group]
     return rows[~held_out], rows[held_out]
@@ -91,20 +91,20 @@ def hold_out_share(groups: NDArray[Any], rows: Rows, share: float, rng: np.rando
 def hold_out_domains(
     domains: NDArray[Any], labels: NDArray[Any], n_held_out: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw domains to hold out, at most `n_held_out`, such that the others still have every label."""
+    """Draw at most `n_held_out` domains to hold out such that the remaining ones still have every label."""
     n_domains, n_labels = int(domains.max()) + 1, int(labels.max()) + 1
     order = rng.permutation(np.unique(domains))
     has_label = count_cells(domains, labels, n_domains, n_labels)[order] > 0
-    stays = np.unique(has_label.argmax(axis=0))  # of each label, the first domain in this order that has it
+    stays = np.unique(has_label.argmax(axis=0))  # for each label, the first domain in this order that has it
     return np.sort(np.delete(order, stays)[:n_held_out])
 
 
 def hold_out_rows(
     domains: NDArray[Any], labels: NDArray[Any], n_domains: int, share: float, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Tell which rows are held out: those of at most `n_domains` domains, while every label keeps a domain to train on.
+    """Return a mask of held-out rows: at most `n_domains` domains, such that the others still have every label.
 
-    Of a label that none of these domains has, a share of the rows of each cell is held out instead.
+    For labels that occur in none of these domains, a share of the rows of each cell is held out instead.
     """
     held_out = np.isin(domains, hold_out_domains(domains, labels, n_domains, rng)) if n_domains > 0 else domains < 0
     n_labels = int(labels.max()) + 1
@@ -123,7 +123,7 @@ def paper_split(
     min_cell_size: int,
     rng: np.random.Generator,
 ) -> Split:
-    """Draw the paper's split: drop small cells, draw domains, cap them, hold out examples of the seen ones."""
+    """Draw the paper's split: drop small cells, draw domains, cap them, hold out examples of the training domains."""
     usable = drop_small_cells(dataset, np.arange(len(dataset)), min_cell_size)
     drawn = draw_domains(dataset.domains[usable], n_train_domains, n_unseen_domains, rng)
     of_train, of_unseen = (usable[np.isin(dataset.domains[usable], codes)] for codes in drawn)
@@ -132,7 +132,7 @@ def paper_split(
 
 
 def _random_position_in_domain(domain: NDArray[Any], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Number the examples of each domain 0, 1, … in random order."""
+    """Return a random permutation of 0, 1, … within each domain."""
     order = np.lexsort((rng.random(len(domain)), domain))
     starts = np.cumsum(np.bincount(domain)) - np.bincount(domain)
     position = np.empty(len(domain), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The paper's Gaussian domains: a label shifts the mean by a common part and a part that each domain scales.
+"""The paper's synthetic Gaussian domains, in which a label shifts the mean by a common and a domain-specific part.
 
 Z_e ~ U[low, high], Y ~ Bernoulli(1/2), X = Y·(mean + Z_e·direction) + N(0, Σ_e).
 """
@@ -6,21 +6,21 @@ Z_e ~ U[low, high], Y ~ Bernoulli(1/2), X = Y·(mean + Z_e·direction) + N(0, Σ
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.errors import InputError
+from domaincover.options import Covariance
 
-Covariance = Literal["shared", "random"]
 SPREAD_OF_DEVIATIONS = 0.05  # of a domain's standard deviations under random covariance (the paper's)
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianDomains:
-    """Parameters of the generator; `mean` and `direction` have one entry per feature."""
+    """Generator of Gaussian domains; `mean` and `direction` have one entry per feature."""
 
     mean: ArrayLike
     direction: ArrayLike
@@ -46,7 +46,7 @@ class GaussianDomains:
 
     @classmethod
     def of_paper(cls, n_features: int, covariance: Covariance = "shared") -> GaussianDomains:
-        """Return the paper's parameters; dimensions other than 10 and 50 take those of the nearer one."""
+        """Return the paper's parameters for 10 or 50 features; other numbers use those of the nearer one."""
         if n_features < 2 or n_features % 2:
             raise InputError(f"the paper's direction is (1, …, -1, …): n_features must be even, got {n_features}.")
         small = n_features <= 30
@@ -61,21 +61,21 @@ class GaussianDomains:
         )
 
     def positions(self, n_domains: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the position Z of new domains."""
+        """Draw the positions Z of new domains."""
         return rng.uniform(self.low, self.high, n_domains)
 
     def means(self, positions: ArrayLike) -> NDArray[np.float64]:
-        """Return the mean of both labels in domains at the given positions: domains × labels × features."""
+        """Return the mean of both labels at the given positions, shape (domains, labels, features)."""
         mean, direction = np.asarray(self.mean, dtype=float), np.asarray(self.direction, dtype=float)
         shift = mean + np.multiply.outer(np.asarray(positions, dtype=float), direction)
         return np.stack([np.zeros_like(shift), shift], axis=1)
 
     def sample(self, n_domains: int, n_per_domain: int, rng: np.random.Generator) -> DomainDataset:
-        """Draw domains and the same number of examples from each, as float32."""
+        """Draw domains and `n_per_domain` examples from each, as float32."""
         return self.sample_at(self.positions(n_domains, rng), n_per_domain, rng)
 
     def sample_at(self, positions: ArrayLike, n_per_domain: int, rng: np.random.Generator) -> DomainDataset:
-        """Draw the same number of examples from domains at the given positions, as float32."""
+        """Draw `n_per_domain` examples from domains at the given positions, as float32."""
         n_domains = np.size(positions)
         if min(n_domains, n_per_domain) < 1:
             raise InputError(f"at least one domain and one example are needed, got {n_domains} and {n_per_domain}.")
@@ -104,7 +104,7 @@ class GaussianDomains:
 
 
 def random_rotations(n: int, n_features: int, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw rotation matrices uniformly: QR of Gaussians with the signs fixed (Mezzadri 2007), determinant 1."""
+    """Draw uniform rotation matrices: QR of Gaussians with fixed signs (Mezzadri 2007) and determinant 1."""
     q, r = np.linalg.qr(rng.standard_normal((n, n_features, n_features)))
     q *= np.sign(np.diagonal(r, axis1=1, axis2=2))[:, None, :]
     q[:, :, 0] *= np.linalg.det(q)[:, None]

@@ -1,6 +1,6 @@
-"""Tables to files: CSV (plain or gzip) and Parquet, block by block, written whole or not at all.
+"""Write tables as CSV (plain or gzip) or Parquet, block by block and atomically.
 
-All blocks take the columns of the first one and, in Parquet, its types. Categories are written as their values.
+All blocks use the columns of the first and, in Parquet, its types. Categories are written as their values.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,23 +16,23 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.table_faults import writing
+from domaincover.data.table_errors import writing
 from domaincover.errors import InputError
-from domaincover.files import remove_leftovers, unfinished_name
+from domaincover.files import move_into_place, remove_leftovers, unfinished_name
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 
 
 def ending_of(path: Path, action: str) -> str:
-    """Return the ending that says what kind of table a file is."""
+    """Return the file name extension that determines the format of a table."""
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
-    raise InputError(f"cannot {action} {path}: the names of tables end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
+    raise InputError(f"cannot {action} {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
 
 
 def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
-    """Write blocks as they come and return the number of rows; on any failure an old file stays as it was."""
+    """Write blocks as they arrive and return the number of rows; on failure an old file remains unchanged."""
     path, n_rows = Path(path), 0
     with _unfinished(path) as sink:
         for block in blocks:
@@ -45,7 +44,7 @@ def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
-    """Open a hidden file beside `path`, before the first block is made, and rename it when all are written."""
+    """Open a temporary file beside `path` before the first block is computed, and rename it at the end."""
     ending = ending_of(path, "write")
     part = unfinished_name(path)
     with contextlib.ExitStack() as cleanup:
@@ -55,7 +54,7 @@ def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
                 raise InputError(f"cannot write {path}: it is a directory, not a file.")
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path.parent)
-            file = open(part, "xb")  # noqa: SIM115 (cleanup closes it, and takes no offence at a full disk)
+            file = open(part, "xb")  # noqa: SIM115 (closed by cleanup, which ignores errors such as a full disk)
         cleanup.callback(_quietly, file.close)
         sink = _CsvSink(file, ending == ".csv.gz") if ending.startswith(".csv") else _ParquetSink(file)
         cleanup.callback(_quietly, sink.close)
@@ -63,12 +62,12 @@ def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
         with writing(path):
             sink.close()
             file.close()
-            os.replace(part, path)
+            move_into_place(part, path)
 
 
 class _CsvSink:
     def __init__(self, file: BinaryIO, compress: bool) -> None:
-        # without name and time, so that the same table makes the same bytes
+        # without name and time, so that equal tables give equal bytes
         packed: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compress else file
         self._text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         self._columns: list[Any] | None = None
@@ -105,7 +104,7 @@ def _lasting_schema(block: pd.DataFrame) -> Any:
 
 
 def _lasting_type(kind: Any) -> Any:
-    """Replace types that fit the first block only: its categories, and objects that are all missing or empty."""
+    """Replace types that may fit the first block only: categories, and columns without any values."""
     if pa.types.is_dictionary(kind):
         return kind.value_type
     if pa.types.is_list(kind):
@@ -114,5 +113,5 @@ def _lasting_type(kind: Any) -> Any:
 
 
 def _quietly(act: Callable[[], object]) -> None:
-    with contextlib.suppress(Exception):  # what is cleaned up here may be gone or closed, as it should be
+    with contextlib.suppress(Exception):  # the file may already be closed or renamed
         act()

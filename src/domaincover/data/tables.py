@@ -1,16 +1,16 @@
-"""Tables in files: CSV (plain or gzip) and Parquet, whole or block by block.
+"""Read tables from CSV (plain or gzip) and Parquet files, completely or in blocks.
 
-CSV is UTF-8 text with a header line. Its separator (comma, semicolon or tab) is told from the first lines, and so is
-the decimal comma that goes with semicolons. What pandas takes for missing is missing ("", NA, N/A, NaN, None, null, …),
-in text columns too: a category named "NA" needs another name; only prose, such as a review, may be "NA". A row that is
-shorter than the header ends in missing values, one that is longer is refused. Types come from the values: of all rows
-in `read`, of each block in `blocks`.
+CSV is UTF-8 text with a header line. The separator (comma, semicolon or tab) and, with semicolons, the decimal comma
+are inferred from the first lines. pandas' missing values ("", NA, N/A, NaN, None, null, …) are missing in text columns
+too, so a category named "NA" needs another name; only prose, such as a review, may be "NA". Rows shorter than the
+header are filled with missing values, longer ones are rejected. Types are inferred from the values: of all rows in
+`read`, of each block in `blocks`.
 
-Parquet brings its types along. Decimals become floats, dates timestamps, times of day and bytes text, dictionaries of
+Parquet has its own types. Decimals become floats, dates timestamps, times of day and bytes text, dictionaries of
 texts categories, and nested values objects. Integers with missing values become floats and booleans with missing
 values objects, as in CSV.
 
-Row numbers without a name, as pandas and R write them, are not columns of the table.
+Unnamed row numbers, as written by pandas and R, are not columns of the table.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ import pyarrow.parquet as pq
 
 from domaincover.data.arrow_columns import to_pandas
 from domaincover.data.image_folder import image_folder
-from domaincover.data.table_faults import reading
+from domaincover.data.table_errors import reading
 from domaincover.data.table_writer import ending_of, write_table
 from domaincover.errors import InputError
 
 __all__ = ["Table", "open_table", "write_table"]
 
 ROWS_AT_ONCE = 65_536
-HEAD = 100_000  # characters that tell the separator; the csv module takes no field above 131,072
-# What pandas takes for missing by default; it has to be told again where one column is read otherwise.
+HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
+# pandas' default missing values; they must be listed if any column is read differently.
 MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
@@ -60,7 +60,7 @@ OTHER_FORMATS = {
 
 
 class Table(ABC):
-    """A file that has been opened: of its contents, only the names of its columns have been read."""
+    """An open table file; only its column names have been read."""
 
     def __init__(self, path: Path, columns: Sequence[str]) -> None:
         self.path = path
@@ -75,7 +75,7 @@ class Table(ABC):
         text_columns: Collection[str] = (),
         prose: Collection[str] = (),
     ) -> pd.DataFrame:
-        """Read the whole table, or some columns of it in the order given; the others as in `blocks`."""
+        """Read the table, or some of its columns in the given order; the other parameters are those of `blocks`."""
         return self._read(self._wanted(columns), {*text_columns, *prose}, prose)
 
     def blocks(
@@ -87,14 +87,13 @@ class Table(ABC):
     ) -> Iterator[pd.DataFrame]:
         """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
 
-        Those of `text_columns` that the table has are read as text whatever they look like: in CSV "007" stays "007",
-        in Parquet the number 7 becomes "7". Of `prose`, only what is empty is missing: a review may be "NA". The rows
-        of each block are numbered from 0.
+        `text_columns` are read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose`
+        columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
         return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
 
     def check_column(self, name: str, option: str) -> None:
-        """Refuse a name that is not a column, and say which was probably meant."""
+        """Raise if there is no such column, and suggest a similar one."""
         if name not in self.columns:
             given = f" ({option})" if option else ""
             raise InputError(f"{self.path} has no column {name!r}{given}; {self._suggestion(name)}")
@@ -122,12 +121,12 @@ class Table(ABC):
 
 
 def open_table(path: Path) -> Table:
-    """Open a table by the ending of its name, or a folder of images as a table.
+    """Open a table by its file name extension, or a folder of images as a table.
 
-    Nothing is fetched from a network, whatever the path looks like.
+    Only local paths are read; URLs are not supported.
     """
     path = Path(path)
-    if os.path.isdir(path):  # which does not raise where one may not look
+    if os.path.isdir(path):  # unlike Path.is_dir, never raises
         return _FolderTable(path)
     with reading(path), open(path, "rb") as file:
         start = file.read(4)
@@ -136,7 +135,7 @@ def open_table(path: Path) -> Table:
     if ending_of(path, "read").startswith(".csv"):
         return _CsvTable(path)
     if start != b"PAR1":
-        raise InputError(f"{path} is not a Parquet file, whatever its name says.")
+        raise InputError(f"{path} is not a Parquet file, despite its extension.")
     return _ParquetTable(path)
 
 
@@ -146,7 +145,7 @@ class _CsvTable(Table):
             self._dialect = _dialect(text.read(HEAD))
         with _text_of(path) as text:
             names = self._read_header(text)
-            any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # a line may have no end
+            any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # in parts: a line can be long
         super().__init__(path, names[1:] if names[:1] == [""] else names)
         if not names:
             raise InputError(f"{path} is empty: it has no header line.")
@@ -167,11 +166,11 @@ class _CsvTable(Table):
             reader = pd.read_csv(
                 text,
                 header=None,
-                names=names,  # without usecols, for with it pandas passes over the excess of rows that are too long
+                names=names,  # without usecols, with which pandas ignores excess fields of rows that are too long
                 index_col=False,
                 dtype=dict.fromkeys(set(text_columns) & set(names), str),
                 chunksize=rows_at_once,
-                low_memory=False,  # which would guess types in parts of a block
+                low_memory=False,  # otherwise types are inferred from parts of a block
                 keep_default_na=not prose,
                 na_values={name: [""] if name in prose else MISSING for name in names} if prose else None,
                 **self._dialect,
@@ -180,13 +179,13 @@ class _CsvTable(Table):
                 yield block[columns].reset_index(drop=True)
 
     def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
-        # joined blocks take little more than half the memory of one read_csv, and no more time
+        # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
         blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns, prose))
         kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in columns}
         mixed = {name for name in columns if len(kinds[name]) > 1}
-        if mixed:  # numbers here and text there: all of it is text
+        if mixed:  # numbers in some blocks and text in others: read as text
             return self._read(columns, {*text_columns, *mixed}, prose)
-        # text or booleans here and nothing there, which pandas takes for floats
+        # text or booleans in some blocks, and in others only missing values, which pandas reads as floats
         uneven = [n for n in columns if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
         blocks = [block.astype(dict.fromkeys(uneven, object)) for block in blocks]
         return pd.concat(blocks, ignore_index=True).infer_objects()
@@ -196,21 +195,21 @@ class _CsvTable(Table):
 def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
     open_bytes: Any = gzip.open if path.name.lower().endswith(".gz") else open
     with reading(path), open_bytes(path, "rb") as file:
-        _refuse_other_formats(path, file.read(4096))
+        _reject_other_formats(path, file.read(4096))
         file.seek(0)
         try:
             yield io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        except UnicodeDecodeError as error:  # the piece that could not be decoded ends where the file was read to
+        except UnicodeDecodeError as error:  # error.object is the last chunk read
             byte = file.tell() - len(error.object) + error.start + 1
             raise InputError(f"{path} is not UTF-8 text, at byte {byte:,}; save it as CSV in UTF-8.") from None
 
 
-def _refuse_other_formats(path: Path, start: bytes) -> None:
+def _reject_other_formats(path: Path, start: bytes) -> None:
     for magic, what in OTHER_FORMATS.items():
         if start.startswith(magic):
-            raise InputError(f"{path} holds {what}, not CSV in UTF-8; rename or convert it.")
+            raise InputError(f"{path} contains {what}, not CSV in UTF-8; rename or convert it.")
     if b"\0" in start:
-        raise InputError(f"{path} holds binary data, not CSV in UTF-8.")
+        raise InputError(f"{path} contains binary data, not CSV in UTF-8.")
 
 
 def _dialect(head: str) -> dict[str, Any]:
@@ -224,13 +223,13 @@ def _dialect(head: str) -> dict[str, Any]:
 
 
 def _fit(rows: list[list[str]]) -> tuple[bool, float, int]:
-    """Grade a separator: first it divides the header, then the rows agree with the header, then columns are many."""
+    """Score a separator: it splits the header, then rows match the header's length, then there are many columns."""
     widths = [len(row) for row in rows if row] or [0]
     return widths[0] > 1, widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0, widths[0]
 
 
 def _next_block(reader: Any) -> pd.DataFrame | None:
-    with warnings.catch_warnings():  # pandas only warns of a first row that is longer than the header
+    with warnings.catch_warnings():  # pandas only warns if the first row is longer than the header
         warnings.simplefilter("error", pd.errors.ParserWarning)
         return next(reader, None)
 
@@ -272,7 +271,7 @@ class _ParquetTable(Table):
 
 
 class _FolderTable(Table):
-    """A folder of images, domain/label/image: the columns path, label and domain."""
+    """A folder of images, domain/label/image, with the columns path, label and domain."""
 
     def __init__(self, path: Path) -> None:
         self._table = image_folder(path)
@@ -299,7 +298,7 @@ class _FolderTable(Table):
 
 @contextmanager
 def _parquet_file(path: Path) -> Iterator[Any]:
-    # OSFile, because pyarrow looks up paths such as s3://…; a buffer, because pre_buffer loads whole row groups
+    # OSFile, because pyarrow resolves URLs such as s3://…; a buffer, because pre_buffer loads whole row groups
     with (
         reading(path),
         pa.OSFile(os.fsencode(path)) as source,

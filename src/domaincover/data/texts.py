@@ -1,4 +1,4 @@
-"""Texts as numbered tokens."""
+"""Read texts as token ids."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ MISSING = "texts need the tokenizers package: pip install 'domaincover[text]'."
 
 @dataclass(frozen=True)
 class TextReader:
-    """Turns texts into rows of token numbers, cut at `max_tokens` and filled up with `pad_id` to the longest row.
+    """Encode texts as token ids, truncated to `max_tokens` and padded with `pad_id` to the longest.
 
-    The tokenizer is given as its JSON text, as `tokenizer.json` holds it; what that says on cutting and
-    filling does not count.
+    `tokenizer` is the content of a `tokenizer.json`, whose own truncation and padding settings are ignored.
     """
 
     tokenizer: str
@@ -33,16 +32,16 @@ class TextReader:
     max_tokens: int
 
     def __call__(self, sources: Sequence[str] | NDArray[Any]) -> Block:
-        """Return the token numbers, (text, token)."""
+        """Return the token ids, shape (texts, tokens)."""
         encoded = _tokenizer(self.tokenizer, self.pad_id, self.max_tokens).encode_batch_fast(list(sources))
         width = max((len(text.ids) for text in encoded), default=0)
         ids = np.array([text.ids for text in encoded], dtype=np.int64).reshape(len(encoded), width)
-        # Models need at least one position, and some tokenizers make none of an empty text.
+        # Models need at least one position, and some tokenizers return none for an empty text.
         return Block(ids if width else np.full((len(encoded), 1), self.pad_id, dtype=np.int64))
 
 
 def check_texts(values: Iterable[Any], name: str = "text") -> NDArray[np.object_]:
-    """Return the texts as an array of str; refuse whatever is no text. An empty text is one.
+    """Return the texts as an array of str; raise for values that are not text. Empty texts are allowed.
 
     >>> check_texts(["good", ""]).tolist()
     ['good', '']
@@ -52,29 +51,25 @@ def check_texts(values: Iterable[Any], name: str = "text") -> NDArray[np.object_
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
     texts = np.empty(len(listed), dtype=object)
     texts[:] = listed
-    _refuse(texts, _is_null, f"of column {name!r} are missing", "drop these rows, or fill in empty text ('')")
-    _refuse(
-        texts, _is_no_text, f"of column {name!r} are no text, such as {{}}", "convert them to str if they are meant"
-    )
-    _refuse(
-        texts, _is_broken, f"of column {name!r} hold half a character (a lone surrogate)", "decode the file once more"
-    )
+    _reject(texts, _is_null, f"of column {name!r} are missing", "drop these rows, or fill in empty text ('')")
+    _reject(texts, _is_not_text, f"of column {name!r} are not text, such as {{}}", "convert them to str if intended")
+    _reject(texts, _is_broken, f"of column {name!r} contain a lone surrogate", "read the file in its own encoding")
     return texts
 
 
-def _refuse(texts: NDArray[np.object_], is_wrong: Callable[[Any], bool], fault: str, remedy: str) -> None:
+def _reject(texts: NDArray[np.object_], is_wrong: Callable[[Any], bool], fault: str, remedy: str) -> None:
     wrong = np.fromiter(map(is_wrong, texts), dtype=bool, count=len(texts))
     if wrong.any():
         first = int(wrong.argmax())
-        told = fault.replace("{}", repr(texts[first])[:50])
-        raise InputError(f"{int(wrong.sum())} of {len(texts)} values {told}, first at row {first}; {remedy}.")
+        described = fault.replace("{}", repr(texts[first])[:50])
+        raise InputError(f"{int(wrong.sum())} of {len(texts)} values {described}, first at row {first}; {remedy}.")
 
 
 def _is_null(text: Any) -> bool:
     return not isinstance(text, str) and pd.api.types.is_scalar(text) and bool(pd.isna(text))
 
 
-def _is_no_text(text: Any) -> bool:
+def _is_not_text(text: Any) -> bool:
     return not isinstance(text, str)
 
 
@@ -89,17 +84,17 @@ def _is_broken(text: str) -> bool:
 
 
 def n_tokens(tokenizer: str) -> int:
-    """Return how many token numbers a tokenizer may give: one more than its highest."""
+    """Return the number of token ids of a tokenizer: its highest id plus one."""
     return 1 + max(_built(tokenizer).get_vocab(with_added_tokens=True).values(), default=-1)
 
 
 @lru_cache(maxsize=4)
 def _tokenizer(content: str, pad_id: int, max_tokens: int) -> Tokenizer:
-    """Build a tokenizer once in every process, since that takes longer than reading a block of texts."""
+    """Build a tokenizer once per process, since that takes longer than encoding a block of texts."""
     tokenizer = _built(content)
     n_special = tokenizer.num_special_tokens_to_add(is_pair=False)
     if max_tokens <= n_special:
-        raise InputError(f"max_tokens must be above {n_special}, or no word fits in; got {max_tokens}.")
+        raise InputError(f"max_tokens must be above {n_special}, the number of special tokens; got {max_tokens}.")
     tokenizer.enable_truncation(max_tokens)
     tokenizer.enable_padding(pad_id=pad_id)
     return tokenizer
@@ -112,5 +107,5 @@ def _built(content: str) -> Tokenizer:
         raise InputError(MISSING) from error
     try:
         return Tokenizer.from_str(content)
-    except Exception as error:  # the library raises nothing narrower
+    except Exception as error:  # the library raises plain Exceptions
         raise InputError(f"the tokenizer cannot be read: {str(error).splitlines()[0]}.") from error

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from html import escape
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +14,23 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from domaincover.data.cells import cell_of
+from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.data.dataset import Coded, code_names
 from domaincover.data.splits import Split, draw_domains, hold_out_share
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, as_column, indexed
+from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
+from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.prediction_sets import Sets, check_target_recall, share
+
+if TYPE_CHECKING:
+    import altair as alt
 
 Failure = Literal["none", "overlap", "drop", "both"]
 SMALLEST_DROP = 0.02  # of accuracy, worth the name
@@ -85,6 +92,39 @@ class Assessment:
             "seen": {name: self._plain(report) for name, report in self.seen.items()},
         }
 
+    @property
+    def methods(self) -> dict[str, DomainReport]:
+        """The reports on unseen domains by the names that are shown: the model's, and ERM."""
+        names = {MODEL: "SET-COVER" if isinstance(self.model, SetCoverClassifier) else type(self.model).__name__}
+        return {names.get(name, name): report for name, report in self.unseen.items()}
+
+    def summary_table(self, width: int = 110) -> str:
+        """Return the results on unseen domains as text, one row per method; no line is longer than the width."""
+        from domaincover.report.domain_table import summary_table
+
+        return summary_table(self.methods, self.target_recall, width=width)
+
+    def plot(self, title: str = "Recall by unseen domain") -> alt.HConcatChart:
+        """Return an Altair chart of recall and set size by unseen domain, worst first, beside the baseline.
+
+        It is shown in a notebook, and written by its own `save`: `assessment.plot().save("domains.png")`.
+        """
+        (name, report), *others = self.methods.items()
+        return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
+
+    def __str__(self) -> str:
+        return f"{self.summary_table()}\n{fill(str(self.diagnosis), width=110)}"
+
+    def _repr_html_(self) -> str:
+        """Return the summary, the diagnosis and the model's unseen domains for a notebook; names are escaped."""
+        import pandas as pd
+
+        from domaincover.report.domain_table import summary_texts
+
+        rows = {name: summary_texts(report, self.target_recall) for name, report in self.methods.items()}
+        domains = self.unseen[MODEL]._repr_html_()
+        return f"{pd.DataFrame(rows).T.to_html()}<p>{escape(str(self.diagnosis))}</p>{domains}"
+
     def _plain(self, report: DomainReport) -> dict[str, Any]:
         return {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
 
@@ -118,7 +158,8 @@ def assess(
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
     unseen = {name: judged.report(one, split.unseen, min_cell_size) for name, one in fitted.items()}
-    seen = {name: judged.report(one, judged.rows_of(trained_domains(one), split.seen)) for name, one in fitted.items()}
+    rows_seen = {name: judged.rows_of(set(one.training_domains_.tolist()), split.seen) for name, one in fitted.items()}
+    seen = {name: judged.report(one, rows_seen[name]) for name, one in fitted.items()}
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
@@ -126,12 +167,15 @@ def assess(
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
     """Return the unfitted single-label model that another one is compared with: ERM; None if it is that itself."""
-    params = model.get_params(deep=False) | {"domain_confidence": None}
-    is_other = isinstance(model, SetCoverClassifier | DomainPenaltyClassifier)
-    if is_other or (isinstance(model, ERMClassifier) and model.domain_confidence):
+    inner = model.estimator if isinstance(model, PromisedSetClassifier) else model
+    if isinstance(inner, SetCoverClassifier | DomainGeneralizationClassifier) or (
+        isinstance(inner, ERMClassifier) and inner is not model
+    ):
+        params = inner.get_params(deep=False)
         return ERMClassifier(**{name: params[name] for name in ERMClassifier().get_params() if name in params})
-    if isinstance(model, ConformalSetClassifier) and model.rule != "single" and model.calibration != "prefit":
-        return ConformalSetClassifier(clone(model.estimator), rule="single")
+    if isinstance(model, CalibratedSetClassifier) and model.calibration != "prefit":
+        already_single = isinstance(model, ConformalSetClassifier) and model.rule == "single"
+        return None if already_single else ConformalSetClassifier(clone(model.estimator), rule="single")
     return None
 
 
@@ -146,16 +190,6 @@ def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> 
     overlaps = min_recall < target_recall
     failure: Failure = "both" if drops and overlaps else "drop" if drops else "overlap" if overlaps else "none"
     return Diagnosis(failure, accuracy_seen, accuracy_unseen, error, min_recall, target_recall)
-
-
-def trained_domains(model: Any) -> set[Any]:
-    """Return the domains that a model was trained on, not those that judged or calibrated."""
-    if hasattr(model, "calibrated_"):
-        return trained_domains(model.calibrated_)
-    if isinstance(model, ConformalSetClassifier):
-        own = [trained_domains(each) for each in model.predictors_ if isinstance(each, SetClassifier)]
-        return set().union(*own) if own else set(model.training_domains_.tolist())
-    return set(model.domains_.tolist()) - set(model.held_out_domains_.tolist())
 
 
 def n_held_out(n_domains: int, share_of_domains: float) -> int:
@@ -173,7 +207,7 @@ class _Judged(NamedTuple):
     def check_cells(self, rows: NDArray[np.int64], min_cell_size: int) -> None:
         """Refuse, before anything is fitted, rows of which too few are of one domain and label to be judged by."""
         largest = np.bincount(cell_of(self.domains.codes[rows], self.labels.codes[rows], len(self.labels.names))).max()
-        if largest < min_cell_size:
+        if largest < check_min_cell_size(min_cell_size):
             raise InputError(
                 f"no label has {min_cell_size:,} rows in an unseen domain, the most is {largest:,}; "
                 "lower the smallest cell that counts (min_cell_size)."
@@ -188,7 +222,7 @@ class _Judged(NamedTuple):
     def report(self, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1) -> DomainReport:
         sets = self._widened(model.predict_set(_safe_indexing(self.X, rows)), model.classes_.tolist())
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
-        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size - 1)
+        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:
         """Add the labels that the model does not know: they are in none of its sets."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from sklearn.base import BaseEstimator
@@ -16,9 +16,9 @@ from domaincover.data.feature_cache import model_key
 from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
-from domaincover.networks.two_part import Normalised
+from domaincover.networks.features import Normalised
+from domaincover.options import SourceKind
 
-Kind = Literal["image", "text"]
 MakeBackbone = Callable[[], nn.Module]
 
 
@@ -28,11 +28,11 @@ class Backbone(BaseEstimator):
     module: nn.Module
     config_: str  # JSON text
 
-    def __init__(self, kind: Kind = "image") -> None:
+    def __init__(self, kind: SourceKind = "image") -> None:
         self.kind = kind
 
     @classmethod
-    def of(cls, kind: Kind, module: nn.Module) -> Backbone:
+    def of(cls, kind: SourceKind, module: nn.Module) -> Backbone:
         """Wrap a network."""
         backbone = cls(kind)
         backbone.module = module
@@ -45,7 +45,7 @@ class Backbone(BaseEstimator):
         return cls.of("image", OwnBackbone(function, image_size))
 
     @classmethod
-    def from_state(cls, kind: Kind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
+    def from_state(cls, kind: SourceKind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
         """Return a network as it was saved; nothing in the data is run."""
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))

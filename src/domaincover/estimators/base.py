@@ -78,12 +78,29 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
-        return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size - 1)
+        return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size)
 
     @property
     def promise(self) -> str | None:
         """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
         return getattr(self, "promise_", None)
+
+    @property
+    def training_domains_(self) -> NDArray[Any]:
+        """The domains that training used: not those held out to choose weights or thresholds."""
+        held_out = set(getattr(self, "held_out_domains_", np.array([])).tolist())
+        return self.domains_[[name not in held_out for name in self.domains_.tolist()]]
+
+    @property
+    def seen_domains_(self) -> list[Any] | None:
+        """Every domain that the model was trained or calibrated on; None where that is not known."""
+        seen = self.domains_.tolist()
+        return None if seen == [ONLY_DOMAIN] else seen
+
+    @property
+    def input_encoder_(self) -> Any:
+        """The encoder that turns a table's columns into numbers, or None."""
+        return getattr(self, "encoder_", None)
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
         """Return scores that rank the labels of an example; sets may be made on another scale."""

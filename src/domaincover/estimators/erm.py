@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
-from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.training.batches import ShuffledBatches
+from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import Iterate
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
 
@@ -36,15 +35,14 @@ class ERMClassifier(SingleLabelNetwork):
         self,
         *,
         target_recall: float = 0.9,
-        domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
-        folds: int | None = None,
-        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
@@ -54,15 +52,14 @@ class ERMClassifier(SingleLabelNetwork):
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.folds = folds
-        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.standardize = standardize
         self.min_cell_size = min_cell_size
         self.validation_domains = validation_domains
         self.patience = patience
@@ -71,5 +68,5 @@ class ERMClassifier(SingleLabelNetwork):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
         return CrossEntropy()

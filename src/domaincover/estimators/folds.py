@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,8 @@ from domaincover.calibration.confidence import domains_needed
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
+from domaincover.options import Calibration
 
-Calibration = Literal["held-out-domains", "cross-fit", "jackknife-minmax", "training-data", "prefit"]
 FOLDS = 10
 FEWEST_LEFT_OUT = 25  # by jackknife-minmax, where there are as many domains
 USUAL_SHARE = 0.25

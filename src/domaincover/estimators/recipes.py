@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
+from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.training.domain_penalties import DomainPenalty, PenaltyOnFeatures
+from domaincover.options import Base, DomainPenalty, Method, OnInfeasible, PenaltyOnFeatures, PromiseCalibration
 from domaincover.training.loop import NO_FEATURES
-
-Method = Literal["set-cover", "robust", "pooled", "erm", DomainPenalty]
-Base = Literal["mlp", "linear", "boosting"]
-PromiseBy = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 
 
 def make_classifier(
@@ -32,7 +28,7 @@ def make_classifier(
     target_recall: float = 0.9,
     *,
     domain_confidence: float | None = None,
-    calibration: PromiseBy = "cross-fit",
+    calibration: PromiseCalibration = "cross-fit",
     on_infeasible: OnInfeasible = "raise",
     network: SourceNetwork | None = None,
     training: Mapping[str, Any] | None = None,
@@ -52,21 +48,32 @@ def make_classifier(
     if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
         raise InputError(NO_FEATURES)
     settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
-    if domain_confidence is not None:
-        if method in ("robust", "pooled"):
-            raise InputError(f"{method} promises nothing about a new domain; a domain confidence needs another method.")
-        settings |= {"domain_confidence": domain_confidence, "calibration": calibration, "on_infeasible": on_infeasible}
+    if domain_confidence is not None and method in ("robust", "pooled"):
+        raise InputError(f"{method} takes no domain confidence; choose another method, such as set-cover or erm.")
     if base == "boosting" and (network is not None or training):
         raise InputError("boosting is for tables and trains no network; images and texts need one.")
     of_network = {"network": network or base, "verbose": verbose, **(training or {})}
-    if base != "boosting" and method == "set-cover":
-        return SetCoverClassifier(**of_network, **settings)
-    if base != "boosting" and method == "erm":
-        return ERMClassifier(**of_network, **settings)
+    if method in ("robust", "pooled"):
+        return ConformalSetClassifier(_scorer(base, of_network, random_state), method, **settings)
+    if domain_confidence is None and base == "boosting":
+        return ConformalSetClassifier(_scorer(base, of_network, random_state), "single", **settings)
+    is_network = base != "boosting"
+    estimator = _network(method, of_network | settings) if is_network else _scorer(base, of_network, random_state)
+    if domain_confidence is None:
+        return estimator
+    return PromisedSetClassifier(
+        estimator,
+        domain_confidence=domain_confidence,
+        calibration=calibration,
+        on_infeasible=on_infeasible,
+        **settings,
+    )
+
+
+def _network(method: Any, settings: dict[str, Any]) -> Any:
     if method in get_args(DomainPenalty):
-        return DomainPenaltyClassifier(method, **of_network, **settings)  # type: ignore[arg-type]
-    rule: Any = method if method != "erm" else "single" if domain_confidence is None else "joint"
-    return ConformalSetClassifier(_scorer(base, of_network, random_state), rule, **settings)
+        return DomainGeneralizationClassifier(method, **settings)
+    return SetCoverClassifier(**settings) if method == "set-cover" else ERMClassifier(**settings)
 
 
 def _scorer(base: Base, of_network: dict[str, Any], random_state: int | None) -> BaseEstimator:

@@ -16,7 +16,8 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.errors import InputError
 from domaincover.estimators.base import label_codes
-from domaincover.estimators.network import NetworkClassifier, fit_together
+from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.stacked_fit import fit_together
 
 LOWEST_PROBABILITY = 1e-30
 
@@ -41,7 +42,7 @@ def fit_on_each(
     With `as_if_alone`, none depends in any way on rows that are not its own.
     """
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
-    if not stacks or getattr(estimator, "domain_confidence", None) is not None:
+    if not stacks:
         return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
     fitted = [clone(estimator) for _ in rows]
     fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
@@ -55,6 +56,14 @@ def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
         return scores
     widened = np.full((len(scores), len(classes)), -np.inf)
     widened[:, label_codes(estimator.classes_, classes)] = scores
+    return widened
+
+
+def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
+    """Return the estimator's probabilities, examples × the given classes; 0 for those that it does not know."""
+    probabilities = np.asarray(estimator.predict_proba(X))
+    widened = np.zeros((len(probabilities), len(classes)), dtype=probabilities.dtype)
+    widened[:, label_codes(estimator.classes_, classes)] = probabilities
     return widened
 
 

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.calibration.confidence import OnInfeasible
 from domaincover.data.cells import count_cells
-from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-from domaincover.estimators.network import Network, Trained
-from domaincover.estimators.promised import PromisedNetwork
+from domaincover.estimators.network import Network, NetworkClassifier
+from domaincover.estimators.stacked_fit import Prepared, Trained
+from domaincover.options import Iterate, Penalty, RecallFrom
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
-from domaincover.training.batches import ShuffledBatches
 from domaincover.training.history import History
-from domaincover.training.objectives import Penalty, SetCoverLoss
+from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
 
 
-class SetCoverClassifier(PromisedNetwork):
+class SetCoverClassifier(NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
@@ -34,15 +32,6 @@ class SetCoverClassifier(PromisedNetwork):
     ----------
     target_recall : float
         The recall that every label should have in every domain.
-    domain_confidence : float or None
-        Promise that all labels of a new domain are at target with this probability, such as 0.9, if it is drawn like
-        the training domains. The network is then calibrated by the joint rule.
-    calibration : "cross-fit", "held-out-domains" or "jackknife-minmax"
-        How, where there is a domain confidence: see `ConformalSetClassifier`. The last two keep the promise exactly.
-    folds : int or None
-        Groups of domains to cross-fit over, or domains that jackknife-minmax leaves out; None is 10, and 25 or more.
-    on_infeasible : "raise" or "widen"
-        Where there are too few domains for the confidence: refuse, or put what cannot be promised into every set.
     network : "mlp", "linear", a function, an ImageNetwork or a TextNetwork
         A function takes the numbers of features and labels and returns a `torch.nn.Module`. With the last two, `fit`
         takes the paths of images, or images in memory, or texts.
@@ -51,7 +40,20 @@ class SetCoverClassifier(PromisedNetwork):
     epochs, batch_size, update_every : int or None
         None chooses by the number of rows. Multipliers move after every `update_every` batches and every epoch.
     learning_rate : float
-        Adam's; it falls to 0 over the second half of training.
+        Adam's learning rate.
+    learning_rate_decay : bool
+        Whether the learning rate falls linearly to 0 over the second half of training. The paper's does not.
+    iterate : "best" or "last"
+        Which weights to keep: those that the held-out domains judge best, or the last, as in the paper. Without
+        held-out domains, "best" is the dual step at which every training cell was at target, or came closest to it,
+        with the smallest sets.
+    recall_from : "full-pass", "batches" or None
+        Whether a move of the multipliers uses the recall of a full pass over the training data or that of the batches
+        since the last move, which is free but lags behind. None uses a full pass where there is at most one move per
+        epoch.
+    standardize : bool
+        Whether numbers are standardised, with outliers drawn in and missing values imputed by the mean. False leaves
+        them as they are, as the paper does; categories are encoded in either case.
     initial_multiplier : float, one float per label, or None
         Where multipliers start; None chooses by how frequent a label is. The paper has 5.
     penalty : "wrong-label" or "full-set"
@@ -85,9 +87,6 @@ class SetCoverClassifier(PromisedNetwork):
         One per label, the same for all.
     encoder_, network_, held_out_domains_, n_features_in_, feature_names_in_
         The encoding of tables, the trained network, the domains that judged, and what `fit` was given.
-    calibrated_ : ConformalSetClassifier
-        With a domain confidence, what predicts; its `estimator_` (`estimators_`, for jackknife-minmax) has the network,
-        multipliers and history.
 
     >>> from domaincover import GaussianDomains, SetCoverClassifier
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
@@ -102,15 +101,15 @@ class SetCoverClassifier(PromisedNetwork):
         self,
         target_recall: float = 0.9,
         *,
-        domain_confidence: float | None = None,
-        calibration: Literal["held-out-domains", "cross-fit", "jackknife-minmax"] = "cross-fit",
-        folds: int | None = None,
-        on_infeasible: OnInfeasible = "raise",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        recall_from: RecallFrom | None = None,
+        standardize: bool = True,
         initial_multiplier: float | Sequence[float] | None = None,
         update_every: int | None = None,
         penalty: Penalty = "wrong-label",
@@ -123,15 +122,15 @@ class SetCoverClassifier(PromisedNetwork):
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.folds = folds
-        self.on_infeasible = on_infeasible
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.recall_from = recall_from
+        self.standardize = standardize
         self.initial_multiplier = initial_multiplier
         self.update_every = update_every
         self.penalty = penalty
@@ -143,7 +142,8 @@ class SetCoverClassifier(PromisedNetwork):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _own_sets(self, X: Any) -> Sets:
+    def predict_set(self, X: Any) -> Sets:
+        """Return the sets as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
         return sets_from_scores(scores, self.thresholds_.astype(scores.dtype))
 
@@ -151,14 +151,15 @@ class SetCoverClassifier(PromisedNetwork):
         super()._check_settings()
         check_target_recall(self.target_recall)
 
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+        data = [prepared.examples for prepared in group]
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]
         return SetCoverLoss(
             max(part.n_domains for part in data),
             data[0].n_labels,
-            [self.target_recall] * len(data),
+            [prepared.model.target_recall for prepared in group],
             penalty=self.penalty,
             initial_multiplier=start,
         )

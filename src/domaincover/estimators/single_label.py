@@ -10,29 +10,24 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-from domaincover.estimators.network import Trained
-from domaincover.estimators.promised import PromisedNetwork
-from domaincover.estimators.scorer_fits import scores_for
+from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.stacked_fit import Trained
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 
 
-class SingleLabelNetwork(PromisedNetwork):
+class SingleLabelNetwork(NetworkClassifier):
     """What ERM and the methods that compare domains share; held-out domains judge by cross-entropy."""
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
-        """Return log-probabilities, examples × labels in the order of `classes_`; with a promise, in its units."""
-        scores = super().label_scores(X)
-        return scores if self._is_calibrated else _log_probabilities(scores)
+        """Return log-probabilities, examples × labels in the order of `classes_`."""
+        return _log_probabilities(super().label_scores(X))
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
-        """Return the probability of each label; with jackknife-minmax, the mean over its networks."""
-        if not self._is_calibrated:
-            return _probabilities(self.label_scores(X))
-        inner = self.calibrated_
-        each = [_probabilities(scores_for(estimator, X, inner.classes_)) for estimator in inner.predictors_]
-        return np.mean(each, axis=0)
+        """Return the probability of each label, examples × labels in the order of `classes_`."""
+        return _probabilities(self.label_scores(X))
 
-    def _own_sets(self, X: Any) -> Sets:
+    def predict_set(self, X: Any) -> Sets:
+        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
         return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
 

@@ -7,25 +7,25 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader, usual_workers
+from domaincover.data.examples import Reader, default_workers
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import (
     Backbone,
 )
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron
+from domaincover.networks.features import Scorer
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.pretrained import model_folder
-from domaincover.networks.two_part import Scorer
+from domaincover.options import Learn, LearnedPart, SourceKind
 
-Learn = Literal["auto", "head", "all"]
 MakeModule = Callable[[int], nn.Module]
 NAMED = 3
 
@@ -44,7 +44,7 @@ class SourceNetwork:
     download: bool = False
     cache: str | Path | None = "auto"
     workers: int | None = None
-    kind: Literal["image", "text"] = "image"
+    kind: SourceKind = "image"
 
     def check(self) -> None:
         """Refuse settings that cannot be."""
@@ -70,7 +70,7 @@ class SourceNetwork:
         """Whether several train as one: heads do."""
         return self.learns(device) == "head"
 
-    def learns(self, device: str) -> Literal["head", "all"]:
+    def learns(self, device: str) -> LearnedPart:
         """Return which part of the network learns."""
         if self.learn != "auto":
             return self.learn
@@ -93,7 +93,7 @@ class SourceNetwork:
     @property
     def n_workers(self) -> int:
         """How many processes read examples ahead."""
-        return usual_workers() if self.workers is None else self.workers
+        return default_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
         """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""
@@ -114,12 +114,18 @@ class SourceNetwork:
             raise InputError(f"the data has 0 sample(s): there are no {self.kind}s.")
         return sources
 
-    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "") -> SourceEncoder:
-        """Return what makes numbers of such sources."""
+    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "", standardize: bool = True) -> SourceEncoder:
+        """Return the encoder of such sources."""
         is_head = self.learns(device) == "head"
         backbone = self._backbone() if is_head or self._takes_backbone else None
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
-        return encoder.fit(X, backbone, is_head, self.device(device), name)
+        return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
+
+    def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
+        """Return the frozen network's features of such sources: what a head trains on, before it is standardised."""
+        backbone = self._backbone()
+        encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
+        return encoder.freeze(backbone, self.device(device)).features(X)
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return a network with its first weights: a head, or all of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from domaincover.data.encoding import TableEncoder, checked_inputs
 from domaincover.errors import InputError
 from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.options import NetworkName
 
 MakeNetwork = Callable[[int, int], nn.Module]
 
@@ -23,7 +24,7 @@ MakeNetwork = Callable[[int, int], nn.Module]
 class TableNetwork:
     """What `network` and `hidden` of a classifier mean for tables."""
 
-    network: Literal["linear", "mlp"] | MakeNetwork
+    network: NetworkName | MakeNetwork
     hidden: int | Sequence[int]
 
     def stacks(self, device: str) -> bool:  # noqa: ARG002
@@ -32,7 +33,7 @@ class TableNetwork:
 
     def check(self) -> None:
         """Refuse what is no network."""
-        if not callable(self.network) and self.network not in ("linear", "mlp"):
+        if not callable(self.network) and self.network not in get_args(NetworkName):
             raise InputError(
                 f"network must be 'linear', 'mlp', a function that makes one, an ImageNetwork or a TextNetwork, "
                 f"got {self.network!r}."
@@ -53,9 +54,9 @@ class TableNetwork:
         """Return which rows can be read; None means all, as in any table."""
         return None
 
-    def fitted_encoder(self, X: Any, device: str, name: str = "") -> TableEncoder:  # noqa: ARG002
-        """Return what makes numbers of such a table."""
-        return TableEncoder().fit(X)
+    def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
+        """Return the encoder of such a table."""
+        return TableEncoder(scale=standardize).fit(X)
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return a network with its first weights."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import made_by
 from domaincover.networks.text_models import text_backbone
+from domaincover.options import SourceKind, TextFeatures
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +43,10 @@ class TextNetwork(SourceNetwork):
     """
 
     model: str | Path = ""
-    features: Literal["word-embeddings", "encoder"] = "word-embeddings"
+    features: TextFeatures = "word-embeddings"
     module: MakeModule | None = None
     max_tokens: int | None = None
-    kind: Literal["image", "text"] = "text"
+    kind: SourceKind = "text"
 
     @property
     def is_pretrained(self) -> bool:

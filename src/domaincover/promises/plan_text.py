@@ -68,15 +68,14 @@ def _theorems(plan: DomainPlan, width: int) -> list[str]:
         f"domains with {none.n_examples_per_cell:,} examples of each label in each, where recall is counted; the "
         f"promise is then about a recall of {percent(plan.target_recall - plan.recall_slack)}"
     )
-    within = percent(plan.epsilon / plan.n_labels)
     return [
         *_head(f"3. Keep no domain out, and rely on theorems. {labels}, {scorers}.", width),
         *_row(none.n_domains, "training domains if none of them misses the target, recall known exactly", width),
         *(_row(none.n_domains_finite, counted, width) if plan.recall_slack < plan.target_recall else []),
         *_row(
             every.n_domains,
-            f"training domains so that every label's share of misses is within {within} of its count, for all scorers "
-            "at once, misses or not",
+            "training domains so that the share of new domains that miss is within "
+            f"{percent(plan.epsilon)} of their share in training, for all scorers at once",
             width,
         ),
         *_head(

@@ -3,19 +3,10 @@
 The promise is that a new domain misses the target with probability ε at most, and that this holds with probability
 1 − δ over the domains at hand.
 
-**Learning** (Tsibulsky, Nevo, Shalit 2025, their learnability theorem and sample-size appendix). For each label, "its
-recall misses the target in this domain" is a family of events over domains of VC dimension D, one event per scorer;
-for linear scorers and conditionally Gaussian domains of d features, D = d + 1. Each label is given ε / labels and
-δ / labels. Their Θ is replaced by two inequalities with constants, both with Π(n), the growth function, at 2m:
-
-- `uniform`, for every scorer whatever it does on the training domains: 4·Π(2m)·exp(−m·ε²/8) ≤ δ (Vapnik and
-  Chervonenkis 1971; chapter 4 of Anthony and Bartlett 1999). This is the theorem as it is proved.
-- `no_failure`, only for scorers that miss the target in no training domain, which is what the theorem is about:
-  2·Π(2m)·2^(−m·ε/2) ≤ δ (Blumer, Ehrenfeucht, Haussler, Warmuth 1989, whose closed form max(4/ε·log2(2/δ),
-  8·D/ε·log2(13/ε)) follows from it). Its price is 1/ε in place of 1/ε².
-
-Π(n) ≤ min(2^n, (e·n/D)^D) by Sauer (1972). Where recall is counted on finitely many examples, the domains are given δ/2
-and every cell δ/(2·m·labels); the promise is then about the target less a slack, by `uniform` within each cell.
+**Learning** from all domains, none of them held out: the bounds of `learning_bounds`, `no_failure` and `uniform`. Where
+recall is counted on finitely many examples, the domains are given δ/2 and every cell δ/(2·m·labels); the promise is
+then about the target less a slack, by the uniform bound for one label within each cell (the paper's appendix on sample
+sizes).
 
 **Calibration** on m held-out domains with the k-th smallest domain threshold: the next domain is at target with
 probability (m + 1 − k) / (m + 1) on average over calibration domains, and the probability given the calibration domains
@@ -28,7 +19,6 @@ P(Binomial(m, ε) < k) ≤ δ, since the Clopper-Pearson bound inverts the same 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -39,6 +29,13 @@ from scipy.special import bdtr
 from domaincover.calibration.confidence import domains_needed
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
+from domaincover.promises.learning_bounds import (
+    no_failure_bound,
+    no_failure_size,
+    smallest,
+    uniform_bound,
+    uniform_size,
+)
 
 MOST_SPARED = 5
 MOST = 10**9
@@ -165,23 +162,6 @@ def plan_domains(
     )
 
 
-def log_growth(n: float, vc_dimension: int) -> float:
-    """Return a bound on the logarithm of the growth function at n points (Sauer 1972)."""
-    everything = n * math.log(2)
-    return everything if n <= vc_dimension else min(everything, vc_dimension * math.log(math.e * n / vc_dimension))
-
-
-def uniform_size(vc_dimension: int, epsilon: float, delta: float) -> int:
-    """Return the smallest m with 4·Π(2m)·exp(−m·ε²/8) ≤ δ: counts are within ε of the truth for the whole family."""
-    return _smallest(lambda m: math.log(4 / delta) + log_growth(2 * m, vc_dimension) <= m * epsilon**2 / 8)
-
-
-def no_failure_size(vc_dimension: int, epsilon: float, delta: float) -> int:
-    """Return the smallest m with 2·Π(2m)·2^(−m·ε/2) ≤ δ: no event of probability above ε stays unseen."""
-    half = math.log(2) / 2
-    return _smallest(lambda m: math.log(2 / delta) + log_growth(2 * m, vc_dimension) <= m * epsilon * half)
-
-
 def marginal_size(epsilon: float) -> int:
     """Return the smallest m with 1 − ε ≤ m / (m + 1): below it no threshold keeps the promise but the lowest possible.
 
@@ -193,25 +173,25 @@ def marginal_size(epsilon: float) -> int:
 
 def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
     """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ."""
-    return _smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
+    return smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
 
 
 def all_caught_size(target_recall: float, row_error: float) -> int:
     """Return the smallest n for which n examples, all caught, show that a recall is at target: target^n ≤ row error."""
-    return _smallest(lambda n: target_recall**n <= row_error)
+    return smallest(lambda n: target_recall**n <= row_error)
 
 
 def _learning_sizes(
-    size: Callable[[int, float, float], int],
+    size: Callable[[int, float, float, int], int],
     n_labels: int,
     dimension: int,
     epsilon: float,
     delta: float,
     slack: float,
 ) -> LearningSizes:
-    n_finite = size(dimension, epsilon / n_labels, delta / (2 * n_labels))
+    n_finite = size(dimension, epsilon, delta / 2, n_labels)
     return LearningSizes(
-        n_domains=size(dimension, epsilon / n_labels, delta / n_labels),
+        n_domains=size(dimension, epsilon, delta, n_labels),
         n_domains_finite=n_finite,
         n_examples_per_cell=uniform_size(dimension, slack, delta / (2 * n_finite * n_labels)),
     )
@@ -223,9 +203,7 @@ def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
 
 
 def _with_domains(m: int, n_labels: int, dimension: int, delta: float) -> WithDomains:
-    log_events = math.log(n_labels / delta) + log_growth(2 * m, dimension)
-    uniform = n_labels * math.sqrt(8 / m * (math.log(4) + log_events))
-    no_failure = n_labels * 2 / (m * math.log(2)) * (math.log(2) + log_events)
+    uniform, no_failure = (bound(m, dimension, n_labels, delta) for bound in (uniform_bound, no_failure_bound))
     return WithDomains(
         n_domains=m,
         marginal_confidence=m / (m + 1),
@@ -233,18 +211,6 @@ def _with_domains(m: int, n_labels: int, dimension: int, delta: float) -> WithDo
         epsilon_uniform=uniform if uniform < 1 else None,
         epsilon_no_failure=no_failure if no_failure < 1 else None,
     )
-
-
-def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest whole number for which a condition holds that, once true, stays true."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _dimension(n_features: int | None, vc_dimension: int | None) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import altair as alt
 import pandas as pd
@@ -12,8 +12,8 @@ from altair.vegalite import SCHEMA_VERSION
 
 from domaincover.errors import InputError
 from domaincover.files import write_whole
+from domaincover.options import FigureFormat
 
-FigureFormat = Literal["png", "svg", "pdf"]
 PNG_SCALE = 2
 PAPER_PNG_SCALE = 4  # 288 dots per inch
 VEGA_LITE = "_".join(SCHEMA_VERSION.split(".")[:2])  # as vl-convert names versions

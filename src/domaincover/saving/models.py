@@ -1,7 +1,7 @@
-"""Save a fitted model to a folder and load it again, here or elsewhere.
+"""Save fitted models to folders and load them on any machine.
 
-Models are data: JSON, safetensors for networks, skops for scikit-learn's own estimators. A folder from a stranger
-cannot run code.
+A model folder contains data only: JSON, safetensors for networks, skops for scikit-learn estimators. Loading an
+untrusted folder cannot execute code.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from domaincover.saving.sealed import (
 __all__ = ["check_folder", "load", "load_extra", "save"]
 
 EXTRA = "extra.json"
-LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # whose versions are told where a file cannot be read
+LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # their versions are reported when loading fails
 
 
 def save(
     model: Any, folder: str | Path, extra: Mapping[str, Any] | None = None, *, trusted: Sequence[str] = ()
 ) -> None:
-    """Write a fitted model to a folder, whole or not at all; an older model in its place is replaced.
+    """Write a fitted model to a folder atomically, replacing any earlier model.
 
     Parameters
     ----------
     model : estimator
-        One of ours, a scikit-learn pipeline that may hold some of ours, or any other scikit-learn estimator.
+        A domaincover estimator, a scikit-learn pipeline that may contain some, or another scikit-learn estimator.
     folder : path
-        A new name, an empty folder, or one that holds an older model.
+        A new path, an empty folder, or one that contains an earlier model.
     extra : mapping or None
-        Anything that JSON can hold, to keep beside the model; `load_extra` reads it.
+        JSON-serializable metadata to store with the model; read it with `load_extra`.
     trusted : sequence of str
-        Types of yours, such as "mypackage.steps.Winsorizer", that you know to be harmless when a file makes them.
+        Additional types, such as "mypackage.steps.Winsorizer", that are safe to construct from a file.
     """
     check_folder(folder)
     if not isinstance(model, BaseEstimator):
@@ -63,15 +63,15 @@ def save(
 
 
 def load(folder: str | Path, *, network: MakeNetwork | None = None, trusted: Sequence[str] = ()) -> Any:
-    """Return the model that `save` wrote, ready to predict; every file is checked first.
+    """Load a model written by `save`, after verifying every file.
 
     Parameters
     ----------
     folder : path
     network : function or None
-        The function that made the network, where the model was given one: its weights are in the folder, it is not.
+        The function that built the network, if the model was given one: the folder stores its weights only.
     trusted : sequence of str
-        Types that `save` was told to trust; name only what you know, since a forged file can make use of them.
+        Types that `save` was told to trust. List only types you know: a forged file can construct them.
     """
     saved, files = _read_whole(folder)
     reader = PartsReader(files, network, _listed(trusted))
@@ -82,7 +82,7 @@ def load(folder: str | Path, *, network: MakeNetwork | None = None, trusted: Seq
 
 
 def load_extra(folder: str | Path) -> dict[str, Any] | None:
-    """Return what was kept beside a model, None where nothing was; it is checked as the model's own files are."""
+    """Return the metadata saved with a model, or None; its checksum is verified."""
     saved = read_folder(folder)
     if EXTRA not in saved.content["files"]:
         return None
@@ -97,7 +97,7 @@ def load_extra(folder: str | Path) -> dict[str, Any] | None:
 
 
 def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:
-    """Read all files of one model; where another is being put in its place meanwhile, those of that one."""
+    """Read all files of one model; start again if another process replaces the model meanwhile."""
     saved = read_folder(folder)
     try:
         return saved, {name: saved.read(name) for name in saved.content["files"]}
@@ -112,17 +112,17 @@ def _made(saved: SavedFolder, reader: PartsReader) -> Any:
         return reader.read(saved.content["parts"])
     except InputError as error:
         raise InputError(f"cannot load {saved.path}: {error}") from error
-    except Exception as error:  # forged content, or another version's, fails wherever it first does not fit
+    except Exception as error:  # forged content, or another version's, can fail in any way
         reason = one_line(error)
         raise InputError(f"cannot load {saved.path}: {reason} ({_other_versions(saved.content)}).") from error
 
 
 def _other_versions(content: Mapping[str, Any]) -> str:
-    """Tell which libraries are not those that the model was saved with, which may be why it cannot be read."""
+    """Describe version differences from the libraries that saved the model, a likely reason why loading failed."""
     kept = content.get("versions")
     kept = kept if isinstance(kept, dict) else {}
     others = [f"{name} {kept.get(name)}, here {version(name)}" for name in LIBRARIES if kept.get(name) != version(name)]
-    return f"saved with {'; '.join(others)}" if others else "versions are the same, so its content is not a model's"
+    return f"saved with {'; '.join(others)}" if others else "versions match, so the content is not a valid model"
 
 
 def _check_fitted(model: BaseEstimator) -> None:
@@ -136,7 +136,7 @@ def _extra_bytes(extra: Mapping[str, Any]) -> bytes:
     try:
         return json_bytes(dict(extra))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"extra must be what strict JSON can hold: {one_line(error)}.") from error
+        raise InputError(f"extra must be JSON-serializable: {one_line(error)}.") from error
 
 
 def _listed(trusted: Sequence[str]) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""Estimators as parts: a flat list in which every part comes after those that it is made of.
+"""Serialize estimators as a flat list of parts, each after the parts it refers to.
 
-A part of ours is its parameters and what `fit` learned, as JSON, with a network's weights beside it as safetensors;
-a pipeline is its steps; every other scikit-learn estimator is a skops file. Nothing is imported by a name in a file.
+A domaincover estimator is stored as JSON (parameters and fitted attributes) with network weights as safetensors; a
+pipeline as its steps; any other scikit-learn estimator as a skops file. No name in a file is ever imported.
 """
 
 from __future__ import annotations
@@ -24,25 +24,26 @@ from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_penalty import DomainPenaltyClassifier
+from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.image_network import ImageNetwork
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.estimators.promised import PromisedNetwork
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import MakeNetwork, check_fit
 from domaincover.estimators.text_network import TextNetwork
-from domaincover.saving.values import Json, from_json, refuse, to_json
+from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 OWN: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Backbone,
         ConformalSetClassifier,
-        DomainPenaltyClassifier,
+        DomainGeneralizationClassifier,
         ERMClassifier,
         Pipeline,
+        PromisedSetClassifier,
         SetCoverClassifier,
         SourceEncoder,
         TableEncoder,
@@ -51,14 +52,15 @@ OWN: dict[str, Any] = {
 SOURCE_NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (ImageNetwork, TextNetwork)}
 READERS: dict[str, Any] = {kind.__name__: kind for kind in (ImageReader, TextReader)}
 SKOPS = "skops"
-# A pipeline's memory is a folder of this machine, which joblib would read as pickles; a run is over; a cache and
-# workers are this machine's, and a file from elsewhere is not to say where to write.
+# Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
+# write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
-OUTPUT_FORMAT = "_sklearn_output_config"  # of set_output: whether a transformer returns arrays or tables
+RENAMED = {"fit": "resize"}  # fields of ImageNetwork and ImageReader in models saved by earlier versions
+OUTPUT_FORMAT = "_sklearn_output_config"  # set by set_output
 
 
 class PartsWriter:
-    """Collects parts and files; an object that is met twice is one part."""
+    """Collect parts and files; an object referenced twice is stored once."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self.parts: list[Json] = []
@@ -67,7 +69,7 @@ class PartsWriter:
         self._numbers: dict[int, int] = {}
 
     def add(self, model: BaseEstimator) -> int:
-        """Write an estimator and all it is made of; return the number of its part."""
+        """Add an estimator with everything it contains and return its part number."""
         if id(model) not in self._numbers:
             is_own = type(model) in OWN.values()
             part = self._own(model) if is_own else {"kind": SKOPS}  # first, since it may add parts itself
@@ -94,7 +96,7 @@ class PartsWriter:
 
     def _value(self, model: BaseEstimator, name: str, value: Any) -> Json:
         if name == "random_state" and hasattr(value, "get_state"):
-            return None  # where a generator stood is of no use once the model is fitted
+            return None  # the generator's state is not needed after fitting
         if name == "network" and callable(value):
             return _name_of(value)
         try:
@@ -109,7 +111,7 @@ class PartsWriter:
             return {"source_network": [type(value).__name__, self._fields(value)]}
         if type(value) in READERS.values():
             return {"reader": [type(value).__name__, self._fields(value)]}
-        return refuse(value)
+        return raise_unsupported(value)
 
     def _fields(self, value: Any) -> Json:
         given = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LEFT_OUT}
@@ -121,7 +123,7 @@ class PartsWriter:
 
 
 class PartsReader:
-    """Makes estimators of parts, one after the other."""
+    """Rebuild estimators from parts, in order."""
 
     def __init__(self, files: Mapping[str, bytes], network: MakeNetwork | None, trusted: Iterable[str]) -> None:
         self._files = files
@@ -144,40 +146,38 @@ class PartsReader:
 
     def _own(self, number: int, part: Json) -> Any:
         if part["kind"] not in OWN:
-            raise InputError(f"{part['kind']!r} is no kind of estimator that it can hold.")
+            raise InputError(f"unknown estimator type {part['kind']!r}.")
         kind = OWN[part["kind"]]
         known = set(kind._get_param_names()) - LEFT_OUT
         for name in part["params"]:
             if name not in known:
-                raise InputError(f"{name!r} is no parameter of {kind.__name__}.")
+                raise InputError(f"{kind.__name__} has no parameter {name!r}.")
         model = kind(**{name: self._value(value) for name, value in part["params"].items()})
         for name, value in part["learned"].items():
-            # hasattr: a name from a file must not hide a method or a property
+            # hasattr: a name from a file must not shadow a method or property
             if not _is_learned(name) or hasattr(kind, name):
-                raise InputError(f"{name!r} is nothing that {kind.__name__} learns.")
+                raise InputError(f"{kind.__name__} has no fitted attribute {name!r}.")
             setattr(model, name, self._value(value))
         if isinstance(model, Backbone):
             return self._backbone(number, model)
-        if isinstance(model, PromisedNetwork) and "calibrated_" in part["learned"]:
-            if not isinstance(model.calibrated_, ConformalSetClassifier):
-                raise InputError(f"'calibrated_' of {kind.__name__} is no ConformalSetClassifier.")
-        elif isinstance(model, NetworkClassifier) and part["learned"]:
+        if isinstance(model, NetworkClassifier) and part["learned"]:
             model.network_ = self._with_weights(model, f"part-{number}.safetensors")
         return model
 
     def _value(self, content: Json) -> Any:
-        words: dict[str, Any] = {
+        readers: dict[str, Any] = {
             "part": self._part,
             "function": self._function,
             "source_network": partial(self._dataclass, SOURCE_NETWORKS),
             "reader": partial(self._dataclass, READERS),
         }
-        return from_json(content, words)
+        return from_json(content, readers)
 
     def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
         name, given = content
+        given = {RENAMED.get(key, key): value for key, value in given.items()}
         if name not in kinds or not {field.name for field in fields(kinds[name])} - LEFT_OUT >= set(given):
-            raise InputError(f"{name!r} with {', '.join(map(str, given))} is nothing that it can hold.")
+            raise InputError(f"unknown type or fields: {name!r} with {', '.join(map(str, given))}.")
         return kinds[name](**{key: self._value(value) for key, value in given.items()})
 
     def _backbone(self, number: int, model: Backbone) -> Backbone:
@@ -192,7 +192,7 @@ class PartsReader:
 
     def _part(self, number: Json) -> Any:
         if type(number) is not int or not 0 <= number < len(self._made):
-            raise InputError(f"part {number!r} does not come before the one that is made of it.")
+            raise InputError(f"part {number!r} is used before it is defined.")
         return self._made[number]
 
     def _function(self, name: Json) -> MakeNetwork:
@@ -219,7 +219,7 @@ def _name_of(function: Any) -> Json:
 
 
 def _bytes_of(state: Mapping[str, Any]) -> bytes:
-    """Return a network's numbers with their types; each is copied, since tied ones share theirs."""
+    """Return a state dict as safetensors bytes; tensors are copied because tied weights share memory."""
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise InputError(f"the network's {name!r} is a {type(value).__name__}; only tensors can be saved.")

@@ -1,8 +1,8 @@
-"""A folder of files that appears whole or not at all, and is read only as it was written.
+"""Read and write a checksummed folder of files atomically.
 
-`model.json` lists the SHA-256 of every other file, and ends in one of its own content. This is against damage: disks,
-half-finished copies, editors. It is no signature, since whoever forges a file can forge its checksum as well; against
-forgers the formats themselves protect, JSON, safetensors and checked skops, since none of them runs what it reads.
+`model.json` lists the SHA-256 of every other file and ends with a checksum of its own content. Checksums detect
+corruption (disks, interrupted copies, editors), not forgery: a forger can recompute them. Protection against forged
+files comes from the formats: JSON, safetensors and checked skops never execute what they contain.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from domaincover.files import fault, recover_folder, remove_leftovers, replace_f
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
 FORMAT_VERSION = 1
-OPENING = f'{{"format":"{FORMAT}",'.encode()  # of every manifest
-# The only names of files, so that a manifest cannot point out of its folder.
+OPENING = f'{{"format":"{FORMAT}",'.encode()  # the first bytes of every manifest
+# The only allowed file names, so that a manifest cannot refer to files outside its folder.
 NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors)|extra\.json")
 
 
 class SavedFolder(NamedTuple):
-    """A model's folder and what its manifest says, which has been checked."""
+    """A model folder and its verified manifest."""
 
     path: Path
     content: dict[str, Any]
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes, or refuse one that is missing or is not what was saved."""
+        """Return a file's bytes; raise if the file is missing or its checksum differs."""
         path = self.path / name
         if not os.path.isfile(path):
-            raise InputError(f"{path} is missing, so the model is not complete; copy or save it again.")
+            raise InputError(f"{path} is missing, so the model is incomplete; copy or save it again.")
         content = _bytes_of(path)
         if _digest(content) != self.content["files"][name]:
             raise _damaged(path)
@@ -46,7 +46,7 @@ class SavedFolder(NamedTuple):
 
 
 def read_folder(folder: str | Path) -> SavedFolder:
-    """Read and check the manifest of a saved model."""
+    """Read and verify the manifest of a saved model."""
     path = Path(folder)
     if not os.path.isdir(path):
         with contextlib.suppress(OSError):
@@ -59,12 +59,12 @@ def read_folder(folder: str | Path) -> SavedFolder:
     content = _checked_manifest(path / MANIFEST)
     files = content.get("files")
     if not isinstance(files, dict) or not all(NAMES.fullmatch(name) for name in files):
-        raise InputError(f"{path / MANIFEST} lists files that no model has.")
+        raise InputError(f"{path / MANIFEST} lists files that a model cannot contain.")
     return SavedFolder(path, content)
 
 
 def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
-    """Write the files and their manifest beside the folder, then put them in its place."""
+    """Write the files and their manifest to a temporary folder, then rename it into place."""
     check_folder(folder)
     target = _behind_links(folder)
     with writing(folder):
@@ -75,12 +75,12 @@ def write_folder(folder: str | Path, content: Mapping[str, Any], files: Mapping[
 
 
 def check_folder(folder: str | Path) -> None:
-    """Refuse a place for a model where something other than an older model would be lost, before work is done."""
+    """Raise if saving a model here would overwrite anything but an earlier model; call this before fitting."""
     target = _behind_links(folder)
     if not os.path.exists(target):
         above = next(parent for parent in target.parents if os.path.exists(parent))
         if not above.is_dir() or not os.access(above, os.W_OK):
-            raise InputError(f"cannot write {folder}: {above} is not a folder that can be written to.")
+            raise InputError(f"cannot write {folder}: {above} is not a writable folder.")
         return
     if not target.is_dir():
         raise InputError(f"{folder} is a file; a model is saved to a folder, so choose another name.")
@@ -92,11 +92,11 @@ def check_folder(folder: str | Path) -> None:
         raise InputError(f"{folder} is not a model folder and is not empty; choose another name.")
     foreign = [name for name in names if name != MANIFEST and not NAMES.fullmatch(name)]
     if foreign:
-        raise InputError(f"{folder} holds {foreign[0]!r} beside a model, which would be lost; move it elsewhere.")
+        raise InputError(f"{folder} also contains {foreign[0]!r}, which would be lost; move it elsewhere.")
 
 
 def _behind_links(folder: str | Path) -> Path:
-    return Path(os.path.realpath(folder))  # so that a link to a model stays a link
+    return Path(os.path.realpath(folder))  # a symbolic link to a model stays a link
 
 
 def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, bytes]) -> None:
@@ -110,7 +110,7 @@ def _write_beside(target: Path, content: Mapping[str, Any], files: Mapping[str, 
         head = {"format": FORMAT, "format_version": FORMAT_VERSION}
         (unfinished / MANIFEST).write_bytes(_sealed({**head, **content, "files": digests}))
         replace_folder(unfinished, target)
-    finally:  # after a failure or Ctrl-C as well
+    finally:  # also after a failure or Ctrl-C
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
@@ -121,16 +121,16 @@ def _checked_manifest(path: Path) -> dict[str, Any]:
     version = content.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InputError(
-            f"{path} is of format {version!r}, and this domaincover reads up to {FORMAT_VERSION}; upgrade domaincover."
+            f"{path} has format {version!r}, but this domaincover reads up to {FORMAT_VERSION}; upgrade domaincover."
         )
     return content
 
 
 def _unsealed(written: bytes) -> dict[str, Any] | None:
-    """Return what a manifest says, None where it is not as it was written.
+    """Return the content of a manifest, or None if it was modified.
 
-    Its bytes have one form only: whatever says the same in other bytes, or says something else, has been changed.
-    This stays the rule for later versions of the format, so that theirs can be told from damage.
+    The encoding is canonical, so any other bytes mean a modification. Later versions of the format keep this rule, so
+    that a newer format can be told apart from corruption.
     """
     with contextlib.suppress(ValueError, RecursionError, TypeError, KeyError):
         content = json.loads(written)
@@ -146,7 +146,7 @@ def _sealed(content: Mapping[str, Any]) -> bytes:
 
 
 def json_bytes(content: Any) -> bytes:
-    """Return strict JSON in its one form: no spaces, nothing but ASCII, no NaN."""
+    """Return canonical strict JSON: no spaces, ASCII only, no NaN."""
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -162,4 +162,4 @@ def _digest(content: bytes) -> str:
 
 
 def _damaged(path: Path) -> InputError:
-    return InputError(f"{path} is damaged: it is not what was saved; copy or save the model again.")
+    return InputError(f"{path} is corrupt: its checksum differs; copy or save the model again.")

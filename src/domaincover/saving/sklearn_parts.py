@@ -1,4 +1,4 @@
-"""scikit-learn's own estimators as skops files, in which only types known to be safe are constructed."""
+"""Store scikit-learn estimators as skops files in which only trusted types are constructed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _HIST = "sklearn.ensemble._hist_gradient_boosting"
 _LOSSES = "AbsoluteError ExponentialLoss HalfBinomialLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError"
 _LINKS = "HalfLogitLink IdentityLink Interval LogitLink LogLink MultinomialLogit"
 
-# What skops does not trust by itself and scikit-learn's classifiers are made of. A file may call each of these with
-# any arguments, or fill one with any attributes, and they do no more than keep numbers; `check_loaded` looks at those
-# that compiled code follows blindly. Before adding one, read its constructor, __new__ and __setstate__ with a
-# stranger's arguments in mind: nothing that calls, imports or opens what it is given.
+# Types within scikit-learn's classifiers that skops does not trust by default. A file can call each of them with any
+# arguments or set any attributes, so they must only store data; `check_loaded` validates those that compiled code
+# uses without bounds checks. Before adding one, read its constructor, __new__ and __setstate__ assuming hostile
+# arguments: none may call, import or open what it is given.
 TRUSTED = frozenset(
     (
         "domaincover.data.encoding.Categories",
         "domaincover.data.encoding.TableEncoder",
-        "functools.partial",  # of a function that is itself in this list: HistGradientBoosting's check of categories
+        "functools.partial",  # of a function in this list: HistGradientBoosting's check of categories
         "numpy.dtype",
         "scipy.sparse._csc.csc_array",
         "scipy.sparse._csc.csc_matrix",
@@ -61,38 +61,38 @@ TRUSTED = frozenset(
 
 
 def to_skops(model: BaseEstimator, trusted: Iterable[str]) -> bytes:
-    """Return an estimator as a skops file that `from_skops` is sure to read, or say what stands in the way."""
+    """Return an estimator as a skops file, after verifying that `from_skops` can load it."""
     name = type(model).__name__
     try:
         written: bytes = skops.io.dumps(model)
-    except Exception as error:  # skops meets objects of any kind, whose own methods may fail in any way
+    except Exception as error:  # skops calls methods of arbitrary objects
         raise InputError(f"this {name} cannot be saved: {one_line(error)}") from error
     unknown = untrusted_types(written, trusted)
     if unknown:
         raise InputError(
-            f"this {name} holds a {unknown[0]!r}, which cannot be saved safely; if you know that type to be harmless, "
-            f"give trusted={unknown} to save and to load."
+            f"this {name} contains a {unknown[0]!r}, which is not a trusted type; if constructing it is safe, "
+            f"pass trusted={unknown} to save and to load."
         )
     try:
         _constructed(written, trusted)
     except Exception as error:
-        raise InputError(f"this {name} cannot be saved, since it could not be loaded: {one_line(error)}") from error
+        raise InputError(f"this {name} cannot be saved because it could not be loaded: {one_line(error)}") from error
     return written
 
 
 def from_skops(written: bytes, trusted: Iterable[str], where: str) -> BaseEstimator:
-    """Return the estimator in a skops file, or refuse a file that holds a type not known to be safe."""
+    """Return the estimator in a skops file; raise if the file contains an untrusted type."""
     unknown = untrusted_types(written, trusted)
     if unknown:
         raise InputError(
-            f"{where} holds a {unknown[0]!r}, which is not known to be harmless; only if you trust whoever made it, "
-            f"give trusted={unknown} to load."
+            f"{where} contains a {unknown[0]!r}, which is not a trusted type; only if you trust its author, "
+            f"pass trusted={unknown} to load."
         )
     return _constructed(written, trusted)
 
 
 def untrusted_types(written: bytes, trusted: Iterable[str]) -> list[str]:
-    """Return the types in a skops file that neither we nor the caller trust; nothing is constructed."""
+    """Return the types in a skops file that neither domaincover nor the caller trusts, without constructing any."""
     _check_archive(written)
     return sorted(set(skops.io.get_untrusted_types(data=written)) - TRUSTED - set(trusted))
 
@@ -100,23 +100,23 @@ def untrusted_types(written: bytes, trusted: Iterable[str]) -> list[str]:
 def _constructed(written: bytes, trusted: Iterable[str]) -> BaseEstimator:
     model = skops.io.loads(written, trusted=[*TRUSTED, *trusted])
     if not isinstance(model, BaseEstimator):
-        raise InputError(f"a {type(model).__name__} is no estimator.")
+        raise InputError(f"a {type(model).__name__} is not an estimator.")
     check_loaded(model)
     return model
 
 
 def _check_archive(written: bytes) -> None:
-    """Refuse small files that unfold without end: compressed ones, and objects that refer to each other."""
+    """Reject decompression bombs: compressed entries, and objects that refer to each other recursively."""
     with ZipFile(io.BytesIO(written)) as archive:
         if any(entry.compress_type != ZIP_STORED for entry in archive.infolist()):
-            raise InputError("it is compressed, and skops files of models are not.")
+            raise InputError("the skops file is compressed; skops files of models are not.")
         _count(json.loads(archive.read("schema.json")), {})
 
 
 def _count(value: Any, seen: dict[Any, int]) -> int:
-    """Count values in JSON; skops repeats an object in full at every mention, so its count is always the same."""
+    """Count the values in JSON; skops repeats an object in full at every reference, so its count never changes."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     count = 1 + sum(_count(child, seen) for child in children)
     if isinstance(value, dict) and "__id__" in value and seen.setdefault(value["__id__"], count) != count:
-        raise InputError("an object in it is mentioned in two different ways.")
+        raise InputError("the skops file contains two different objects with one id.")
     return count

@@ -1,7 +1,7 @@
-"""What compiled code follows blindly is checked after loading: indices of trees, sparse matrices, neighbours.
+"""Validate the data of loaded estimators that compiled code uses without bounds checks.
 
-scikit-learn steps from node to node of a tree without looking whether there is one. A forged file could send it
-outside of the array, so every such number is looked at once, here, before anything is predicted.
+scikit-learn's compiled code follows the node indices of a tree unchecked, so a forged file could make it read out of
+bounds. Indices of trees, sparse matrices and neighbour searches are therefore validated once, before any prediction.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from sklearn.tree._tree import Tree
 
 from domaincover.errors import InputError
 
-MOST_FEATURES = 10_000_000  # in the one row that is tried
-BITSET = 8  # words of 32 bits, one bit per category
+MOST_FEATURES = 10_000_000  # bounds the memory of the one row that is predicted as a check
+BITSET = 8  # 32-bit words, one bit per category
 
 
 def check_loaded(model: object) -> None:
-    """Check everything that hangs on a loaded estimator, parts before wholes."""
+    """Check every object reachable from a loaded estimator, nested ones first."""
     found = list(_within(model))
     for kind, check in _CHECKS:
         for part in found:
@@ -39,13 +39,13 @@ def check_loaded(model: object) -> None:
 
 
 def _within(root: object) -> Iterator[object]:
-    """Yield every object that hangs on this one, each once."""
+    """Yield every object reachable from this one, each once."""
     waiting, seen = [root], dict[int, object]()
     while waiting:
         item = waiting.pop()
         if id(item) in seen or isinstance(item, str | bytes | int | float | type):
             continue
-        seen[id(item)] = item  # keeps it alive, so that no other gets its number
+        seen[id(item)] = item  # a reference, so that the id is not reused
         yield item
         waiting += _held_by(item)
 
@@ -57,68 +57,68 @@ def _held_by(item: object) -> list[object]:
     elif isinstance(item, list | tuple | set):
         held += item
     elif isinstance(item, np.ndarray) and item.dtype == object:
-        held += np.asarray(item).ravel().tolist()  # also what a mask would hide
+        held += np.asarray(item).ravel().tolist()  # including masked entries
     attributes = getattr(item, "__dict__", {})
-    # A tree on its own does not look at how many columns it is given; only in a decision tree is it in its place.
+    # A bare tree does not check its number of input columns; only a decision tree does.
     in_place = "tree_" if isinstance(item, BaseDecisionTree) else None
     return held + [value for name, value in attributes.items() if name != in_place]
 
 
 def _need(fact: bool | np.bool_, what: str) -> None:
     if not fact:
-        raise InputError(f"{what}, as in no model that was fitted.")
+        raise InputError(f"{what}; no fitted model is like that.")
 
 
 def _check_steps(left: NDArray[Any], right: NDArray[Any], rows: NDArray[Any], n_nodes: int) -> None:
-    """Children come after their parent, so that every walk ends, and inside of the tree."""
+    """Require children to follow their parent, so that every walk ends, and to lie within the tree."""
     inside = (left > rows) & (right > rows) & (left < n_nodes) & (right < n_nodes)
-    _need(inside.all(), "a tree leads outside of itself")
+    _need(inside.all(), "a tree node refers to a child out of bounds")
 
 
 def _check_tree(tree: Any) -> None:
     counted = tree.node_count == tree.capacity >= 1 and tree.n_outputs >= 1
-    _need(counted, "a tree has another number of nodes than it says")
+    _need(counted, "a tree's node count is wrong")
     inner = np.flatnonzero(tree.children_left != -1)
     _check_steps(tree.children_left[inner], tree.children_right[inner], inner, tree.node_count)
     feature = tree.feature[inner]
-    _need(((feature >= 0) & (feature < tree.n_features)).all(), "a tree asks for a column that there is not")
+    _need(((feature >= 0) & (feature < tree.n_features)).all(), "a tree splits on a column out of bounds")
 
 
 def _check_decision_tree(model: Any) -> None:
     if "tree_" in vars(model):  # else it was not fitted
-        _need(type(model.tree_) is Tree, "a decision tree has something else in its place")
+        _need(type(model.tree_) is Tree, "the tree_ of a decision tree is not a tree")
         _check_tree(model.tree_)
         fits = model.tree_.n_features == model.n_features_in_
-        _need(fits, "a tree was fitted on other columns than its classifier")
+        _need(fits, "a tree and its classifier have different numbers of columns")
 
 
-def _refuse_stray(tree: object) -> None:  # noqa: ARG001
-    _need(False, "a tree stands outside of a decision tree")
+def _reject_bare_tree(tree: object) -> None:  # noqa: ARG001
+    _need(False, "a tree is outside of a decision tree")
 
 
 def _check_ensemble(model: Any) -> None:
     for tree in np.ravel(vars(model).get("estimators_", [])):
         fits = isinstance(tree, BaseDecisionTree) and tree.tree_.n_features == model.n_features_in_
-        _need(fits, "a tree was fitted on other columns than its forest")
+        _need(fits, "a tree and its forest have different numbers of columns")
 
 
 def _check_boosting(model: Any) -> None:
-    """Trees add to as many columns as the start of boosting has."""
+    """Require as many trees per stage as the initial prediction has columns."""
     if "estimators_" not in vars(model):
         return
     _check_ensemble(model)
     trees = model.estimators_
-    _need(all(type(tree) is DecisionTreeRegressor for tree in trees.ravel()), "boosting is not made of trees")
-    _need(model.n_features_in_ <= MOST_FEATURES, "boosting has no end of columns")
+    _need(all(type(tree) is DecisionTreeRegressor for tree in trees.ravel()), "boosting contains a non-tree")
+    _need(model.n_features_in_ <= MOST_FEATURES, f"boosting has more than {MOST_FEATURES} columns")
     start = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))
-    _need(start.shape[1] == trees.shape[1], "boosting has other labels than its start")
+    _need(start.shape[1] == trees.shape[1], "boosting and its initial prediction have different numbers of labels")
 
 
 def _check_hist_boosting(model: Any) -> None:
     if "_predictors" not in vars(model):
         return
     categorical = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)
-    _need(len(categorical) == model._n_features, "boosting was fitted on other columns than its trees")
+    _need(len(categorical) == model._n_features, "boosting and its bins have different numbers of columns")
     for tree in (tree for stage in model._predictors for tree in stage):
         _check_hist_tree(tree, categorical)
 
@@ -130,27 +130,27 @@ def _check_hist_tree(tree: Any, categorical: NDArray[np.bool_]) -> None:
     _check_steps(nodes["left"][inner], nodes["right"][inner], inner, len(nodes))
     feature = nodes["feature_idx"][inner]
     known = ((feature >= 0) & (feature < len(categorical))).all()
-    _need(known, "a tree asks for a column that there is not")
+    _need(known, "a tree splits on a column out of bounds")
     by_category = nodes["is_categorical"][inner] != 0
-    _need(categorical[feature[by_category]].all(), "a tree asks for categories of a column of numbers")
+    _need(categorical[feature[by_category]].all(), "a tree splits a numeric column by category")
     rows = nodes["bitset_idx"][inner][by_category]
     for bits in bitsets:
-        _need(bits.ndim == 2 and bits.shape[1] == BITSET and (rows < len(bits)).all(), "a tree asks for no category")
+        _need(bits.ndim == 2 and bits.shape[1] == BITSET and (rows < len(bits)).all(), "a category is out of bounds")
 
 
 def _rebuild(tree: Any) -> None:
-    """Build a tree of neighbours again from its data, as it was built before, so that no loaded index is followed."""
+    """Rebuild a neighbour-search tree from its data, so that no loaded index is used."""
     data, _, _, _, leaf_size, *_, metric, weight = tree.__getstate__()
     tree.__setstate__(type(tree)(data, leaf_size, metric, weight).__getstate__())
 
 
 def _check_sparse(matrix: Any) -> None:
-    _need(matrix.format in ("csr", "csc"), "a sparse matrix is of another kind")
+    _need(matrix.format in ("csr", "csc"), "a sparse matrix is neither csr nor csc")
     matrix.check_format(full_check=True)
 
 
 _CHECKS = (
-    (Tree, _refuse_stray),
+    (Tree, _reject_bare_tree),
     (BaseDecisionTree, _check_decision_tree),
     (BaseForest, _check_ensemble),
     (BaseGradientBoosting, _check_boosting),

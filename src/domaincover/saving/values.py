@@ -1,7 +1,7 @@
-"""Plain values as strict JSON and back, each with its type: names, numbers, dates, arrays, tables.
+"""Convert plain values to strict JSON and back, preserving types: names, numbers, dates, arrays, tables.
 
-What JSON has no word for is an object with one key, which says what it is: {"tuple": […]}, {"array": {…}}. Reading
-knows this list of words and no other, and none of them can name a function or a class.
+A value without a JSON type becomes an object whose only key is a tag: {"tuple": […]}, {"array": {…}}. The tags are a
+closed list, and none of them can name a function or a class.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from domaincover.data.encoding import Categories
 from domaincover.errors import InputError
 
 Json = Any
-Words = Mapping[str, Callable[[Json], Any]]
-MOST_BYTES = 2**30  # of text of one width, which a forged width would blow up
-# numpy's own parser of types would also take structures of any size.
+Readers = Mapping[str, Callable[[Json], Any]]
+MOST_BYTES = 2**30  # of an array, since a forged width of text could require any amount
+# Not numpy's own dtype parser, which also accepts structures of any size.
 DTYPES = re.compile(r"[<>|](b1|[iu][1248]|f[248]|U\d{1,6}|[Mm]8\[(Y|M|W|D|h|m|s|ms|us|ns)\])|\|O")
 
 
-def refuse(value: Any) -> NoReturn:
-    """Say that a value is of no kind that can be saved."""
+def raise_unsupported(value: Any) -> NoReturn:
+    """Raise an error for a value of a type that cannot be saved."""
     kind, text = type(value), " ".join(repr(value).split())
     raise InputError(
-        f"{text[:60]} is a {kind.__module__}.{kind.__qualname__}; text, numbers, booleans, dates, None, and tuples "
-        "and arrays of these can be saved."
+        f"{text[:60]} is a {kind.__module__}.{kind.__qualname__}; only text, numbers, booleans, dates, None, and "
+        "tuples and arrays of these can be saved."
     )
 
 
-def to_json(value: Any, other: Callable[[Any], Json] = refuse) -> Json:
-    """Return a value as strict JSON; `other` writes what is not plain."""
-    # The exact type decides: np.float64 is a float, and an Enum may be text, but they would not come back as such.
+def to_json(value: Any, other: Callable[[Any], Json] = raise_unsupported) -> Json:
+    """Convert a value to strict JSON; `other` converts values that are not plain."""
+    # By exact type: np.float64 is a float and an Enum may be a str, but they would not be restored as such.
     write = _WRITERS.get(type(value))
     if write is not None:
         return write(value, other)
@@ -47,21 +47,21 @@ def to_json(value: Any, other: Callable[[Any], Json] = refuse) -> Json:
     return _index(value, other) if isinstance(value, pd.Index) else other(value)
 
 
-def from_json(content: Json, words: Words | None = None) -> Any:
-    """Return the value that `to_json` wrote; `words` reads what its `other` wrote."""
-    words = words or {}
+def from_json(content: Json, readers: Readers | None = None) -> Any:
+    """Restore a value written by `to_json`; `readers` maps additional tags to their readers."""
+    readers = readers or {}
     if isinstance(content, list):
-        return [from_json(item, words) for item in content]
+        return [from_json(item, readers) for item in content]
     if not isinstance(content, dict):
         return content
     if len(content) != 1:
-        raise InputError(f"an object with the keys {sorted(content)} is no value.")
-    ((word, inner),) = content.items()
-    if word in words:
-        return words[word](inner)
-    if word not in _READERS:
-        raise InputError(f"{word!r} is no known kind of value.")
-    return _READERS[word](inner, words)
+        raise InputError(f"expected one tag, found the keys {sorted(content)}.")
+    ((tag, inner),) = content.items()
+    if tag in readers:
+        return readers[tag](inner)
+    if tag not in _READERS:
+        raise InputError(f"unknown tag {tag!r}.")
+    return _READERS[tag](inner, readers)
 
 
 def _float(value: float, other: Any) -> Json:  # noqa: ARG001
@@ -78,21 +78,23 @@ def _array(array: NDArray[Any], other: Callable[[Any], Json]) -> dict[str, Json]
         listed = [to_json(item, other) for item in items]
     else:
         listed = items.tolist()
-    if array.dtype.kind == "f" and not np.isfinite(items).all():  # strict JSON has no word for these, float() has
+    if (
+        array.dtype.kind == "f" and not np.isfinite(items).all()
+    ):  # strict JSON has no NaN or infinity; float() reads them
         listed = [item if math.isfinite(item) else repr(item) for item in listed]
     return {"array": {"dtype": array.dtype.str, "shape": list(array.shape), "items": listed}}
 
 
-def _read_array(content: Json, words: Words) -> NDArray[Any]:
+def _read_array(content: Json, readers: Readers) -> NDArray[Any]:
     name, items = content["dtype"], content["items"]
     if not DTYPES.fullmatch(name):
-        raise InputError(f"{name!r} is no known type of array.")
+        raise InputError(f"unsupported array type {name!r}.")
     dtype = np.dtype(name)
     if dtype.itemsize * len(items) > MOST_BYTES:
-        raise InputError(f"{len(items)} items of {name!r} are more than any model has.")
+        raise InputError(f"an array of {len(items)} items of {name!r} is too large.")
     if dtype.kind == "O":
         array = np.empty(len(items), dtype=object)
-        array[:] = [from_json(item, words) for item in items]
+        array[:] = [from_json(item, readers) for item in items]
     elif dtype.kind in "Mm":
         array = np.array(items, dtype=name[0] + "i8").view(dtype)
     else:
@@ -107,19 +109,19 @@ def _index(index: pd.Index[Any], other: Callable[[Any], Json]) -> Json:
     return {"index": {**kept, "objects": index.dtype == object}}
 
 
-def _read_index(content: Json, words: Words) -> pd.Index[Any]:
-    # pandas finds the type again (text, dates with a zone) unless the values are to stay objects.
+def _read_index(content: Json, readers: Readers) -> pd.Index[Any]:
+    # pandas infers the type (text, dates with a time zone) unless the values are to stay objects.
     return pd.Index(
-        from_json(content["values"], words),
+        from_json(content["values"], readers),
         dtype=object if content["objects"] else None,
-        name=from_json(content["name"], words),
+        name=from_json(content["name"], readers),
         tupleize_cols=False,
     )
 
 
-def _read_range(content: Json, words: Words) -> pd.RangeIndex:
+def _read_range(content: Json, readers: Readers) -> pd.RangeIndex:
     start, stop, step, name = content
-    return pd.RangeIndex(start, stop, step, name=from_json(name, words))
+    return pd.RangeIndex(start, stop, step, name=from_json(name, readers))
 
 
 def _table(table: pd.DataFrame, other: Callable[[Any], Json]) -> Json:
@@ -127,22 +129,22 @@ def _table(table: pd.DataFrame, other: Callable[[Any], Json]) -> Json:
     return {"table": {"index": _index(table.index, other), "names": _index(table.columns, other), "columns": columns}}
 
 
-def _read_table(content: Json, words: Words) -> pd.DataFrame:
-    columns = dict(enumerate(from_json(content["columns"], words)))
-    table = pd.DataFrame(columns, index=from_json(content["index"], words))
-    table.columns = from_json(content["names"], words)
+def _read_table(content: Json, readers: Readers) -> pd.DataFrame:
+    columns = dict(enumerate(from_json(content["columns"], readers)))
+    table = pd.DataFrame(columns, index=from_json(content["index"], readers))
+    table.columns = from_json(content["names"], readers)
     return table
 
 
 def _timestamp(stamp: pd.Timestamp, other: Any) -> Json:  # noqa: ARG001
-    moment = stamp.to_datetime64()  # in UTC where there is a zone
+    moment = stamp.to_datetime64()  # in UTC if there is a time zone
     return {"timestamp": [int(moment.view("i8")), stamp.unit, _zone(stamp.tzinfo)]}
 
 
-def _read_timestamp(content: Json, words: Words) -> pd.Timestamp:  # noqa: ARG001
+def _read_timestamp(content: Json, readers: Readers) -> pd.Timestamp:  # noqa: ARG001
     count, unit, zone = content
     if unit not in ("s", "ms", "us", "ns"):
-        raise InputError(f"{unit!r} is no known unit of time.")
+        raise InputError(f"unknown time unit {unit!r}.")
     stamp = pd.Timestamp(np.datetime64(count, unit))
     return stamp if zone is None else stamp.tz_localize(dt.UTC).tz_convert(_read_zone(zone))
 
@@ -151,33 +153,33 @@ def _datetime(moment: dt.datetime, other: Any) -> Json:  # noqa: ARG001
     return {"datetime": [moment.replace(tzinfo=None).isoformat(), moment.fold, _zone(moment.tzinfo)]}
 
 
-def _read_datetime(content: Json, words: Words) -> dt.datetime:  # noqa: ARG001
+def _read_datetime(content: Json, readers: Readers) -> dt.datetime:  # noqa: ARG001
     text, fold, zone = content
     return dt.datetime.fromisoformat(text).replace(fold=fold, tzinfo=None if zone is None else _read_zone(zone))
 
 
 def _zone(zone: dt.tzinfo | None) -> str | float | None:
-    """Return a time zone by name, or as seconds from UTC."""
+    """Return a time zone's name or offset from UTC in seconds."""
     if zone is None:
         return None
     if isinstance(zone, ZoneInfo) and zone.key is not None:
         return zone.key
-    return zone.utcoffset(None).total_seconds() if isinstance(zone, dt.timezone) else refuse(zone)
+    return zone.utcoffset(None).total_seconds() if isinstance(zone, dt.timezone) else raise_unsupported(zone)
 
 
 def _read_zone(zone: str | float) -> dt.tzinfo:
     return ZoneInfo(zone) if isinstance(zone, str) else dt.timezone(dt.timedelta(seconds=zone))
 
 
-def _as_it_is(value: Any, other: Any) -> Json:  # noqa: ARG001
+def _unchanged(value: Any, other: Any) -> Json:  # noqa: ARG001
     return value
 
 
 _WRITERS: dict[type, Callable[[Any, Callable[[Any], Json]], Json]] = {
-    type(None): _as_it_is,
-    bool: _as_it_is,
-    int: _as_it_is,
-    str: _as_it_is,
+    type(None): _unchanged,
+    bool: _unchanged,
+    int: _unchanged,
+    str: _unchanged,
     float: _float,
     list: lambda value, other: [to_json(item, other) for item in value],
     tuple: lambda value, other: {"tuple": [to_json(item, other) for item in value]},
@@ -190,11 +192,11 @@ _WRITERS: dict[type, Callable[[Any, Callable[[Any], Json]], Json]] = {
     Categories: lambda value, _: {"categories": list(value.levels)},
 }
 
-_READERS: dict[str, Callable[[Json, Words], Any]] = {
+_READERS: dict[str, Callable[[Json, Readers], Any]] = {
     "float": lambda content, _: float(content),
-    "tuple": lambda content, words: tuple(from_json(content, words)),
-    "dict": lambda content, words: {from_json(key, words): from_json(item, words) for key, item in content},
-    "scalar": lambda content, words: _read_array(content, words)[()],
+    "tuple": lambda content, readers: tuple(from_json(content, readers)),
+    "dict": lambda content, readers: {from_json(key, readers): from_json(item, readers) for key, item in content},
+    "scalar": lambda content, readers: _read_array(content, readers)[()],
     "array": _read_array,
     "index": _read_index,
     "range": _read_range,

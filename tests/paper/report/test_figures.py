@@ -12,6 +12,7 @@ import vl_convert
 
 from domaincover import files
 from domaincover.errors import InputError
+from domaincover.options import FIGURES
 from domaincover.paper.report import figures
 from domaincover.paper.report.crosses import (
     Limits,
@@ -328,7 +329,7 @@ def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
 def test_every_figure_is_what_vega_lites_schema_says():
     domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
     drawn = {kind: draw for kind, _, draw in figures._figures(checked_results(results_of(domains)), domains)}
-    assert set(drawn) == set(figures.KINDS)
+    assert set(drawn) == set(FIGURES)
     for draw in drawn.values():
         draw().to_dict()  # checks
 

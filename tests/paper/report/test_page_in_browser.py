@@ -12,6 +12,7 @@ import pytest
 
 from domaincover.paper.report.page import write_page
 from domaincover.report.style import COMPARISONS, KNOWN_METHODS
+from tests.processes import LIMIT
 
 from .made_up import ALL_METHODS, HOSTILE, full_study, published_numbers, results_of
 
@@ -165,7 +166,7 @@ def visited(page, folder, visitor, flags=()):
     copy = folder / "visited.html"
     copy.write_text(script.join(text.rsplit("</body>", 1)), encoding="utf-8")
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", copy.as_uri()]
-    run = subprocess.run(command, capture_output=True, timeout=120, check=True)
+    run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
     found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])

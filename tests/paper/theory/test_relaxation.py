@@ -60,6 +60,13 @@ def test_the_wrong_label_loss_bounds_wrong_labels_in_sets_and_weighted_misses(ba
     assert total_loss(*batch, "wrong-label") >= stands_for.item() * (1 - 1e-5)
 
 
+def test_the_wrong_label_loss_may_be_below_the_set_size_which_the_full_set_loss_never_is():
+    only_the_true_label = torch.tensor([[1.0, -1.0, -1.0]]), torch.tensor([0]), torch.tensor([0]), torch.ones(2, 3)
+    assert counts(*only_the_true_label[:2])[0].sum() == 1
+    assert total_loss(*only_the_true_label, "wrong-label") == 0
+    assert total_loss(*only_the_true_label, "full-set") >= 1
+
+
 @settings(deadline=None, max_examples=60)
 @given(batches())
 def test_the_full_set_loss_bounds_set_sizes_and_weighted_misses(batch):

@@ -11,6 +11,7 @@ import pandas as pd
 from altair.utils.schemapi import debug_mode
 
 from domaincover.errors import InputError
+from domaincover.options import FIGURES, FigureFormat
 from domaincover.paper.report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.paper.report.cross_plot_layers import (
     RECALL_LINES,
@@ -38,16 +39,15 @@ from domaincover.report.look import (
     fitted,
     title_of,
 )
-from domaincover.report.pictures import AnyChart, FigureFormat, save_chart
+from domaincover.report.pictures import AnyChart, save_chart
 from domaincover.report.style import INK, dataset_label, split_label, splits_in_order, unused_name
 
-__all__ = ["KINDS", "cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
+__all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
 
 LONGEST_SLUG = 80
 PLOT_HEIGHT = 165  # points of a plot in a column
 LEFT_OF_PLOTS = 52  # points of the recall axis with its title
 PANEL_GAP = 12
-KINDS = ("cross", "cross-splits", "share", "min-recall", "curves", "coverage")
 
 SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
 
@@ -130,10 +130,10 @@ def figure_files(
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
-    unknown = [kind for kind in kinds or () if kind not in KINDS]
+    unknown = [kind for kind in kinds or () if kind not in FIGURES]
     if unknown:
-        raise InputError(f"kind of figure must be one of {', '.join(KINDS)}, got {unknown[0]!r}.")
-    wanted = KINDS if kinds is None else [kind for kind in KINDS if kind in kinds]
+        raise InputError(f"kind of figure must be one of {', '.join(FIGURES)}, got {unknown[0]!r}.")
+    wanted = FIGURES if kinds is None else [kind for kind in FIGURES if kind in kinds]
     used: set[str] = set()
     paths = []
     for kind, name, draw in _figures(table, single):

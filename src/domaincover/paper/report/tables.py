@@ -3,11 +3,12 @@
 import json
 import math
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import get_args
 
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.options import TableStyle
 from domaincover.paper.report.published_comparison import (
     BESIDE_DROPPED_FIRST,
     BESIDE_TERMINAL_HEADS,
@@ -20,8 +21,6 @@ from domaincover.paper.report.published_comparison import (
 from domaincover.paper.report.results_table import TEXT_COLUMNS, checked_results
 from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
-
-TableStyle = Literal["table", "md", "csv", "latex", "json"]
 
 # Short enough for eight columns in a terminal of 100 characters.
 TERMINAL_HEADS = {

@@ -10,9 +10,10 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
-from domaincover.paper.theory.learnability import consistent_bound, uniform_bound
+from domaincover.options import FigureFormat
+from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.report.look import PAGE_INK, chart_config
-from domaincover.report.pictures import FigureFormat, inline, save_chart
+from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK, KNOWN_METHODS
 
 N_LABELS = 2  # of the paper's Gaussian domains
@@ -51,7 +52,7 @@ def learnability_data(content: Mapping[str, Any], domain_counts: Sequence[int] |
     counts = np.unique(np.geomspace(seeds["n_domains"].min(), MOST_DOMAINS, 120).round().astype(int))
     rows = [
         {"bound": name, "n_domains": int(count), "share_missing_new": bound(int(count), dimension, N_LABELS, DELTA)}
-        for name, bound in (("uniform", uniform_bound), ("consistent", consistent_bound))
+        for name, bound in (("uniform", uniform_bound), ("consistent", no_failure_bound))
         for count in counts
     ]
     return LearnabilityData(seeds, medians, pd.DataFrame(rows))
@@ -71,7 +72,7 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
     ]
     for count, shares in by_count.iterrows():
         n_covered = int((trained.get_group(count) == 0).sum())
-        bound = consistent_bound(int(str(count)), dimension, N_LABELS, DELTA)
+        bound = no_failure_bound(int(str(count)), dimension, N_LABELS, DELTA)
         lines.append(
             f"{count:>16}   {shares['trained']:>10.1%}   {shares['at-target']:>17.1%}   {bound:>5.0%}   "
             f"{n_covered} of {trained.get_group(count).size}"
@@ -104,7 +105,7 @@ def learnability_sentence(content: Mapping[str, Any], domain_counts: Sequence[in
     data = learnability_data(content, domain_counts)
     count = int(data.seeds["n_domains"].max())
     medians = data.medians[data.medians["n_domains"] == count].set_index("predictor")["share_missing_new"]
-    bound = consistent_bound(count, content["settings"]["n_features"] + 1, N_LABELS, DELTA)
+    bound = no_failure_bound(count, content["settings"]["n_features"] + 1, N_LABELS, DELTA)
     promise = f"at most {bound:.0%}" if bound < 1 else "nothing yet"
     return (
         f"Trained on {count} domains, SET-COVER misses the target recall of {content['settings']['target_recall']:g} "

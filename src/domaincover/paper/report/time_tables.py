@@ -5,7 +5,8 @@ from typing import get_args
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.report.tables import TableStyle, as_csv, as_json
+from domaincover.options import TableStyle
+from domaincover.paper.report.tables import as_csv, as_json
 from domaincover.report.readable import printable, seconds, with_spread
 from domaincover.report.style import dataset_label
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, terminal

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from domaincover.errors import InputError
-from domaincover.paper.wilds import RELEASES, WildsData, missing_images
+from domaincover.data.cells import check_min_cell_size
+from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images
 
 MOST_MISSING_NAMES = 5
 
@@ -24,7 +24,8 @@ class LabelCheck(NamedTuple):
 
 
 class WildsCheck(NamedTuple):
-    """Counts of a released folder; a cell, one label in one domain, is kept if it is above `min_cell_size`.
+    """Counts of a released folder; a cell, one label in one domain, is kept if it has at least `min_cell_size`
+    examples.
 
     They come from the release's tables; `missing` and `first_missing` say which of its images are not on the disk.
     """
@@ -55,13 +56,12 @@ class WildsCheck(NamedTuple):
         return {**self._asdict(), "labels": [label._asdict() for label in self.labels]}
 
 
-def check_wilds(data: WildsData, min_cell_size: int = 100) -> WildsCheck:
+def check_wilds(data: WildsData, min_cell_size: int = 101) -> WildsCheck:
     """Count domains, labels, cells and what is missing on the disk."""
-    if min_cell_size < 0:
-        raise InputError(f"min_cell_size must be 0 or more, got {min_cell_size}.")
+    check_min_cell_size(min_cell_size)
     release = RELEASES[data.name]
     counts = data.dataset().cell_counts()
-    kept = counts > min_cell_size
+    kept = counts >= min_cell_size
     present = counts > 0
     missing = data.sources[missing_images(data)]
     domains_left = int(kept.any(axis=1).sum())

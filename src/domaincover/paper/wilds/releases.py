@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
+from domaincover.options import SourceKind
 from domaincover.paper.wilds.release_columns import (
     NUMBER,
     TEXT,
@@ -27,8 +28,6 @@ from domaincover.paper.wilds.release_columns import (
     refuse_rows,
     to_array,
 )
-
-Kind = Literal["image", "text"]
 
 FMOW_LABELS = ("crop_field", "place_of_worship", "recreational_facility")  # 11, 36 and 42 of the release's 62
 IWILDCAM_LABELS = (0, 146, 147)
@@ -56,7 +55,7 @@ class Release(NamedTuple):
 
     folder: str
     files: tuple[str, ...]
-    kind: Kind
+    kind: SourceKind
     domain_is: str
     read: Callable[[Path], Rows]
     n_train_domains: int

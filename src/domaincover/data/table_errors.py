@@ -1,0 +1,72 @@
+"""Report errors of reading and writing tables in one line that names the file."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from domaincover import files
+from domaincover.errors import InputError
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn errors of the file system and pyarrow while writing a table into an InputError."""
+    try:
+        with files.writing(path):
+            yield
+    except pa.ArrowException as error:
+        reason = ": ".join(map(str, error.args[::-1]))
+        raise InputError(
+            f"cannot write {path}: the types of a column differ ({reason}); make them one, or write .csv."
+        ) from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn errors of the file system, pandas and pyarrow while reading a table into an InputError."""
+    try:
+        yield
+    except pd.errors.ParserWarning as error:
+        raise InputError(
+            f"the first row of {path} has more fields than its header; quote texts with separators."
+        ) from error
+    except (pd.errors.ParserError, csv.Error) as error:
+        raise InputError(_parser_fault(path, str(error))) from error
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise InputError(_file_fault(path, error)) from error
+
+
+def _parser_fault(path: Path, fault: str) -> str:
+    if found := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", fault):
+        expected, line, saw = map(int, found.groups())
+        return (
+            f"line {line + 1} of {path} has {saw} fields, its header {expected}; quote texts with separators "
+            "(cells of several lines are counted as one line)."
+        )
+    if found := re.search(r"EOF inside string starting at row (\d+)", fault):
+        return f"{path} opens a quote in row {int(found[1]) + 1} below the header and never closes it."
+    return f"{path} cannot be read as CSV: {fault.strip().splitlines()[-1]}."
+
+
+def _file_fault(path: Path, fault: Exception) -> str:
+    match fault:
+        case FileNotFoundError():
+            return f"{path} does not exist."
+        case IsADirectoryError():
+            return f"{path} is a directory, not a file."
+        case gzip.BadGzipFile() | zlib.error():
+            return f"{path} is corrupt or not gzip data."
+        case EOFError():
+            return f"{path} is truncated: its gzip data ends too early; copy it again."
+        case OSError(strerror=str(reason)):
+            return f"cannot read {path}: {reason}."
+    return f"{path} is corrupt or truncated: {str(fault).strip().splitlines()[0].rstrip('.')}."

@@ -1,0 +1,329 @@
+"""Base of the classifiers that calibrate another classifier's scores on domains."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, NamedTuple, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from domaincover.calibration.confidence import check_feasible
+from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
+from domaincover.data.cells import count_cells
+from domaincover.errors import InputError
+from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
+from domaincover.estimators.folds import Part, plan_parts
+from domaincover.estimators.scorer_fits import (
+    fit_on_each,
+    last_step,
+    log_scores_for,
+    probabilities_for,
+    scores_for,
+    taken,
+)
+from domaincover.estimators.seeds import generators
+from domaincover.options import Calibration, OnInfeasible
+from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
+from domaincover.promises.certificates import seen_among
+
+CROSS_FITTED = ("cross-fit", "jackknife-minmax")
+
+
+class FitPlan(NamedTuple):
+    """A fit that waits for its scorers: coded data, which rows calibrate each scorer, and which fit each."""
+
+    X: Any
+    y: NDArray[Any]
+    domains: Any
+    targets: Targets
+    parts: list[Part]
+    rows_to_fit: list[NDArray[np.int64]]
+    is_infeasible: bool  # nothing can be calibrated: every set holds every label
+
+
+def _has_probabilities(classifier: CalibratedSetClassifier) -> bool:
+    return hasattr(classifier.estimator, "predict_proba")
+
+
+class CalibratedSetClassifier(SetClassifier):
+    """Sets from the scores of another classifier, by thresholds that calibration domains give.
+
+    Subclasses say which thresholds (`_thresholds`) and what these promise (`_promised`, `_promise_in_words`).
+    """
+
+    estimator: Any
+    target_recall: float
+    calibration: Calibration
+    calibration_domains: float | None
+    folds: int | None
+    min_cell_size: int
+    on_infeasible: OnInfeasible
+    random_state: Any
+
+    _label_types = (str,)  # scikit-learn's classifiers take no other objects
+
+    @abstractmethod
+    def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
+        """Return the threshold of every label from the scores of calibration rows."""
+
+    @abstractmethod
+    def _promise_in_words(self) -> str | None:
+        """Return what the sets promise about a new domain, or None."""
+
+    @property
+    @abstractmethod
+    def _promised(self) -> float | None:
+        """The share whose order statistic is promised, or None where nothing is."""
+
+    @property
+    def _promised_what(self) -> str:
+        return "domain confidence"
+
+    @property
+    def _scales_scores(self) -> bool:
+        """Whether scores of labels or estimators have to be made comparable before calibration."""
+        return self.calibration in CROSS_FITTED
+
+    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
+        """Fit the estimator and calibrate its scores.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like
+            Labels.
+        domains : array-like or None
+            The domain of each row; None means that all rows are from one domain.
+        """
+        plan = self._planned(X, y, domains)
+        return self._calibrated(plan, self._fitted_scorers(plan))
+
+    def _planned(self, X: Any, y: Any, domains: Any) -> FitPlan:
+        """Check and code the data, and say which rows fit the scorers and which calibrate."""
+        self._check_settings()
+        X, y, domains = indexed(X, y, domains)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)  # of an earlier fit
+        targets = self._learn_targets(y, domains, _num_samples(X))
+        parts = self._plan(targets)
+        widened = self._check_promise(targets, parts)
+        if widened.all():  # nothing can be calibrated: every set holds every label
+            parts = [Part(np.arange(len(targets.labels)), parts[0].calibrate)]
+        y = targets.classes[targets.labels]
+        self.fit_domains_ = self.domains_[np.unique(targets.domains[np.concatenate([part.train for part in parts])])]
+        rows = [] if self.calibration == "prefit" else [part.train for part in parts]
+        if self.calibration == "cross-fit" and len(parts) > 1:
+            rows.append(np.arange(len(y)))
+        return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()))
+
+    def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
+        """Fit a clone of the estimator on each set of rows of a plan."""
+        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators that know nothing of other rows
+        return fit_on_each(self.estimator, plan.X, plan.y, plan.domains, plan.rows_to_fit, as_if_alone=alone)
+
+    def _calibrated(self, plan: FitPlan, fitted: list[Any]) -> Self:
+        """Calibrate the fitted scorers of a plan."""
+        X, targets, parts = plan.X, plan.targets, plan.parts
+        if self.calibration == "prefit":
+            check_is_fitted(self.estimator)
+            self.estimator_, fitted = self.estimator, [self.estimator]
+            label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels that it does not know
+            self.classes_ = np.asarray(self.estimator_.classes_)
+        elif self.calibration == "jackknife-minmax" and len(parts) > 1:
+            self.estimators_ = fitted
+        else:
+            self.estimator_ = fitted[-1]
+        if plan.is_infeasible:
+            self.calibration_domains_ = self.domains_[:0]
+            self.thresholds_ = np.full(len(self.classes_), -np.inf)
+        else:
+            self._calibrate(X, targets, parts, fitted[: len(parts)])
+        self.promise_ = self._promise_in_words()
+        return self
+
+    def label_scores(self, X: Any) -> NDArray[Any]:
+        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
+
+        They are the estimator's scores, rescaled where labels or several estimators have to be comparable.
+        """
+        check_is_fitted(self)
+        if not hasattr(self, "score_units_"):
+            return scores_for(self.estimator_, X, self.classes_)
+        scales = map(Scale, self.score_bases_, self.score_units_)
+        levels = (self._levels(*each, X) for each in zip(self.predictors_, scales, strict=True))
+        return reduce(np.maximum, levels)
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the sets as booleans, examples × labels in the order of `classes_`."""
+        return sets_from_scores(self.label_scores(X), self.thresholds_)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the estimator's probability of each label; the mean, where several estimators predict."""
+        return np.mean([probabilities_for(each, X, self.classes_) for each in self.predictors_], axis=0)
+
+    @property
+    def predictors_(self) -> Sequence[Any]:
+        """The fitted estimators that predict: one, or several with "jackknife-minmax"."""
+        check_is_fitted(self)
+        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
+
+    @property
+    def training_domains_(self) -> NDArray[Any]:
+        """The domains that the estimators trained on: not those that only calibrated or chose a threshold."""
+        inner = [last_step(each) for each in self.predictors_]
+        own = [each.training_domains_ for each in inner if isinstance(each, SetClassifier)]
+        if not own:
+            return self.fit_domains_
+        names = dict.fromkeys(name for domains in own for name in domains.tolist())
+        return np.fromiter(names, dtype=object, count=len(names))
+
+    @property
+    def seen_domains_(self) -> list[Any] | None:
+        """Every domain that the model was trained or calibrated on; None where that is not known."""
+        seen = super().seen_domains_
+        if self.calibration != "prefit" or seen is None:
+            return seen
+        inner = last_step(self.estimator_)
+        before = inner.seen_domains_ if isinstance(inner, SetClassifier) else None
+        return None if before is None else [*before, *seen]
+
+    @property
+    def input_encoder_(self) -> Any:
+        """The encoder that turns a table's columns into numbers, or None."""
+        inner = self.predictors_[0]
+        inner = inner[0] if hasattr(inner, "steps") else inner  # a pipeline reads the table in its first step
+        return inner.input_encoder_ if isinstance(inner, SetClassifier) else inner
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns seen in `fit`, where the estimator tells."""
+        return int(self.predictors_[0].n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns, where the estimator learned them."""
+        return self.predictors_[0].feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "promise_")  # learned last
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return the estimator's own scores, the mean of several."""
+        return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
+
+    def _check_settings(self) -> None:
+        check_target_recall(self.target_recall)
+        if self.calibration not in get_args(Calibration):
+            known = ", ".join(map(repr, get_args(Calibration)))
+            raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
+        if self.calibration_domains is not None and not 0 < self.calibration_domains < 1:
+            raise InputError(
+                f"calibration_domains is a share of the domains between 0 and 1, got {self.calibration_domains:g}."
+            )
+        if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
+            raise InputError(f"folds must be an integer of at least 2, or None, got {self.folds!r}.")
+        if self.on_infeasible not in get_args(OnInfeasible):
+            raise InputError(f"on_infeasible must be 'raise' or 'widen', got {self.on_infeasible!r}.")
+        if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
+            raise InputError(
+                f"{type(self.estimator).__name__} has neither predict_proba nor decision_function; sets need scores."
+            )
+        if self._promised is not None and self.calibration == "training-data":
+            raise InputError(
+                "a promise about new domains cannot be calibrated on the training domains; choose "
+                "calibration='held-out-domains', 'cross-fit' or 'jackknife-minmax'."
+            )
+
+    def _plan(self, targets: Targets) -> list[Part]:
+        rows = np.arange(len(targets.labels))
+        if self._promised is not None and self.on_infeasible == "widen" and len(targets.domain_names) == 1:
+            return [Part(rows, rows[:0])]
+        (rng,) = generators(self.random_state, "calibration")
+        return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
+
+    def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
+        """Reject, before training, too few calibration domains, or domains that the estimator has seen.
+
+        Returns which labels cannot be promised and will be in every set.
+        """
+        if self._promised is None:
+            return np.array([False])
+        if self.calibration == "prefit":
+            _check_unseen(self.estimator, self.domains_)
+        counts = _cells_of(targets, np.concatenate([part.calibrate for part in parts]))
+        few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
+        return check_feasible(
+            np.where(counts < self.min_cell_size, 0, counts),
+            self._promised,
+            self._promised_what,
+            targets.classes.tolist(),
+            self.on_infeasible,
+            min_cell_size=self.min_cell_size,
+            hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",
+        )
+
+    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+        """Find the thresholds by the scores of each part's calibration rows under the estimator of that part."""
+        labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
+        scaled = self._scales_scores
+        levels, scales = [], []
+        for estimator, part in zip(fitted, parts, strict=True):
+            scales += [self._scale(estimator, X, labels, part.train)] if scaled else []
+            own = taken(X, part.calibrate)
+            levels.append(
+                self._levels(estimator, scales[-1], own) if scaled else scores_for(estimator, own, self.classes_)
+            )
+        if self.calibration == "cross-fit":
+            scales = [self._scale(self.estimator_, X, labels, np.arange(len(labels)))]
+        if scaled:
+            self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
+        rows = np.concatenate([part.calibrate for part in parts])
+        counts = _cells_of(targets, rows) >= (self.min_cell_size if self._promised is not None else 1)
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
+
+    def _levels(self, estimator: Any, scale: Scale, X: Any) -> NDArray[Any]:
+        """Return the scores in comparable units."""
+        return (log_scores_for(estimator, X, self.classes_) - scale.base) / scale.unit
+
+    def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
+        """Return the scale that an estimator's own training rows give."""
+        if self.calibration == "prefit":
+            return as_they_are(len(self.classes_))  # which rows those were is not known
+        scores = log_scores_for(estimator, taken(X, rows), self.classes_)
+        scale = quantile_scale(scores, labels[rows], self.target_recall)
+        # Margins are in one unit already, and only those of different networks have to be made comparable.
+        return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
+
+
+def _cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the number of examples of every cell among the given rows, domains × labels."""
+    shape = len(targets.domain_names), len(targets.classes)
+    return count_cells(targets.domains[rows], targets.labels[rows], *shape)
+
+
+def _check_unseen(estimator: Any, domains: NDArray[Any]) -> None:
+    """Reject calibration domains that the estimator was fitted on, where it knows them."""
+    names = domains.tolist()
+    is_seen = seen_among(names, list(getattr(last_step(estimator), "domains_", ())))
+    seen = [name for name, known in zip(names, is_seen, strict=True) if known]
+    if seen:
+        named = ", ".join(map(repr, seen[:3])) + (" …" if len(seen) > 3 else "")
+        raise InputError(
+            f"{len(seen)} of {len(names)} calibration domains were seen in training ({named}); "
+            "a promise about new domains needs others."
+        )

@@ -1,0 +1,173 @@
+"""Single-label methods that compare the training domains, as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from domaincover.errors import InputError
+from domaincover.estimators.base import Targets
+from domaincover.estimators.network import Network
+from domaincover.estimators.single_label import SingleLabelNetwork
+from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import DomainPenalty, Iterate
+from domaincover.training.batches import Pool, Shard
+from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.domain_objectives import DomainObjective, domain_objective
+from domaincover.training.run import TrainingRun
+
+
+class DomainGeneralizationClassifier(SingleLabelNetwork):
+    """IRM, VREx, MMD, CORAL, Group DRO or QRM: training that compares domains; the set is the most likely label.
+
+    The same network and training as `ERMClassifier`, so that they compare fairly, but batches hold a few domains each,
+    and the loss depends on how these differ. With a `domain_confidence`, or as the base of `ConformalSetClassifier`, it
+    gives sets. docs/method.md has the formulas.
+
+    Parameters
+    ----------
+    penalty : "irm", "vrex", "mmd", "coral", "group-dro" or "qrm"
+        What is added to the mean risk of the domains, or, for the last two, takes its place.
+    weight : float or None
+        Of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
+    warmup_steps : int or None
+        Steps before the penalty has its weight, and the optimiser starts afresh; until then the weight is 1 (or less,
+        if its own is), and QRM's loss is the mean risk. Held-out domains judge only later weights. None is 500 for IRM,
+        VREx and QRM, but at most a quarter of all steps, and 0 for the others.
+    rate : float
+        Group DRO's: how fast the weights of domains follow their risks.
+    quantile : float
+        QRM's: the share of domains whose risk is to stay below the one minimised.
+    domains_per_batch : int
+        Domains in a batch, with equally many examples of each; where there are fewer domains, all of them.
+    target_recall, domain_confidence, calibration, folds, on_infeasible, min_cell_size
+        Matter only with a domain confidence: see `SetCoverClassifier`.
+    network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, validation_domains, \
+patience, device, run, random_state, verbose
+        As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
+        last linear one.
+
+    >>> from domaincover import DomainGeneralizationClassifier, GaussianDomains
+    >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
+    >>> model = DomainGeneralizationClassifier("vrex", epochs=20, random_state=0)
+    >>> model.fit(data.examples, data.labels, domains=data.domains).predict_set(data.examples).sum(axis=1).max()
+    np.int64(1)
+    """
+
+    _merges_small_cells = False  # domains are compared as they are
+
+    def __init__(
+        self,
+        penalty: DomainPenalty = "irm",
+        *,
+        weight: float | None = None,
+        warmup_steps: int | None = None,
+        rate: float = 0.01,
+        quantile: float = 0.75,
+        domains_per_batch: int = 4,
+        target_recall: float = 0.9,
+        network: Network = "mlp",
+        hidden: int | Sequence[int] = 64,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        standardize: bool = True,
+        min_cell_size: int = 20,
+        validation_domains: float = 0.2,
+        patience: int | None = 20,
+        device: str = "auto",
+        run: TrainingRun | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.penalty = penalty
+        self.weight = weight
+        self.warmup_steps = warmup_steps
+        self.rate = rate
+        self.quantile = quantile
+        self.domains_per_batch = domains_per_batch
+        self.target_recall = target_recall
+        self.network = network
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.standardize = standardize
+        self.min_cell_size = min_cell_size
+        self.validation_domains = validation_domains
+        self.patience = patience
+        self.device = device
+        self.run = run
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.penalty not in get_args(DomainPenalty):
+            known = ", ".join(map(repr, get_args(DomainPenalty)))
+            raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
+        if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
+            raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
+        self._made_objective(torch.ones(1, 1))  # it checks its own settings
+
+    def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
+        """Refuse domains that cannot be compared."""
+        n_given, n_to_train = (
+            np.bincount(codes, minlength=len(targets.domain_names))
+            for codes in (targets.domains, targets.domains[trains])
+        )
+        if np.count_nonzero(n_to_train) < 2 and self.penalty != "irm":
+            raise InputError(
+                f"{self.penalty} compares domains, and there is only one to train on; give more domains, or take erm."
+            )
+        for counts in (n_given, n_to_train):
+            if (counts == 1).any():
+                name = targets.domain_names[int(np.argmax(counts == 1))]
+                raise InputError(
+                    f"domain {name!r} has one training example, and {self.penalty} needs two or more of each; leave "
+                    "it out, or give small domains a name together."
+                )
+
+    def _batches(
+        self,
+        pool: Pool,
+        rows: Sequence[NDArray[np.int64]],
+        domains: Sequence[NDArray[np.int64]],
+        batch_size: int,
+        rngs: Sequence[np.random.Generator],
+        shard: Shard,
+    ) -> DomainBatches:
+        return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
+
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
+        data = [prepared.examples for prepared in group]
+        if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
+            warnings.warn(
+                f"training has {n_steps} steps, all of them among the {self.warmup_steps} warmup_steps, so "
+                f"{self.penalty} never comes into its own; lower warmup_steps, or raise epochs.",
+                stacklevel=2,
+            )
+        n_domains = max(part.n_domains for part in data)
+        there = np.stack([np.bincount(part.domains, minlength=n_domains) > 0 for part in data])
+        return self._made_objective(torch.from_numpy(there), n_steps)
+
+    def _made_objective(self, present: torch.Tensor, n_steps: int | None = None) -> DomainObjective:
+        return domain_objective(
+            self.penalty,
+            present,
+            weight=self.weight,
+            warmup_steps=self.warmup_steps,
+            rate=self.rate,
+            quantile=self.quantile,
+            n_steps=n_steps,
+        )

@@ -1,0 +1,47 @@
+"""Names of options and their values, each defined once. Imports nothing heavy, so that `--help` stays fast."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+# What is fitted.
+PenaltyOnFeatures = Literal["mmd", "coral"]
+WeightedPenalty = Literal["irm", "vrex", PenaltyOnFeatures]
+DomainPenalty = Literal[WeightedPenalty, "group-dro", "qrm"]
+ConformalMethod = Literal["robust", "pooled"]
+Method = Literal["set-cover", ConformalMethod, "erm", DomainPenalty]
+NetworkName = Literal["mlp", "linear"]
+Base = Literal[NetworkName, "boosting"]
+
+# What a promise about new domains is calibrated on, and what happens with too few domains.
+FittedCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
+PromiseCalibration = Literal[FittedCalibration, "prefit"]
+Calibration = Literal[PromiseCalibration, "training-data"]
+OnInfeasible = Literal["raise", "widen"]
+OnRareLabel = Literal[OnInfeasible, "pool"]
+RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted promise counts recall
+
+# How SET-COVER trains.
+Penalty = Literal["wrong-label", "full-set"]
+RecallFrom = Literal["full-pass", "batches"]
+Iterate = Literal["best", "last"]
+JudgeAt = Literal["steps", "epochs"]
+
+# Networks on images and texts.
+SourceKind = Literal["image", "text"]
+LearnedPart = Literal["head", "all"]
+Learn = Literal["auto", LearnedPart]
+TextFeatures = Literal["word-embeddings", "encoder"]
+
+# How training is carried out.
+Precision = Literal["full", "bf16", "fp16"]
+TrackerName = Literal["csv", "tensorboard", "mlflow", "wandb"]
+TRACKERS: tuple[TrackerName, ...] = get_args(TrackerName)
+DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch knows is accepted
+
+# Synthetic domains, and what a study writes.
+Covariance = Literal["shared", "random"]
+TableStyle = Literal["table", "md", "csv", "latex", "json"]
+FigureFormat = Literal["png", "svg", "pdf"]
+Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
+FIGURES: tuple[Figure, ...] = get_args(Figure)

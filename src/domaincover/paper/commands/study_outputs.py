@@ -1,0 +1,210 @@
+"""Tables and figures of each experiment, and one page, from finished runs. No training."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from domaincover.files import plain_json, write_whole
+from domaincover.options import FigureFormat, TableStyle
+from domaincover.terminal.messages import say, text_width
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from domaincover.paper.collect import StudyTables
+    from domaincover.paper.experiment import Experiment
+
+RESULTS = "results"
+PAGE = "report.html"
+QUICK_NOTE = "Smoke run with few epochs, domains and rows: do not quote its numbers."
+MADE = ".made.json"
+TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
+
+
+def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat) -> None:
+    """Make tables, figures and page of finished runs; files that are up to date are kept."""
+    state = _state(out)
+    tables = _collected(out)
+    for experiment in experiments:
+        folder = out / RESULTS / experiment.name
+        n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", _maker(experiment, tables, folder, out, fmt))
+        typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
+    if tables is not None:
+        _made_if_needed(out, state, lambda: [_write_page(tables, out)])
+        say(f"The page is {(out / PAGE).resolve().as_uri()}")
+
+
+def _maker(
+    experiment: Experiment, tables: StudyTables | None, folder: Path, out: Path, fmt: FigureFormat
+) -> Callable[[], list[Path]]:
+    if experiment.kind == "theory":
+        return lambda: _theory(folder, out, fmt)
+    if experiment.kind == "times":
+        return lambda: _times(folder, out)
+    return lambda: [] if tables is None else _grid(experiment, tables, folder, fmt)
+
+
+def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) -> int:
+    """Make files, unless all files made from the same state are present; return their number."""
+    digest = hashlib.sha256(state.encode()).hexdigest()
+    note = folder / MADE
+    before = _note(note)
+    if before.get("state") == digest and all((folder / name).is_file() for name in before["files"]):
+        return len(before["files"])
+    folder.mkdir(parents=True, exist_ok=True)
+    note.unlink(missing_ok=True)  # this may be interrupted
+    names = [path.relative_to(folder).as_posix() for path in make()]
+    for name in set(before.get("files", ())) - set(names):
+        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and outdated
+    write_whole(note, json.dumps({"state": digest, "files": names}).encode())
+    return len(names)
+
+
+def _note(path: Path) -> dict[str, Any]:
+    """Return the files made before and their state; nothing if that is unknown."""
+    try:
+        found = plain_json(path.read_text(encoding="utf-8"))
+        own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
+        return {"state": found["state"], "files": own}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _state(out: Path) -> str:
+    """Return what all outputs depend on: finished runs with their times, the paper's numbers, this version."""
+    from domaincover import __version__
+    from domaincover.paper.published import published_results, published_times
+
+    published = f"{published_results().to_csv()}{published_times().to_csv()}"
+    files = [*out.glob("*/*/target-*/seed-*/DONE"), *out.glob("times/*.json"), *out.glob("theory/theory.json")]
+    stamps = sorted(f"{file.relative_to(out)} {file.stat().st_mtime_ns}\n" for file in files)
+    return "".join([__version__, published, *stamps])
+
+
+def _collected(out: Path) -> StudyTables | None:
+    from domaincover.paper.collect import collect
+
+    return collect(out) if next(out.glob("*/*/target-*/seed-*/DONE"), None) is not None else None
+
+
+def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: FigureFormat) -> list[Path]:
+    from domaincover.paper.published import published_results
+    from domaincover.paper.report.figures import figure_files
+    from domaincover.paper.report.tables import format_results
+
+    results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
+    if results.empty:
+        return []
+    published = published_results()
+    unseen = results[results["split"] == "unseen"]
+
+    def table(style: TableStyle) -> str:
+        shown = results if style == "csv" else unseen
+        return format_results(shown, style, published=published, experiment=experiment.name)
+
+    return [*_written(folder, table), *figure_files(results, domains, folder, fmt, kinds=experiment.figures)]
+
+
+def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
+    """Write a table in every style of a file."""
+    for style, ending in TABLES.items():
+        write_whole(folder / f"table.{ending}", table(style).encode())
+    return [folder / f"table.{ending}" for ending in TABLES.values()]
+
+
+def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of an experiment: its data sets, methods and target recalls."""
+    from domaincover.paper.datasets import study_datasets
+    from domaincover.paper.methods import study_methods
+
+    wanted = table["dataset"].isin(study_datasets(experiment.datasets))
+    wanted &= table["method"].isin(study_methods(experiment.methods))
+    return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
+
+
+def _times(folder: Path, out: Path) -> list[Path]:
+    from domaincover.paper.published import published_times
+    from domaincover.paper.report.time_tables import format_times, training_times
+
+    times = training_times(measured_times(out), published_times())
+    if times.empty:
+        return []
+    return _written(folder, lambda style: format_times(times, style))
+
+
+def measured_times(out: Path) -> pd.DataFrame:
+    """Return seconds of ERM and SET-COVER by data set."""
+    import pandas as pd
+
+    from domaincover.paper.training_times import read_times
+
+    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover"])
+    return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
+
+
+def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
+    from domaincover.paper.report.theory_chart import learnability_table, write_theory_figures
+
+    content = read_theory(out)
+    if content is None:
+        return []
+    write_whole(folder / "table.txt", learnability_table(content).encode())
+    return [folder / "table.txt", *write_theory_figures(content, folder, formats=(fmt,))]
+
+
+def read_theory(out: Path) -> dict[str, Any] | None:
+    """Return the results of the theory experiment, if it was run in this directory."""
+    from domaincover.paper.theory import simulation as theory
+
+    return theory.read_theory(out / "theory")
+
+
+def _write_page(tables: StudyTables, out: Path) -> Path:
+    write_study_page(tables, out, out / PAGE)
+    return out / PAGE
+
+
+def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
+    """Write the page of all results in a study's directory."""
+    from domaincover.paper.published import published_results, published_times
+    from domaincover.paper.report.page import write_page
+
+    write_page(
+        tables.results,
+        tables.domains,
+        page,
+        settings=tables.settings,
+        published=published_results(),
+        times=measured_times(out),
+        published_times=published_times(),
+        theory=read_theory(out),
+        notes=[QUICK_NOTE] if "True" in tables.settings.get("quick", "") else [],
+    )
+
+
+def print_table(experiment: Experiment, out: Path) -> None:
+    """Print the table of one experiment."""
+    from domaincover.paper.published import published_results, published_times
+    from domaincover.paper.report.tables import format_results
+    from domaincover.paper.report.theory_chart import learnability_table
+    from domaincover.paper.report.time_tables import format_times, training_times
+
+    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
+    if experiment.kind == "theory" and (content := read_theory(out)) is not None:
+        text = learnability_table(content)
+    elif experiment.kind == "times" and not (seconds := measured_times(out)).empty:
+        text = format_times(training_times(seconds, published_times()), "table", **look)
+    elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
+        results = _of(experiment, tables.results)
+        unseen = results[results["split"] == "unseen"]
+        text = format_results(unseen, "table", published=published_results(), experiment=experiment.name, **look)
+    else:
+        return
+    typer.echo(text.rstrip("\n"), color=look["color"] or None)
