@@ -18,6 +18,8 @@ FittedCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]
 PromiseCalibration = Literal[FittedCalibration, "prefit"]
 Calibration = Literal[PromiseCalibration, "training-data"]
 OnInfeasible = Literal["raise", "widen"]
+OnRareLabel = Literal[OnInfeasible, "pool"]
+RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted promise counts recall
 
 # How SET-COVER trains.
 Penalty = Literal["wrong-label", "full-set"]

@@ -128,7 +128,9 @@ def test_a_confidence_that_is_no_share_is_refused_in_one_line(rule, confidence, 
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("rule", [order_thresholds, joint_thresholds])
-def test_a_typing_mistake_in_on_infeasible_is_refused_even_where_all_is_feasible(rule):
-    with pytest.raises(InputError, match=r"^on_infeasible must be 'raise' or 'widen', got 'widne'\.$"):
+@pytest.mark.parametrize(
+    ("rule", "known"), [(order_thresholds, "'raise' or 'widen'"), (joint_thresholds, "'raise' or 'widen' or 'pool'")]
+)
+def test_a_typing_mistake_in_on_infeasible_is_rejected_even_where_all_is_feasible(rule, known):
+    with pytest.raises(InputError, match=rf"^on_infeasible must be {known}, got 'widne'\.$"):
         rule(*one_row_cells([9, 9]), 0.5, 0.9, on_infeasible="widne")

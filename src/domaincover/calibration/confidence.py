@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.errors import InputError
-from domaincover.options import OnInfeasible
+from domaincover.options import OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import check_share, hits_needed
 
 MOST_NAMES = 5
@@ -67,18 +67,20 @@ def check_feasible(
     confidence: ArrayLike,
     what: str = "domain confidence",
     label_names: Sequence[Hashable] | None = None,
-    on_infeasible: OnInfeasible = "raise",
+    on_infeasible: OnRareLabel = "raise",
     *,
+    can_pool: bool = False,
     min_cell_size: int = 1,
     hint: str = "add domains",
 ) -> NDArray[np.bool_]:
-    """Tell which labels occur in too few domains for the confidence, (…confidences, labels), or refuse them.
+    """Tell which labels occur in too few domains for the confidence, (…confidences, labels), or reject them.
 
     `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
-    in every set, and a warning names them.
+    in every set; with "pool", where a rule can, their rows are pooled. A warning names them.
     """
-    if on_infeasible not in get_args(OnInfeasible):
-        raise InputError(f"on_infeasible must be 'raise' or 'widen', got {on_infeasible!r}.")
+    known = get_args(OnRareLabel) if can_pool else get_args(OnInfeasible)
+    if on_infeasible not in known:
+        raise InputError(f"on_infeasible must be {' or '.join(map(repr, known))}, got {on_infeasible!r}.")
     asked = np.asarray(confidence, dtype=float)
     for value in asked.reshape(-1).tolist():
         check_share(value, what)
@@ -91,7 +93,10 @@ def check_feasible(
                 f"{message}; {hint}, ask for less, or widen (on_infeasible), which puts what cannot be promised "
                 "into every set."
             )
-        warnings.warn(f"{message}; {_widened_in_words(infeasible)}.", stacklevel=3)
+        pooled = "they are not promised with the others, but pooled"
+        warnings.warn(
+            f"{message}; {pooled if on_infeasible == 'pool' else _widened_in_words(infeasible)}.", stacklevel=3
+        )
     return infeasible
 
 

@@ -1,0 +1,264 @@
+"""Calibrate thresholds that adapt: batches of the calibration domains are treated as a new domain will be."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
+from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
+from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
+from domaincover.calibration.confidence import check_feasible, highest_confidence
+from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
+from domaincover.calibration.rare_labels import pooled_row_thresholds
+from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.slopes import shrunken_slope
+from domaincover.options import OnRareLabel, RecallOn
+
+LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
+MOST_DRAWS = 10
+SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
+NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
+MOST_BATCHES = 500  # fewer draws where there are many domains
+MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
+
+
+class ScoredRows(NamedTuple):
+    """Scores and probabilities, rows × labels, with the label and the domain of each row as codes."""
+
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
+    labels: NDArray[np.int64]
+    domains: NDArray[np.int64]
+
+    def of(self, rows: NDArray[np.bool_]) -> ScoredRows:
+        """Return some of the rows."""
+        return ScoredRows(*(part[rows] for part in self))
+
+    @property
+    def labelled_scores(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """Scores, labels and domains, as rules take them."""
+        return self.scores, self.labels, self.domains
+
+    @property
+    def n_domains(self) -> int:
+        """How many domain codes there are."""
+        return int(self.domains.max(initial=0)) + 1
+
+
+class Draw(NamedTuple):
+    """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
+
+    evidence: Thresholds  # domains × labels
+    shifts: NDArray[np.float64]  # levels × domains × labels
+    asked: Thresholds  # domains × labels
+
+
+class Evidence(NamedTuple):
+    """How far to follow what the rows of a domain say: fitted numbers, in the order of an entry."""
+
+    centre: NDArray[np.float64]  # labels
+    highest: NDArray[np.float64]  # labels
+    slope: float
+    label_slope: float
+
+    def bases(self, draws: Sequence[Draw], level: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the base thresholds of every batch, levels × draws × domains × labels."""
+        unlabelled = np.stack(
+            [level + self.slope * deviation(each.evidence, self.centre, self.highest) for each in draws]
+        )
+        return unlabelled + self.label_slope * np.stack([each.shifts for each in draws], axis=1)
+
+
+class Entry(NamedTuple):
+    """What is kept for one number of rows."""
+
+    n_rows: int
+    centre: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    slope: float
+    label_slope: float
+    residuals: NDArray[np.float64]
+    rare_residuals: NDArray[np.float64]
+    offset: NDArray[np.float64]
+    set_size: float
+
+
+class Drawing(NamedTuple):
+    """How batches are drawn from domains, and what is counted there."""
+
+    target_recall: float
+    min_cell_size: int
+    recall_on: RecallOn
+    label_counts: Sequence[int]
+    n_draws: int
+
+    def batches(self, rows: ScoredRows, n_rows: int, rng: np.random.Generator) -> Iterator[Draw]:
+        """Yield batches of up to `n_rows` random rows of every domain; one of all rows where most have no more."""
+        whole = self.asked(rows, rows.n_domains)
+        no_shifts = np.zeros((len(self.label_counts) + 1, *whole.shape))
+        if not n_rows:
+            yield Draw(np.full(whole.shape, np.nan), no_shifts, whole)
+            return
+        takes_all = self.recall_on != "later rows" and n_rows >= median_rows(rows.domains)
+        for _ in range(1 if takes_all else self.n_draws):
+            given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
+            batch = rows.of(given)
+            evidence = self_calibrated_thresholds(*batch[:2], batch.domains, self.target_recall, rows.n_domains)
+            asked = whole
+            if self.recall_on == "later rows":
+                asked = self.asked(rows.of(~given), rows.n_domains)
+            elif self.recall_on == "batch" and not takes_all:
+                on_batch = self.asked(batch, rows.n_domains)
+                asked = np.where(np.isposinf(on_batch), whole, on_batch)
+            yield Draw(evidence, self.shifts(batch, evidence, rng), asked)
+
+    def asked(self, rows: ScoredRows, n_domains: int) -> Thresholds:
+        """Return the cell thresholds of all domains, +∞ for cells that do not count."""
+        by_cell = cell_thresholds(*rows.labelled_scores, self.target_recall, self.min_cell_size)
+        missing = np.full((n_domains - len(by_cell), by_cell.shape[1]), np.inf)
+        return np.concatenate([by_cell, missing]) if len(missing) else by_cell
+
+    def shifts(self, batch: ScoredRows, evidence: Thresholds, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Return what so many labelled rows of every label add, levels × domains × labels; nothing at level 0."""
+        found = np.zeros((len(self.label_counts) + 1, *evidence.shape))
+        if not self.label_counts:
+            return found
+        bounded = bounded_scores(batch.scores, batch.domains, evidence)
+        expected = expected_scores(bounded, batch.probabilities, batch.domains, len(evidence))
+        place = random_ranks(batch.domains * evidence.shape[1] + batch.labels, rng)
+        for level, count in enumerate(self.label_counts, start=1):
+            known = place < count
+            found[level], _ = label_shifts(bounded[known], batch.labels[known], batch.domains[known], expected)
+        return found
+
+
+def fit_adaptive_thresholds(
+    calibration: ScoredRows,
+    target_recall: float,
+    domain_confidence: float,
+    *,
+    training: ScoredRows | None = None,
+    recall_on: RecallOn = "domain",
+    min_cell_size: int = 1,
+    batch_sizes: Sequence[int] = BATCH_SIZES,
+    label_counts: Sequence[int] = LABEL_COUNTS,
+    label_names: Sequence[Hashable] | None = None,
+    on_infeasible: OnRareLabel = "raise",
+    rng: np.random.Generator | None = None,
+) -> AdaptiveThresholds:
+    """Calibrate thresholds that adapt to the rows of a domain.
+
+    Levels, slopes and centres come from `training`, rows of domains other than those of `calibration`: the promise is
+    then proved. Without, they come from the calibration domains, and the promise is expected. `recall_on` says on which
+    rows a new domain's recall is promised:
+
+    - "domain": as many rows as a calibration domain has, of which those given are a random part, or all;
+    - "later rows": the domain's other rows;
+    - "batch": the rows given, however few. A label with fewer than `min_cell_size` of them is held at target as in
+      "domain". Recall on few rows is noisy, so the sets are larger than fixed ones, which promise less.
+
+    Where rows of a number say too little to make sets smaller, they get the fixed thresholds.
+
+    `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
+    happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`).
+    """
+    check_recall_on(recall_on, get_args(RecallOn))
+    rng = np.random.default_rng(0) if rng is None else rng
+    n_by_cell = own_scores(*calibration.labelled_scores, target_recall, min_cell_size).n_by_cell
+    infeasible = check_feasible(
+        n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible, can_pool=True
+    )
+    own = calibration.scores[np.arange(len(calibration.labels)), calibration.labels]
+    does_count = n_by_cell[:, ~infeasible].any(axis=1)
+    n_domains = int(np.count_nonzero(does_count))
+    n_draws = int(np.clip(MOST_BATCHES // max(n_domains, 1), 1, MOST_DRAWS))
+    kept = np.sort(rng.permutation(np.flatnonzero(does_count))[:MOST_KEPT])
+    drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
+    base_rows = calibration if training is None else training
+    level = label_means(drawing.asked(base_rows, base_rows.n_domains))
+    entries: list[Entry] = []
+    most = median_rows(calibration.domains)
+    most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
+    for n_rows in (0, *entry_sizes(most, batch_sizes)):
+        draws = list(drawing.batches(calibration, n_rows, rng))
+        of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
+        evidence = fit_evidence(of_base, level)
+        size = mean_set_size(base_rows, of_base, level, evidence, ~infeasible, domain_confidence)
+        adapts = n_rows > 0 and size < (1 - SMALLEST_GAIN) * entries[0].set_size
+        if not adapts:
+            evidence = fit_labels(of_base, level, evidence._replace(slope=0.0))
+        bases = evidence.bases(draws, level)  # levels × draws × domains × labels
+        residuals = np.stack([each.asked for each in draws]) - bases
+        rare = np.full(len(level), -np.inf)
+        if on_infeasible == "pool":
+            beyond = [own - base[calibration.domains, calibration.labels] for base in bases[0]]
+            pooled = [pooled_row_thresholds(each, calibration.labels, len(level), target_recall) for each in beyond]
+            rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
+        offset = offset_of(residuals[0], ~infeasible, rare, n_domains, domain_confidence)
+        offset = offset if adapts or not entries else entries[0].offset
+        n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
+        residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
+        entries.append(Entry(n_rows, *evidence, residuals[..., kept, :], rare, offset, size))
+    counts = np.array([0, *drawing.label_counts])
+    n_rows_, centres, highest, slopes, label_slopes, residuals_, rares, offsets, _ = map(
+        np.array, zip(*entries, strict=True)
+    )
+    shared = (float(target_recall), float(domain_confidence), ~infeasible, level)
+    return AdaptiveThresholds(
+        *shared, n_rows_, slopes, centres, highest, counts, label_slopes, residuals_, rares, offsets
+    )
+
+
+def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
+    """Return the centre of what unlabelled rows say, and the slope on it of what cells ask for."""
+    asked = np.stack([each.asked for each in draws])
+    evidence = np.stack([each.evidence for each in draws])
+    counts = np.isfinite(asked)
+    seen = np.where(counts & np.isfinite(evidence), evidence, np.nan).reshape(-1, len(level))
+    centre = label_means(seen)
+    highest = np.where(np.isnan(seen), -np.inf, seen).max(axis=0, initial=-np.inf)
+    highest = np.where(np.isfinite(highest), highest, np.inf)
+    known = np.where(counts, deviation(evidence, centre, highest), 0.0)
+    slope = shrunken_slope(known, np.where(counts, asked - level, 0.0))
+    return fit_labels(draws, level, Evidence(centre, highest, slope, 0.0))
+
+
+def fit_labels(draws: Sequence[Draw], level: NDArray[np.float64], evidence: Evidence) -> Evidence:
+    """Return the evidence with the slope of what is left on what labelled rows say."""
+    asked = np.stack([each.asked for each in draws])
+    counts = np.isfinite(asked)
+    without = evidence._replace(label_slope=0.0).bases(draws, level)[0]
+    left = np.where(counts, asked - without, 0.0)
+    shifts = np.stack([each.shifts for each in draws], axis=1) * counts
+    by_level = shifts[1:].reshape(-1, *left.shape[1:])
+    return evidence._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts) - 1, 1, 1))))
+
+
+def mean_set_size(
+    rows: ScoredRows,
+    draws: Sequence[Draw],
+    level: NDArray[np.float64],
+    evidence: Evidence,
+    promised: NDArray[np.bool_],
+    domain_confidence: float,
+) -> float:
+    """Return the mean number of promised labels in the sets of the domains that fit the evidence, over draws."""
+    bases = evidence.bases(draws, level)[0]
+    allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
+    n_domains = np.count_nonzero(np.isfinite(allowed).any(axis=0))
+    confidence = min(domain_confidence, highest_confidence(max(int(n_domains), 1)))
+    thresholds = bases + order_statistic(allowed, n_domains, confidence)
+    few = thresholds[: max(1, NUMBERS_OF_SIZE // max(rows.scores.size, 1))]
+    held = [~(rows.scores < each[rows.domains]) & promised for each in few]
+    return float(np.mean([np.bincount(rows.domains, each.sum(axis=1)).sum() / max(len(each), 1) for each in held]))
+
+
+def label_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of a label's finite values, 0 where it has none."""
+    finite = np.isfinite(values)
+    return np.where(finite, values, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)

@@ -1,0 +1,76 @@
+"""From what a scorer gives to probabilities, and from probabilities to the log-odds that thresholds are set on.
+
+On log-odds, the self-calibrated thresholds of real data move one for one with those that labels ask for, and one offset
+for all labels gives smaller sets than on probabilities or their logarithms (docs/experiment-log.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+LOWEST_PROBABILITY = 1e-12
+PENALTY = 1e-4
+
+
+class Link(NamedTuple):
+    """Turns margins into probabilities: softmax(unit · margin + intercept)."""
+
+    unit: float
+    intercept: NDArray[np.float64]
+
+    def probabilities(self, margins: NDArray[Any]) -> NDArray[np.float64]:
+        """Return rows × labels."""
+        return _softmax(self.unit * np.asarray(margins, dtype=float) + self.intercept)
+
+
+def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
+    """Fit a link by maximum likelihood, to out-of-fold margins: one unit for all labels, an intercept for each.
+
+    The unit is not negative, and weakly drawn to 1 / (spread of the margins), so that labels told apart without error
+    do not make it infinite.
+    """
+    spread = float(np.std(margins)) or 1.0
+    scaled = np.asarray(margins, dtype=float) / spread
+    own = np.arange(len(labels)), labels
+
+    def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        unit, intercept = values[0], values[1:]
+        found = _softmax(unit * scaled + intercept)
+        nll = -np.log(np.maximum(found[own], LOWEST_PROBABILITY)).mean()
+        found[own] -= 1
+        slope = np.concatenate([[(found * scaled).sum()], found.sum(axis=0)]) / len(labels)
+        penalty = PENALTY * np.concatenate([[unit - 1], intercept])
+        return float(nll + (penalty**2).sum() / (2 * PENALTY)), slope + penalty
+
+    start = np.concatenate([[1.0], np.zeros(scaled.shape[1])])
+    bounds = [(0.0, None), *[(None, None)] * scaled.shape[1]]
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
+    return Link(float(found[0] / spread), found[1:])
+
+
+def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    """Return log(p / (1 − p)) of every label; 1 − p is summed over the other labels, exact where p is almost 1.
+
+    >>> log_odds(np.array([[0.25, 0.75], [0.0, 1.0]])).round(2)
+    array([[ -1.1 ,   1.1 ],
+           [-27.63,  27.63]])
+    """
+    found = np.asarray(probabilities, dtype=float)
+    others = np.zeros_like(found)
+    others[:, 1:] += np.cumsum(found, axis=1)[:, :-1]
+    others[:, :-1] += np.cumsum(found[:, ::-1], axis=1)[:, -2::-1]
+    return np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
+
+
+def mean_probabilities(by_model: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the normalised geometric mean over models of (models, rows, labels): the mean of their log-odds."""
+    return _softmax(np.log(np.maximum(np.asarray(by_model, dtype=float), LOWEST_PROBABILITY)).mean(axis=0))
+
+
+def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    raised = np.exp(values - values.max(axis=1, keepdims=True, initial=-np.inf))
+    return raised / raised.sum(axis=1, keepdims=True)

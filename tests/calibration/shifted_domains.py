@@ -1,0 +1,89 @@
+"""Domains whose classes move, drawn again and again, scored by a model that knows the average domain only."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.batches import random_ranks
+from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.links import log_odds
+
+TARGET = 0.9
+MIN_CELL_SIZE = 10
+
+
+class Scene(NamedTuple):
+    """What is drawn, and what is promised."""
+
+    n_labels: int = 2
+    confidence: float = 0.9
+    n_rows: int = 200  # of each domain
+    batch: int = 200  # rows of a new domain that are given
+    shift: float = 0.5
+    recall_on: str = "domain"
+    n_domains: int = 19
+
+
+class Found(NamedTuple):
+    """The share of new domains at target and its standard error, and mean set sizes."""
+
+    share: float
+    standard_error: float
+    size: float
+    fixed_size: float
+
+
+def draw(n_domains, n_rows, n_labels, shift, rng):
+    """Draw Gaussian classes whose means move with the domain."""
+    domains = np.repeat(np.arange(n_domains), n_rows)
+    labels = rng.integers(n_labels, size=len(domains))
+    means = 2.0 * np.eye(n_labels)
+    moved = means + shift * rng.normal(size=(n_domains, n_labels, n_labels))
+    features = moved[domains, labels] + rng.normal(size=(len(domains), n_labels))
+    logits = (features @ means.T) / (1 + shift**2)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probabilities = raised / raised.sum(axis=1, keepdims=True)
+    return ScoredRows(log_odds(probabilities), probabilities, labels, domains)
+
+
+def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
+    """Return how new domains come out; `label_rows` says from a batch's labels and rng which rows are labelled."""
+    rng = np.random.default_rng(0)
+    at_target, sizes = [], []
+    for _ in range(n_repetitions):
+        drawn = (scene.n_rows, scene.n_labels, scene.shift, rng)
+        training, calibration, new = (draw(n, *drawn) for n in (scene.n_domains, scene.n_domains, n_new))
+        rule = fit_adaptive_thresholds(
+            calibration,
+            TARGET,
+            scene.confidence,
+            training=training,
+            recall_on=scene.recall_on,
+            min_cell_size=MIN_CELL_SIZE,
+            label_counts=() if label_rows is None else (3, 10, 30),
+            rng=rng,
+            **options,
+        )
+        given = random_ranks(new.domains, rng) < scene.batch
+        thresholds = _thresholds(rule, new.of(given), n_new, label_rows, rng)
+        counted = {"domain": new, "batch": new.of(given), "later rows": new.of(~given)}[scene.recall_on]
+        margins = counted.scores - thresholds[counted.domains]
+        lowest = cell_thresholds(margins, counted.labels, counted.domains, TARGET, MIN_CELL_SIZE).min(axis=1)
+        lowest = lowest[~np.isposinf(lowest)]
+        at_target.append((np.count_nonzero(lowest >= 0), len(lowest)))
+        sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])
+    hits, counts = np.array(at_target, dtype=float).T
+    share = hits.sum() / counts.sum()
+    return Found(share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum(), *np.mean(sizes, axis=0))
+
+
+def _thresholds(rule, batch, n_new, label_rows, rng):
+    if label_rows is None:
+        return rule.of_domains(batch.scores, batch.probabilities, batch.domains, n_new)
+    found = []
+    for domain in range(n_new):
+        own = batch.of(batch.domains == domain)
+        known = np.where(label_rows(own.labels, rng), own.labels, -1)
+        found.append(rule.of_labelled(own.scores, own.probabilities, known))
+    return np.array(found)

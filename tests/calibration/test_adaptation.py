@@ -1,0 +1,269 @@
+"""Thresholds that adapt: fixed where nothing is known, as promised by repetition, and never much larger sets."""
+
+import numpy as np
+import pytest
+
+from domaincover import InputError, joint_thresholds
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.slopes import shrunken_slope
+from tests.calibration.shifted_domains import Scene, draw, repeated
+from tests.calibration.small_data import quietly
+
+SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
+RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10)
+
+
+def without_rows(rows):
+    return rows.scores[:0], rows.probabilities[:0], rows.domains[:0]
+
+
+# What it comes down to
+
+
+def test_without_evidence_it_is_the_joint_rule_on_scores_counted_from_their_level():
+    joint = joint_thresholds(SHIFTED.scores - RULE.level, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
+    assert np.allclose(RULE.fixed, RULE.level + joint)
+    assert RULE.n_rows.tolist() == [0, 30, 100, 300]
+    assert RULE.slope[0] == 0
+
+
+def test_an_empty_domain_and_a_handful_of_rows_get_the_fixed_thresholds():
+    assert np.array_equal(RULE.of_domains(*without_rows(SHIFTED), n_domains=2), [RULE.fixed] * 2)
+    few = SHIFTED.of(np.arange(len(SHIFTED.domains)) < 29)
+    assert np.array_equal(RULE.of_domains(few.scores, few.probabilities, few.domains), [RULE.fixed])
+    assert np.array_equal(RULE.of_labelled(*without_rows(SHIFTED)[:2], np.zeros(0, int)), RULE.fixed)
+
+
+def test_thresholds_move_with_the_self_calibrated_ones():
+    evidence = RULE.centre[-1] + np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, np.nan]])
+    found = RULE.of_evidence(evidence, np.array([300, 10**6]))
+    assert RULE.slope[-1] > 0.5
+    assert np.allclose(found[0], RULE.level + RULE.offset[-1])
+    assert np.allclose(found[1] - found[0], [-RULE.slope[-1], 0, 0])  # nothing known of a label moves nothing
+
+
+def test_evidence_counts_as_no_higher_than_in_calibration():
+    # A strange domain may look easy, and raised thresholds would lose its labels.
+    at_most, far_above = RULE.of_evidence(np.stack([RULE.highest[-1], RULE.highest[-1] + 50]), np.array([300, 300]))
+    assert np.array_equal(at_most, far_above)
+    below = RULE.of_evidence(RULE.highest[-1:] - 50, np.array([300]))
+    assert (below < at_most).all()
+
+
+def test_calibration_domains_are_at_target_but_for_those_passed_over():
+    thresholds = RULE.of_domains(SHIFTED.scores, SHIFTED.probabilities, SHIFTED.domains)
+    margins = SHIFTED.scores - thresholds[SHIFTED.domains]
+    covered = margins[np.arange(len(margins)), SHIFTED.labels] >= -1e-12
+    cells = SHIFTED.domains * 3 + SHIFTED.labels
+    recall = (np.bincount(cells, covered) / np.bincount(cells)).reshape(-1, 3)
+    assert np.count_nonzero(recall.min(axis=1) < 0.9) <= 1  # k = 2 of 26
+
+
+def test_the_same_generator_gives_the_same_thresholds():
+    again = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10, rng=np.random.default_rng(0))
+    assert all(np.array_equal(*pair) for pair in zip(RULE, again, strict=True))
+
+
+def test_probabilities_that_are_noise_leave_thresholds_fixed():
+    rng = np.random.default_rng(1)
+    noise = rng.random(SHIFTED.probabilities.shape)
+    rows = ScoredRows(SHIFTED.scores, noise, SHIFTED.labels, SHIFTED.domains)
+    still = draw(25, 300, 3, 0.0, rng)
+    for each in (rows, still):
+        rule = fit_adaptive_thresholds(each, 0.9, 0.9, min_cell_size=10, recall_on="later rows")
+        found = rule.of_domains(each.scores, each.probabilities, each.domains)
+        sizes = [(each.scores >= thresholds).sum() for thresholds in (found[each.domains], rule.fixed)]
+        assert sizes[0] <= 1.01 * sizes[1]
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "slope"), [([0, 0], [1, 2], 0), ([-1, 1], [1, -1], 0), ([-1, 1], [-2, 2], 2), ([], [], 0)]
+)
+def test_the_slope_is_that_of_least_squares_and_never_negative(known, wanted, slope):
+    shape = 1, len(known), 1
+    found = shrunken_slope(np.reshape(known, shape).astype(float), np.reshape(wanted, shape).astype(float))
+    assert found == pytest.approx(slope)
+
+
+def test_a_slope_that_may_be_chance_is_drawn_to_zero():
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=(300, 1, 20, 2))
+    slopes = np.array([shrunken_slope(each, rng.normal(size=each.shape)) for each in known])
+    plain = np.array([(each * rng.normal(size=each.shape)).sum() / (each**2).sum() for each in known])
+    assert (slopes == 0).mean() > 0.7
+    assert (slopes**2).mean() < 0.5 * (plain**2).mean()
+
+
+# Awkward input
+
+
+def test_unknown_rows_to_promise_on_are_rejected():
+    with pytest.raises(InputError, match=r"recall_on must be one of 'domain', 'later rows', 'batch', got 'all'\."):
+        fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, recall_on="all")
+
+
+def test_too_few_domains_are_rejected_by_name():
+    few = SHIFTED.of(SHIFTED.domains < 8)
+    with pytest.raises(InputError, match="takes 9 calibration domains, and there are 8"):
+        fit_adaptive_thresholds(few, 0.9, 0.9)
+    rule = quietly(fit_adaptive_thresholds, few, 0.9, 0.9, on_infeasible="widen")
+    assert np.isneginf(rule.of_domains(few.scores, few.probabilities, few.domains)).all()
+
+
+def test_scores_of_minus_infinity_and_constant_scores_give_thresholds_that_hold():
+    for scores in (np.where(SHIFTED.scores < 0, -np.inf, SHIFTED.scores), np.zeros_like(SHIFTED.scores)):
+        rows = ScoredRows(scores, SHIFTED.probabilities, SHIFTED.labels, SHIFTED.domains)
+        rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=10)
+        thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
+        assert not np.isnan(thresholds).any()
+        covered = ~(rows.scores < thresholds[rows.domains])[np.arange(len(rows.labels)), rows.labels]
+        cells = rows.domains * 3 + rows.labels
+        assert (
+            np.count_nonzero((np.bincount(cells, covered) / np.bincount(cells)).reshape(-1, 3).min(axis=1) < 0.9) <= 1
+        )
+
+
+def test_domains_of_one_label_and_labels_that_training_domains_lack_are_taken():
+    one_label = SHIFTED.of(SHIFTED.labels == SHIFTED.domains % 3)
+    rule = quietly(fit_adaptive_thresholds, one_label, 0.9, 0.8, min_cell_size=10)
+    assert np.isfinite(rule.fixed).all()
+    lacking = SHIFTED.of(SHIFTED.labels != 2)
+    rule = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, training=lacking, min_cell_size=10)
+    assert np.isfinite(rule.of_domains(SHIFTED.scores, SHIFTED.probabilities, SHIFTED.domains)).all()
+
+
+# A few labels
+
+
+def labelled(rows, n_of_label):
+    place = np.array([np.count_nonzero(rows.labels[:i] == y) for i, y in enumerate(rows.labels)])
+    return np.where(place < np.asarray(n_of_label)[rows.labels], rows.labels, -1)
+
+
+def test_labels_that_are_all_missing_change_nothing():
+    own = SHIFTED.of(SHIFTED.domains == 0)
+    without = RULE.of_domains(own.scores, own.probabilities, own.domains)[0]
+    assert np.allclose(RULE.of_labelled(own.scores, own.probabilities, np.full(300, -1)), without)
+
+
+def test_labelled_rows_that_score_lower_than_expected_lower_the_threshold_of_their_label():
+    own = SHIFTED.of(SHIFTED.domains == 0)
+    known = labelled(own, [30, 0, 0])
+    low = np.where((known == 0)[:, None] & (np.arange(3) == 0), own.scores - 3, own.scores)
+    before, after = (RULE.of_labelled(scores, own.probabilities, known) for scores in (own.scores, low))
+    assert after[0] < before[0] - 0.5
+
+
+def test_a_label_code_that_is_not_known_is_rejected():
+    own = SHIFTED.of(SHIFTED.domains == 0)
+    with pytest.raises(InputError, match="label codes run from"):
+        RULE.of_labelled(own.scores, own.probabilities, np.full(300, 7))
+
+
+# Rare labels
+
+
+def with_a_rare_label(n_domains_with):
+    return SHIFTED.of((SHIFTED.labels != 2) | (SHIFTED.domains < n_domains_with))
+
+
+def test_a_pooled_rare_label_is_held_by_its_own_cells_and_leaves_the_promise_to_the_others_as_it_is():
+    rows = with_a_rare_label(5)
+    widened = quietly(fit_adaptive_thresholds, rows, 0.9, 0.9, min_cell_size=10, on_infeasible="widen")
+    with pytest.warns(
+        UserWarning, match=r"label\(s\) 2 are in 5, .*; they are not promised with the others, but pooled"
+    ):
+        pooled = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=10, on_infeasible="pool")
+    assert np.array_equal(pooled.fixed[:2], widened.fixed[:2])
+    assert np.isneginf(widened.fixed[2])
+    assert np.isfinite(pooled.offset[:, 2]).all()
+    own = rows.scores[rows.labels == 2, 2]
+    of = rows.domains[rows.labels == 2]
+    recall = np.bincount(of, own >= pooled.fixed[2]) / np.bincount(of)
+    assert (recall >= 0.9).all()
+
+
+def test_joint_pools_a_rare_label_in_the_same_way():
+    rows = with_a_rare_label(5)
+    data = rows.scores, rows.labels, rows.domains
+    widened = quietly(joint_thresholds, *data, 0.9, 0.9, 10, on_infeasible="widen")
+    pooled = quietly(joint_thresholds, *data, 0.9, 0.9, 10, on_infeasible="pool")
+    assert np.array_equal(pooled[:2], widened[:2])
+    own = np.sort(rows.scores[rows.labels == 2, 2])
+    assert pooled[2] <= own[len(own) - int(np.ceil(0.9 * (len(own) + 1)))]
+    several = quietly(joint_thresholds, *data, [0.8, 0.9], [0.5, 0.9], 10, on_infeasible="pool")
+    assert np.array_equal(several[1, 1], pooled)
+
+
+def test_a_rare_label_with_small_cells_only_is_held_by_all_its_rows_and_one_with_too_few_rows_is_in_every_set():
+    scores = np.tile(np.arange(100.0)[:, None], (1, 2))
+    labels, domains = np.zeros(100, int), np.arange(100) % 20
+    labels[:9] = 1  # one row in each of nine domains
+    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 3, on_infeasible="pool")
+    assert rare[1] == 0.0  # the lowest of nine
+    labels[0] = 0
+    rare = quietly(joint_thresholds, scores, labels, domains, 0.9, 0.9, 3, on_infeasible="pool")
+    assert np.isneginf(rare[1])
+
+
+# Validity by repetition: the new domains of one repetition share a calibration, so errors are clustered by repetition
+
+
+def check(found, confidence):
+    assert found.share >= confidence - 4 * found.standard_error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scene",
+    [
+        Scene(batch=30),
+        Scene(batch=200),
+        Scene(batch=100, recall_on="later rows"),
+        Scene(batch=100, recall_on="batch"),
+        Scene(n_labels=10, n_rows=300, batch=100, confidence=0.8),
+    ],
+)
+def test_the_promise_is_kept(scene):
+    found = repeated(scene, 40 if scene.n_labels == 2 else 15)
+    check(found, scene.confidence)
+    assert found.size <= 1.01 * found.fixed_size or scene.recall_on != "domain"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("confidence", [0.8, 0.9])
+@pytest.mark.parametrize("n_labels", [2, 10])
+@pytest.mark.parametrize("recall_on", ["domain", "later rows", "batch"])
+@pytest.mark.parametrize("batch", [30, 100, 300, 600])
+@pytest.mark.parametrize("shift", [0.0, 0.5])
+def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batch, shift):
+    if recall_on == "later rows" and batch > 300:
+        pytest.skip("no rows are left to come later")
+    scene = Scene(n_labels, confidence, 600, batch, shift, recall_on)
+    found = repeated(scene, 150 if n_labels == 2 else 50)
+    check(found, confidence)
+    if recall_on == "domain":
+        assert found.size <= 1.01 * found.fixed_size
+
+
+def thirty_at_random(labels, rng):
+    return rng.permutation(len(labels)) < 30
+
+
+def twenty_of_one_label(labels, rng):  # noqa: ARG001
+    return (labels == 0) & (np.cumsum(labels == 0) <= 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("label_rows", [thirty_at_random, twenty_of_one_label])
+def test_the_promise_is_kept_with_a_few_labels_even_of_one_label(label_rows):
+    found = repeated(Scene(batch=200), 30, label_rows)
+    check(found, 0.9)
+    assert found.size < found.fixed_size
+
+
+@pytest.mark.slow
+def test_without_shift_adapted_sets_are_not_larger_than_fixed_ones():
+    for batch in (30, 200):
+        found = repeated(Scene(batch=batch, shift=0.0), 30)
+        assert found.size <= 1.01 * found.fixed_size

@@ -1,0 +1,40 @@
+"""Links: margins become probabilities, probabilities become log-odds."""
+
+import numpy as np
+
+from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
+
+
+def test_a_link_finds_the_softmax_that_labels_were_drawn_from():
+    rng = np.random.default_rng(0)
+    margins = 3 * rng.normal(size=(20000, 3))
+    raised = np.exp(0.7 * margins + [0.5, 0.0, -0.5])
+    probabilities = raised / raised.sum(axis=1, keepdims=True)
+    labels = (rng.random((20000, 1)) > np.cumsum(probabilities, axis=1)[:, :-1]).sum(axis=1)
+    link = fit_link(margins, labels)
+    assert abs(link.unit - 0.7) < 0.03
+    assert np.abs(link.probabilities(margins) - probabilities).max() < 0.03
+
+
+def test_a_link_stays_finite_where_margins_tell_labels_apart_and_where_they_tell_nothing():
+    labels = np.arange(100) % 2
+    apart = fit_link(np.where(np.eye(2)[labels] > 0, 1.0, -1.0), labels)
+    assert np.isfinite(apart.unit)
+    assert apart.probabilities(np.array([[1.0, -1.0]]))[0, 0] > 0.99
+    nothing = fit_link(np.zeros((100, 2)), labels)
+    assert np.allclose(nothing.probabilities(np.zeros((1, 2))), 0.5)
+    reversed_ = fit_link(np.where(np.eye(2)[labels] > 0, -1.0, 1.0), labels)
+    assert reversed_.unit == 0.0  # a higher margin never makes a label less likely
+
+
+def test_log_odds_are_exact_for_probabilities_near_one():
+    small = 1e-10
+    found = log_odds(np.array([[1 - small, small / 4, 3 * small / 4]]))
+    assert np.allclose(found[0, 0], np.log((1 - small) / small), rtol=1e-12)
+    assert np.allclose(log_odds(np.array([[0.2, 0.3, 0.5]])), np.log([[0.2 / 0.8, 0.3 / 0.7, 1.0]]))
+    assert np.isfinite(log_odds(np.array([[0.0, 1.0]]))).all()
+
+
+def test_the_mean_of_models_has_the_mean_of_their_log_odds_with_two_labels():
+    by_model = np.array([[[0.2, 0.8]], [[0.6, 0.4]]])
+    assert np.allclose(log_odds(mean_probabilities(by_model)), log_odds(by_model[0]) / 2 + log_odds(by_model[1]) / 2)
