@@ -43,8 +43,9 @@ def test_the_tree_of_the_readme_names_what_is_there():
 
 
 def test_the_commands_of_the_readme_are_those_of_the_command_line():
-    from domaincover.cli import app
     from domaincover.cli.study import paper
+
+    from domaincover.cli import app
     from domaincover.paper.experiment import PAPER
 
     commands = {command.name or command.callback.__name__ for command in app.registered_commands} | {"paper", "data"}

@@ -21,6 +21,8 @@ OnInfeasible = Literal["raise", "widen"]
 OnRareLabel = Literal[OnInfeasible, "pool"]
 RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted promise counts recall
 
+ThresholdKind = Literal["adapted", "fixed"]
+
 # How SET-COVER trains.
 Penalty = Literal["wrong-label", "full-set"]
 RecallFrom = Literal["full-pass", "batches"]

@@ -28,7 +28,7 @@ from domaincover.estimators.scorer_fits import (
     taken,
 )
 from domaincover.estimators.seeds import generators
-from domaincover.options import Calibration, OnInfeasible
+from domaincover.options import Calibration, OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
 from domaincover.promises.certificates import seen_among
 
@@ -63,7 +63,7 @@ class CalibratedSetClassifier(SetClassifier):
     calibration_domains: float | None
     folds: int | None
     min_cell_size: int
-    on_infeasible: OnInfeasible
+    on_infeasible: OnRareLabel
     random_state: Any
 
     _label_types = (str,)  # scikit-learn's classifiers take no other objects
@@ -89,6 +89,22 @@ class CalibratedSetClassifier(SetClassifier):
     def _scales_scores(self) -> bool:
         """Whether scores of labels or estimators have to be made comparable before calibration."""
         return self.calibration in CROSS_FITTED
+
+    @property
+    def _predicts_with_folds(self) -> bool:
+        """Whether the estimators that calibrate also predict."""
+        return self.calibration == "jackknife-minmax"
+
+    @property
+    def _infeasible_options(self) -> tuple[str, ...]:
+        return get_args(OnInfeasible)
+
+    def _n_folds(self) -> int | None:
+        return self.folds
+
+    def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:  # noqa: ARG002
+        """Return what happens to labels in too few domains."""
+        return self.on_infeasible
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Fit the estimator and calibrate its scores.
@@ -118,7 +134,7 @@ class CalibratedSetClassifier(SetClassifier):
         y = targets.classes[targets.labels]
         self.fit_domains_ = self.domains_[np.unique(targets.domains[np.concatenate([part.train for part in parts])])]
         rows = [] if self.calibration == "prefit" else [part.train for part in parts]
-        if self.calibration == "cross-fit" and len(parts) > 1:
+        if self.calibration == "cross-fit" and len(parts) > 1 and not self._predicts_with_folds:
             rows.append(np.arange(len(y)))
         return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()))
 
@@ -135,7 +151,7 @@ class CalibratedSetClassifier(SetClassifier):
             self.estimator_, fitted = self.estimator, [self.estimator]
             label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels that it does not know
             self.classes_ = np.asarray(self.estimator_.classes_)
-        elif self.calibration == "jackknife-minmax" and len(parts) > 1:
+        elif self._predicts_with_folds and len(parts) > 1:
             self.estimators_ = fitted
         else:
             self.estimator_ = fitted[-1]
@@ -236,8 +252,9 @@ class CalibratedSetClassifier(SetClassifier):
             )
         if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
             raise InputError(f"folds must be an integer of at least 2, or None, got {self.folds!r}.")
-        if self.on_infeasible not in get_args(OnInfeasible):
-            raise InputError(f"on_infeasible must be 'raise' or 'widen', got {self.on_infeasible!r}.")
+        if self.on_infeasible not in self._infeasible_options:
+            known = ", ".join(map(repr, self._infeasible_options))
+            raise InputError(f"on_infeasible must be one of {known}, got {self.on_infeasible!r}.")
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
             raise InputError(
                 f"{type(self.estimator).__name__} has neither predict_proba nor decision_function; sets need scores."
@@ -253,7 +270,7 @@ class CalibratedSetClassifier(SetClassifier):
         if self._promised is not None and self.on_infeasible == "widen" and len(targets.domain_names) == 1:
             return [Part(rows, rows[:0])]
         (rng,) = generators(self.random_state, "calibration")
-        return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
+        return plan_parts(targets, self.calibration, self._n_folds(), self.calibration_domains, self._promised, rng)
 
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.
@@ -264,14 +281,16 @@ class CalibratedSetClassifier(SetClassifier):
             return np.array([False])
         if self.calibration == "prefit":
             _check_unseen(self.estimator, self.domains_)
-        counts = _cells_of(targets, np.concatenate([part.calibrate for part in parts]))
+        counts = cells_of(targets, np.concatenate([part.calibrate for part in parts]))
+        counts = np.where(counts < self.min_cell_size, 0, counts)
         few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
         return check_feasible(
-            np.where(counts < self.min_cell_size, 0, counts),
+            counts,
             self._promised,
             self._promised_what,
             targets.classes.tolist(),
-            self.on_infeasible,
+            self._rare_labels(counts),
+            can_pool="pool" in self._infeasible_options,
             min_cell_size=self.min_cell_size,
             hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",
         )
@@ -292,7 +311,7 @@ class CalibratedSetClassifier(SetClassifier):
         if scaled:
             self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
         rows = np.concatenate([part.calibrate for part in parts])
-        counts = _cells_of(targets, rows) >= (self.min_cell_size if self._promised is not None else 1)
+        counts = cells_of(targets, rows) >= (self.min_cell_size if self._promised is not None else 1)
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
 
@@ -310,7 +329,7 @@ class CalibratedSetClassifier(SetClassifier):
         return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
 
 
-def _cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of examples of every cell among the given rows, domains × labels."""
     shape = len(targets.domain_names), len(targets.classes)
     return count_cells(targets.domains[rows], targets.labels[rows], *shape)

@@ -1,27 +1,51 @@
-"""A promise about new domains, around any classifier."""
+"""A promise about new domains, around any classifier; a new domain's own rows can set its thresholds."""
 
 from __future__ import annotations
 
+import copy
 import warnings
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
+from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
 from domaincover.errors import InputError
-from domaincover.estimators.calibrated import CalibratedSetClassifier
-from domaincover.options import OnInfeasible, PromiseCalibration
-from domaincover.prediction_sets import check_share
+from domaincover.estimators.base import Targets, coded_domains, label_codes
+from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
+from domaincover.estimators.folds import Part
+from domaincover.estimators.scorer_fits import has_margins, log_scores_for, taken
+from domaincover.estimators.seeds import generators
+from domaincover.evaluation import DomainReport
+from domaincover.options import OnRareLabel, PromiseCalibration, RecallOn, ThresholdKind
+from domaincover.prediction_sets import Sets, check_share, sets_from_scores
+
+FOLDS = 5  # their mean predicts, so more of them cost time at every prediction
+UNFAMILIAR = 0.05  # p-values below are reported as unusual
+
+
+class Scored(NamedTuple):
+    """Scores on the scale of the thresholds, and probabilities; NaN and +∞ for rows that could not be read."""
+
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
 
 
 class PromisedSetClassifier(CalibratedSetClassifier):
     """Sets that hold every label of a new domain at the target recall with a given probability.
 
     The promise: in a new domain drawn like the calibration domains, the recall of every label is at least
-    `target_recall`, with probability at least `domain_confidence`. Each calibration domain gives one number, how far
-    the thresholds of all labels have to be lowered for every label to be at target there; the threshold is an order
-    statistic of these numbers (docs/promises.md has the proof).
+    `target_recall`, with probability at least `domain_confidence`. `predict_set(X)` uses fixed thresholds.
+    `predict_set(X, domains=…)` and `adapt` make the same promise with thresholds that a domain's own unlabelled rows
+    set, which gives smaller sets where domains differ (docs/promises.md has the proof, docs/new-domain.md a guide).
 
     Parameters
     ----------
@@ -33,24 +57,26 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         Probability that a new domain is at target.
     calibration : {"cross-fit", "held-out-domains", "jackknife-minmax", "prefit"}, default="cross-fit"
         - "cross-fit" calibrates each of `folds` groups of domains with an estimator fitted on the others, and predicts
-          with one fitted on all. It uses every domain and takes `folds` + 1 fits. The promise is expected to hold but
-          not proved, since the estimator that predicts is not one of those calibrated.
-        - "held-out-domains" calibrates on domains that the estimator is not fitted on. The promise is exact; the
+          with the mean of these estimators. It uses every domain. The promise is expected to hold but not proved, since
+          the mean is not one of the estimators calibrated.
+        - "held-out-domains" calibrates on domains that the estimator is not fitted on. The promise is proved; the
           estimator learns from fewer domains.
         - "jackknife-minmax" leaves one domain out at a time; a label is in the set if any of these estimators puts it
-          there. The promise is exact and uses every domain; it takes as many fits and predictions as domains left out.
-        - "prefit" calibrates on all rows given, with an estimator that is fitted already. The promise is exact if the
-          estimator was not fitted on any of these domains.
+          there. The promise is proved and uses every domain; it takes as many fits and predictions as domains left
+          out, and its thresholds are fixed.
+        - "prefit" calibrates on all rows given, with an estimator that is fitted already and has not seen these
+          domains. The promise is expected to hold: a few numbers are fitted on the calibration domains.
     calibration_domains : float or None, default=None
         Share of the domains held out; None is a quarter, or as many as the confidence needs.
     folds : int or None, default=None
-        Number of groups for "cross-fit" (None is 10), or of domains left out for "jackknife-minmax" (None is 25, or as
+        Number of groups for "cross-fit" (None is 5), or of domains left out for "jackknife-minmax" (None is 25, or as
         many as the confidence needs).
     min_cell_size : int, default=20
         (domain, label) cells with fewer examples count neither in calibration nor in the promise.
-    on_infeasible : {"raise", "widen"}, default="raise"
-        With too few domains for the confidence, overall or of one label: raise an error, or put the labels that cannot
-        be promised into every set.
+    on_infeasible : {"pool", "raise", "widen"}, default="pool"
+        A label that occurs in too few domains for the confidence is promised by itself with the confidence that its
+        domains allow ("pool"), raises an error, or is put into every set ("widen"). If no label can be promised, "pool"
+        raises an error too.
     random_state : int, RandomState or None, default=None
         Determines which domains calibrate.
 
@@ -59,19 +85,25 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     classes_, domains_ : arrays
         Labels and domains seen in `fit`.
     thresholds_ : array
-        Threshold of every label.
+        Fixed threshold of every label; of an adapted model, the domain's own.
     promise_ : str
         The promise in a sentence.
     calibration_domains_ : array
         Domains that calibrated.
+    adapted_ : dict
+        Of an adapted model: number of rows, of labelled rows, and the p-value of `familiarity`.
     estimator_, estimators_
-        The fitted estimator; with "jackknife-minmax", the fitted estimators.
+        The fitted estimator, or estimators whose mean predicts.
 
     >>> from domaincover import GaussianDomains, PromisedSetClassifier
     >>> from sklearn.linear_model import LogisticRegression
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
-    >>> model = PromisedSetClassifier(LogisticRegression(), domain_confidence=0.9, random_state=0)
-    >>> model.fit(data.examples, data.labels, domains=data.domains).predict_set(data.examples[:3]).shape
+    >>> model = PromisedSetClassifier(LogisticRegression(), random_state=0)
+    >>> model = model.fit(data.examples, data.labels, domains=data.domains)
+    >>> new = GaussianDomains.of_paper(n_features=10).sample(2, 200, np.random.default_rng(1))
+    >>> model.predict_set(new.examples, domains=new.domains).shape
+    (400, 2)
+    >>> model.adapt(new.examples[new.domains == 0]).predict_set(new.examples[:3]).shape
     (3, 2)
     """
 
@@ -85,7 +117,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         calibration_domains: float | None = None,
         folds: int | None = None,
         min_cell_size: int = 20,
-        on_infeasible: OnInfeasible = "raise",
+        on_infeasible: OnRareLabel = "pool",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -98,6 +130,117 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self.on_infeasible = on_infeasible
         self.random_state = random_state
 
+    def predict_set(self, X: Any, domains: Any = None) -> Sets:
+        """Return the sets as booleans, examples × labels in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        domains : array-like or None, default=None
+            The domain of each row. If given, the rows of each domain set its thresholds, so give all rows of a domain
+            in one call; None uses the fixed thresholds.
+        """
+        scored = self._scored(X)
+        if domains is None or not self._checked_adaptive():
+            return sets_from_scores(scored.scores, self.thresholds_)
+        coded = coded_domains(domains, len(scored.scores))
+        thresholds = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        return np.asarray(scored.scores >= thresholds[coded.codes])
+
+    def label_scores(self, X: Any) -> NDArray[Any]:
+        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
+
+        They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest rescaled score of any.
+        """
+        return self._scored(X).scores
+
+    def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
+        """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
+        scored, coded = self._scored_domains(X, domains)
+        found = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        return pd.DataFrame(
+            found,
+            index=pd.Index(coded.names, name="domain", tupleize_cols=False),
+            columns=pd.Index(self.classes_, name="label", tupleize_cols=False),
+        )
+
+    def familiarity(self, X: Any, domains: Any = None) -> pd.Series:
+        """Return for each domain a p-value of "this domain is drawn like the calibration domains".
+
+        It is computed from unlabelled rows and is exact: if the domain is drawn like the calibration domains, it is
+        below α with probability at most α. Where it is small, the promise should not be relied on.
+        """
+        scored, coded = self._scored_domains(X, domains)
+        found = self._p_values(scored, coded.codes, len(coded.names))
+        index = pd.Index(coded.names, name="domain", tupleize_cols=False)
+        return pd.Series(found, index=index, name="p_value")
+
+    def adapt(self, X: Any, y: Any = None) -> Self:
+        """Return a model for one domain, whose thresholds are set by some of its rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+            Rows of one domain, a first batch for instance. The promise is for the domain's later rows.
+        y : array-like or None, default=None
+            Their labels, as far as known: missing values (None or NaN) elsewhere.
+
+        Returns
+        -------
+        PromisedSetClassifier
+            Predicts row by row with the domain's thresholds; it can be saved.
+        """
+        self._checked_adaptive(required=True)
+        scored = self._scored(X)
+        labels = self._known_labels(y, len(scored.scores))
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        scores, probabilities = scored.scores[readable], scored.probabilities[readable]
+        domains = np.zeros(len(scores), dtype=np.int64)
+        labels = labels[readable]
+        is_labelled = labels != MISSING_LABEL
+        adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_)
+        if is_labelled.any():
+            thresholds = adaptation.of_labelled(scores, probabilities, labels)
+        else:
+            thresholds = adaptation.of_domains(scores, probabilities, domains, 1)[0]
+        p_value = float(self._p_values(Scored(scores, probabilities), domains, 1)[0])
+        adapted = copy.copy(self)
+        for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
+            delattr(adapted, name)
+        adapted.thresholds_ = thresholds
+        adapted.adapted_ = {"rows": len(labels), "labelled_rows": int(is_labelled.sum()), "p_value": p_value}
+        adapted.promise_ = self._promise_in_words(adapted.adapted_)
+        return adapted
+
+    def domain_report(
+        self,
+        X: Any,
+        y: Any,
+        domains: Any = None,
+        *,
+        min_cell_size: int = 1,
+        thresholds: ThresholdKind | None = None,
+    ) -> DomainReport:
+        """Report recall and set size in each domain.
+
+        Parameters
+        ----------
+        X, y, domains
+            Examples, their labels and domains.
+        min_cell_size : int, default=1
+            (domain, label) cells with fewer examples do not count.
+        thresholds : {"adapted", "fixed"} or None, default=None
+            Which thresholds to report on; None is "adapted" where the model can adapt and domains are given.
+        """
+        adapts = thresholds == "adapted" or (thresholds is None and domains is not None and self.can_adapt)
+        sets = self.predict_set(X, domains if adapts else None)
+        return self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size)
+
+    @property
+    def can_adapt(self) -> bool:
+        """Whether the fitted model has thresholds that adapt to a domain's rows."""
+        return hasattr(self, "adaptation_")
+
     @property
     def _promised(self) -> float:
         return self.domain_confidence
@@ -106,12 +249,87 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def _scales_scores(self) -> bool:
         return True  # one number lowers the thresholds of all labels, whose scores must then be comparable
 
+    @property
+    def _predicts_with_folds(self) -> bool:
+        return self.calibration in ("cross-fit", "jackknife-minmax")
+
+    @property
+    def _infeasible_options(self) -> tuple[str, ...]:
+        return get_args(OnRareLabel)
+
     def _check_settings(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
         if self.calibration not in get_args(PromiseCalibration):
             known = ", ".join(map(repr, get_args(PromiseCalibration)))
             raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
         super()._check_settings()
+
+    def _n_folds(self) -> int | None:
+        return FOLDS if self.folds is None and self.calibration == "cross-fit" else self.folds
+
+    def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:
+        """Return what happens to labels in too few domains: without any label to promise there is nothing to pool."""
+        n_domains = np.count_nonzero(n_by_cell, axis=0)
+        none_feasible = bool((order_ranks(n_domains, self.domain_confidence) < 1).all())
+        return "raise" if self.on_infeasible == "pool" and none_feasible else self.on_infeasible
+
+    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+        if self.calibration == "jackknife-minmax":  # every estimator has its own scale, which no rows can move
+            super()._calibrate(X, targets, parts, fitted)
+            return
+        labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
+        rows = np.concatenate([part.calibrate for part in parts])
+        raw = np.concatenate(
+            [
+                log_scores_for(each, taken(X, part.calibrate), self.classes_)
+                for each, part in zip(fitted, parts, strict=True)
+            ]
+        )
+        training = raw_training = None
+        if self.calibration == "held-out-domains":
+            training = parts[0].train
+            raw_training = log_scores_for(fitted[0], taken(X, training), self.classes_)
+        if has_margins(fitted[0]):
+            on = (raw, rows) if raw_training is None or training is None else (raw_training, training)
+            usable = np.isfinite(on[0]).all(axis=1)
+            link = fit_link(on[0][usable], labels[on[1]][usable])
+            self.link_: dict[str, Any] = link._asdict()
+        counts = cells_of(targets, rows) >= self.min_cell_size
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        calibration = self._rows_of(raw, labels[rows], targets.domains[rows])
+        of_training = None
+        if raw_training is not None and training is not None:
+            of_training = self._rows_of(raw_training, labels[training], targets.domains[training])
+        self._fit_adaptation(calibration, of_training)
+
+    def _fit_adaptation(self, calibration: ScoredRows, training: ScoredRows | None) -> None:
+        rngs = generators(self.random_state, "adaptation", 3)
+        kept = {}
+        kinds: tuple[RecallOn, RecallOn] = ("domain", "later rows")
+        for recall_on, rng in zip(kinds, rngs, strict=False):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
+                found = fit_adaptive_thresholds(
+                    calibration,
+                    self.target_recall,
+                    self.domain_confidence,
+                    training=training,
+                    recall_on=recall_on,
+                    min_cell_size=self.min_cell_size,
+                    label_names=self.classes_.tolist(),
+                    on_infeasible=self.on_infeasible,
+                    rng=rng,
+                    **({"label_counts": ()} if recall_on == "domain" else {}),
+                )
+            kept[recall_on] = found
+        self.thresholds_ = kept["domain"].fixed
+        self.adaptation_ = _without_residuals(kept["domain"])
+        self.later_adaptation_ = _without_residuals(kept["later rows"])
+        self.residuals_ = kept["later rows"].residuals
+        table = fit_familiarity(
+            calibration.scores, calibration.probabilities, calibration.domains, self.target_recall, rng=rngs[2]
+        )
+        self.familiarity_ = table._asdict()
 
     def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
         with warnings.catch_warnings():
@@ -127,8 +345,88 @@ class PromisedSetClassifier(CalibratedSetClassifier):
                 self.on_infeasible,
             )
 
-    def _promise_in_words(self) -> str:
-        return promise_in_words(self, "every label", self.domain_confidence)
+    def _rows_of(self, raw: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> ScoredRows:
+        """Return calibration rows on the scale of the thresholds, without those that could not be read."""
+        probabilities = self._probabilities(raw)
+        readable = np.asarray(np.isfinite(probabilities).all(axis=1))
+        return ScoredRows(log_odds(probabilities), probabilities, labels, domains).of(readable)
+
+    def _probabilities(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+        """Return probabilities from an estimator's log-probabilities or margins; NaN where a row could not be read."""
+        unreadable = np.asarray(np.isposinf(raw).any(axis=1))
+        raw = np.where(unreadable[:, None], 0.0, raw)
+        found = Link(**self.link_).probabilities(raw) if hasattr(self, "link_") else np.exp(raw)
+        found[unreadable] = np.nan
+        return found
+
+    def _scored(self, X: Any) -> Scored:
+        check_is_fitted(self)
+        if hasattr(self, "score_units_"):
+            scores = super().label_scores(X)
+            return Scored(scores, scores)
+        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
+        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
+        scores = log_odds(probabilities)
+        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
+        return Scored(scores, probabilities)
+
+    def _scored_domains(self, X: Any, domains: Any) -> tuple[Scored, Any]:
+        self._checked_adaptive(required=True)
+        scored = self._scored(X)
+        return scored, coded_domains(domains, len(scored.scores))
+
+    def _domain_thresholds(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
+        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        if readable.all():
+            return adaptation.of_domains(scored.scores, scored.probabilities, domains, n_domains)
+        part = scored.scores[readable], scored.probabilities[readable], domains[readable]
+        return adaptation.of_domains(*part, n_domains)
+
+    def _p_values(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
+        return FamiliarityTable(**self.familiarity_).p_values(scored.scores, scored.probabilities, domains, n_domains)
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return scores that rank the labels of an example."""
+        return super()._likelihoods(X) if hasattr(self, "score_units_") else self.label_scores(X)
+
+    def _checked_adaptive(self, required: bool = False) -> bool:
+        """Tell whether thresholds can adapt; raise an error or warn where they cannot."""
+        check_is_fitted(self)
+        if hasattr(self, "adapted_"):
+            raise InputError("this model is adapted to one domain already; adapt the model that it came from.")
+        if self.can_adapt:
+            return True
+        reason = "its thresholds are fixed (jackknife-minmax, or too few domains); use calibration='cross-fit'"
+        if required:
+            raise InputError(f"this model cannot adapt: {reason}.")
+        warnings.warn(f"domains were given, but the model cannot adapt: {reason}.", stacklevel=3)
+        return False
+
+    def _known_labels(self, y: Any, n_rows: int) -> NDArray[np.int64]:
+        """Return label codes, −1 where a label is missing."""
+        codes = np.full(n_rows, MISSING_LABEL, dtype=np.int64)
+        if y is None:
+            return codes
+        if _num_samples(y) != n_rows:
+            raise InputError(f"X has {n_rows} rows and y {_num_samples(y)}; give y a missing value where unknown.")
+        values = pd.Series(y.to_numpy() if hasattr(y, "to_numpy") else list(y), dtype=object)
+        known = values.notna().to_numpy()
+        if known.any():
+            codes[known] = label_codes(values[known].infer_objects().to_numpy(), self.classes_)
+        return codes
+
+    def _promise_in_words(self, adapted: dict[str, Any] | None = None) -> str:
+        promise = promise_in_words(self, "every label", self.domain_confidence)
+        if adapted is None:
+            return promise
+        labelled = f", {adapted['labelled_rows']:,} of them labelled" if adapted["labelled_rows"] else ""
+        return f"{promise} The thresholds are set by {adapted['rows']:,} rows of one domain{labelled}, for later rows."
+
+
+def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
+    """Return what is kept of adaptive thresholds beside the residuals, which are needed for labelled rows only."""
+    return {name: value for name, value in found._asdict().items() if name != "residuals"}
 
 
 def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:

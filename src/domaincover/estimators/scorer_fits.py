@@ -75,6 +75,11 @@ def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any
     return np.where(np.isfinite(scores), np.log(np.maximum(scores, LOWEST_PROBABILITY)), scores)
 
 
+def has_margins(estimator: Any) -> bool:
+    """Tell whether scores are margins, from which probabilities have yet to be made."""
+    return getattr(last_step(estimator), "scores_are_margins", False) or not hasattr(estimator, "predict_proba")
+
+
 def last_step(estimator: Any) -> Any:
     """Return the estimator at the end of a pipeline or inside a search, or the estimator itself."""
     if isinstance(estimator, Pipeline):
