@@ -14,7 +14,7 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.estimators.backbones import Backbone
-from domaincover.networks.frozen_features import features_by_block
+from domaincover.networks.features import features_by_block
 from domaincover.options import SourceKind
 
 

@@ -21,9 +21,9 @@ from domaincover.estimators.backbones import (
 )
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron
+from domaincover.networks.features import Scorer
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.pretrained import model_folder
-from domaincover.networks.two_part import Scorer
 from domaincover.options import Learn, LearnedPart, SourceKind
 
 MakeModule = Callable[[int], nn.Module]
