@@ -21,9 +21,9 @@ FOLDER = Path(__file__).parent.parent / "examples"
 REVIEWS = FOLDER.parent.parent / "shared" / "data" / "fdu_mtl.parquet"
 ARGUMENTS = {"reviews": [REVIEWS]}
 ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
-COSTLY = () if IS_DEEP else ("digits", "flights")
-NAMES = [name for name in ALL_NAMES if name not in COSTLY and all(path.exists() for path in ARGUMENTS.get(name, []))]
-DRAWN = "storms"
+DRAWN = "rodents"
+TO_RUN = ALL_NAMES if IS_DEEP else [DRAWN]
+NAMES = [name for name in TO_RUN if all(path.exists() for path in ARGUMENTS.get(name, []))]
 MEASURING = ("COVERAGE_", "COV_CORE_")  # other tests cover the library; to count lines here would only cost time
 MOUSE = "P. maniculatus"
 # Another processor adds up in another order, and training carries it on: by so much recall, size or count may move.
