@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from domaincover.cli.networks import EFFECTS
 
 from domaincover import ImageNetwork, SetCoverClassifier, load
-from domaincover.cli.networks import EFFECTS
 from tests.processes import LIMIT, wait_until
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
@@ -171,7 +171,7 @@ class TestRefusals:
 
     def test_training(self, fit_refused):
         fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
-        fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")
+        fit_refused("unknown tracker 'neptune'", *ROLES, "--tracker", "neptune")
         fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
     def test_an_empty_label_folder(self, fit_refused, tmp_path):

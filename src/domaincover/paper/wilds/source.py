@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,8 +20,6 @@ from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
 from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from domaincover.estimators.source_network import SourceNetwork
 
 NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
@@ -63,10 +60,10 @@ class WildsSource:
     def __post_init__(self) -> None:
         for option in ("n_train_domains", "n_unseen_domains", "max_train_rows", "max_test_rows"):
             if getattr(self, option) < 1:
-                raise InputError(f"{_option(option)} must be at least 1, got {getattr(self, option)}.")
+                raise InputError(f"{option} must be at least 1, got {getattr(self, option)}.")
         for option in ("image_size", "max_tokens"):
             if (value := getattr(self, option)) is not None and value < 1:
-                raise InputError(f"{_option(option)} must be at least 1, got {value}.")
+                raise InputError(f"{option} must be at least 1, got {value}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, but for the name itself and the means."""
@@ -96,6 +93,23 @@ class WildsSource:
     def trains_whole_networks(self) -> bool:
         """Whether networks learn as a whole, one at a time, on examples that are read as they are needed."""
         return self.learn == "all"
+
+    @property
+    def is_standardized(self) -> bool:
+        """Whether networks standardise their inputs, as heads do with features."""
+        return not self.trains_whole_networks
+
+    @property
+    def estimator_settings(self) -> dict[str, Any]:
+        """The settings of a network classifier that depend on the data set."""
+        from domaincover.estimators.image_network import ImageNetwork
+
+        if self.trains_whole_networks:
+            network = self.network
+            if isinstance(network, ImageNetwork):  # a study has checked its images before the first fit
+                network = replace(network, max_unreadable=None)
+            return {"network": network, "device": self.means.device}
+        return {"network": "mlp" if self.hidden else "linear", "hidden": max(self.hidden, 1)}
 
     @property
     def hidden(self) -> int:
@@ -139,13 +153,9 @@ class WildsSource:
         """Return all examples, as paths or texts."""
         return read_once(self.name, self.data).dataset()
 
-    def encode(
-        self, sources: NDArray[Any], train_rows: NDArray[np.int64], n_labels: int
-    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
-        """Return features, on the scale of the training rows, or lazy examples; and what makes a network on them."""
-        network = self.network
-        encoder = network.fitted_encoder(sources[train_rows], self.device)
-        return encoder.encode(sources), lambda rng: network.make(encoder, n_labels, rng)
+    def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return the sources of whole networks as they are; for heads, the features that the frozen network gives."""
+        return examples if self.trains_whole_networks else self.network.frozen_features(examples, self.device)
 
     def check(self, min_cell_size: int) -> None:
         """Refuse a network or a folder that cannot be used, before anything is written."""
@@ -159,7 +169,7 @@ class WildsSource:
             raise InputError(
                 f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
                 f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
-                "lower --train-domains, --unseen-domains or --min-cell-size."
+                "lower n_train_domains, n_unseen_domains or min_cell_size."
             )
         if data.kind == "text":
             text_backbone_of(self.model, self.features, self.means.download)
@@ -203,12 +213,12 @@ def wilds_source(
     paper, is_text, means = PAPER[name], RELEASES[name].kind == "text", means or Means()
     if is_text and model is None:
         raise InputError(
-            f"{name} needs --network: the folder of a BERT-like model with its tokenizer, or with --download a name on "
-            "the Hugging Face hub; the paper's is bert-base-uncased."
+            f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
+            "a name on the Hugging Face hub; the paper's is bert-base-uncased."
         )
     model, weights = _place(model or "resnet-18"), None if weights is None else _place(weights)
     if learn not in get_args(Learn):
-        raise InputError(f"--learn takes auto, head or all, got {learn!r}.")
+        raise InputError(f"learn must be auto, head or all, got {learn!r}.")
     if learn == "auto":
         learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)
     return WildsSource(
@@ -270,7 +280,3 @@ def _given(value: Any, otherwise: Any) -> Any:
 def _place(path: str | Path) -> str:
     """Return the absolute path of what is on the disk; anything else is a name."""
     return os.path.abspath(path) if os.path.exists(path) else str(path)
-
-
-def _option(name: str) -> str:
-    return "--" + name.removeprefix("n_").replace("_", "-")
