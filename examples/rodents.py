@@ -7,7 +7,9 @@ One label per animal (ERM) is right in three cases out of four, and yet not one 
 by size it could be any of several mice that are caught more often, so to name one of those pays. The sets of SET-COVER
 keep about nine of ten animals of every species in every new plot, and name two or three species of twelve:
 
-@@rodents@@
+    Method     Median min recall  Worst domain  Median set size  Domains at target
+    SET-COVER       0.89 to 0.94  0.83 to 0.92     2.29 to 2.59  2 to 6 of 6
+    ERM             0.00 to 0.04          0.00             1.00       0 of 6
 
 The ranges are over --seed 0 to 4, which hold out other plots, and over three instruction sets of one processor, which
 round differently (docs/determinism.md): with --seed 0, these gave 5, 6 and 5 plots at target. Where the target is missed,

@@ -68,18 +68,19 @@ def rows_of(text):
     """Return the numbers of the printed summary table, by method."""
     pattern = r"(SET-COVER|ERM) +([\d.]+) +[\d.]+ +([\d.]+) +([\d.]+) +(\d+) of (\d+),"
     names = ("recall", "worst", "size", "at_target", "n")
-    return {
-        method: dict(zip(names, map(float, found), strict=True)) for method, *found in re.findall(pattern, text)
-    }
+    return {method: dict(zip(names, map(float, found), strict=True)) for method, *found in re.findall(pattern, text)}
 
 
 def ranges_of(text):
     """Return the lowest and highest numbers of the table in a docstring, by method, and the number of domains."""
-    span = r" +([\d.]+) to ([\d.]+)"
-    found = re.findall(rf"(SET-COVER|ERM){span}{span}{span}{span} of (\d+)", text)
+    span = r" +([\d.]+)(?: to ([\d.]+))?"
     return {
-        method: {name: (float(ends[2 * k]), float(ends[2 * k + 1])) for k, name in enumerate(TOLERANCES)} | {"n": int(n)}
-        for method, *ends, n in found
+        method: {
+            name: (float(low), float(high or low))
+            for name, low, high in zip(TOLERANCES, ends[::2], ends[1::2], strict=True)
+        }
+        | {"n": int(n)}
+        for method, *ends, n in re.findall(rf"(SET-COVER|ERM){span * len(TOLERANCES)} of (\d+)", text)
     }
 
 
@@ -158,5 +159,8 @@ def test_sets_find_deer_mice_in_every_unseen_plot(recalls_of_deer_mice):
 def test_the_index_of_examples_gives_the_ranges_of_the_docstring(name):
     (line,) = re.findall(rf"^\| \[{name}\.py\].*$", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     for row in ranges_of(docstring_of(name)).values():
-        (fewest, most), (lowest, highest) = row["at_target"], row["recall"]
-        assert f"{fewest:.0f} to {most:.0f} of {row['n']}, {lowest:.2f} to {highest:.2f}" in line
+        at_target, recall = (
+            f"{low:{form}} to {high:{form}}" if low < high else f"{low:{form}}"
+            for (low, high), form in ((row["at_target"], ".0f"), (row["recall"], ".2f"))
+        )
+        assert f"{at_target} of {row['n']}, {recall}" in line
