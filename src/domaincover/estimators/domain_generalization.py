@@ -46,8 +46,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         QRM's: the share of domains whose risk is to stay below the one minimised.
     domains_per_batch : int
         Domains in a batch, with equally many examples of each; where there are fewer domains, all of them.
-    target_recall, domain_confidence, calibration, folds, on_infeasible, min_cell_size
-        Matter only with a domain confidence: see `SetCoverClassifier`.
+    target_recall, min_cell_size
+        As for `ERMClassifier`.
     network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, validation_domains, \
 patience, device, run, random_state, verbose
         As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
