@@ -48,9 +48,12 @@ def test_the_sets_of_the_example_keep_the_recall_of_the_seasons_that_trained(mad
     assert sets.sum(axis=1).mean() < len(model.classes_)
 
 
-def test_the_wheel_that_the_readme_installs_is_of_this_version():
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md"])
+def test_the_wheel_that_a_page_installs_is_of_this_version(page):
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)[1]
-    assert set(re.findall(r"domaincover-(.+?)-py3-none-any.whl", TEXT)) == {version}
+    assert set(re.findall(r"domaincover-(.+?)-py3-none-any.whl", (ROOT / page).read_text(encoding="utf-8"))) == {
+        version
+    }
 
 
 @pytest.mark.parametrize("path", re.findall(r"\]\(([^)#:]+)\)", TEXT))
