@@ -27,8 +27,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
     """IRM, VREx, MMD, CORAL, Group DRO or QRM: training that compares domains; the set is the most likely label.
 
     The same network and training as `ERMClassifier`, so that they compare fairly, but batches hold a few domains each,
-    and the loss depends on how these differ. With a `domain_confidence`, or as the base of `ConformalSetClassifier`, it
-    gives sets. docs/method.md has the formulas.
+    and the loss depends on how these differ. `ConformalSetClassifier` and `PromisedSetClassifier` make sets from it.
+    docs/method.md has the formulas.
 
     Parameters
     ----------
