@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.confidence import confidence_text, order_ranks
 from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
@@ -198,7 +198,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         domains = np.zeros(len(scores), dtype=np.int64)
         labels = labels[readable]
         is_labelled = labels != MISSING_LABEL
-        adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_)
+        adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_.astype(float))
         if is_labelled.any():
             thresholds = adaptation.of_labelled(scores, probabilities, labels)
         else:
@@ -240,6 +240,32 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def can_adapt(self) -> bool:
         """Whether the fitted model has thresholds that adapt to a domain's rows."""
         return hasattr(self, "adaptation_")
+
+    def check_adaptation(self) -> None:
+        """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other."""
+        n_labels = len(self.classes_)
+        for found in (self.adaptation_, self.later_adaptation_):
+            shapes = {name: np.shape(value) for name, value in found.items()}
+            n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
+            expected = {
+                **dict.fromkeys(("target_recall", "domain_confidence"), ()),
+                **dict.fromkeys(("promised", "level"), (n_labels,)),
+                **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
+                **dict.fromkeys(("centre", "highest", "rare_residuals", "offset"), (n_entries, n_labels)),
+                "label_counts": (n_levels,),
+            }
+            if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
+                raise InputError("the arrays of its adaptive thresholds do not fit each other.")
+        kept = np.shape(self.residuals_)
+        table = self.familiarity_
+        if (
+            len(kept) != 5
+            or kept[:2] != (n_entries, n_levels)
+            or kept[-1] != n_labels
+            or set(table) != set(FamiliarityTable._fields)
+            or np.shape(table["summaries"])[::2] != (len(table["n_rows"]), 2 * n_labels)
+        ):
+            raise InputError("the arrays of its adaptive thresholds do not fit each other.")
 
     @property
     def _promised(self) -> float:
@@ -296,6 +322,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             self.link_: dict[str, Any] = link._asdict()
         counts = cells_of(targets, rows) >= self.min_cell_size
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        self.domains_by_label_ = counts.sum(axis=0)
         calibration = self._rows_of(raw, labels[rows], targets.domains[rows])
         of_training = None
         if raw_training is not None and training is not None:
@@ -325,7 +352,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self.thresholds_ = kept["domain"].fixed
         self.adaptation_ = _without_residuals(kept["domain"])
         self.later_adaptation_ = _without_residuals(kept["later rows"])
-        self.residuals_ = kept["later rows"].residuals
+        self.residuals_ = kept["later rows"].residuals.astype(np.float32)
         table = fit_familiarity(
             calibration.scores, calibration.probabilities, calibration.domains, self.target_recall, rng=rngs[2]
         )
@@ -361,6 +388,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 
     def _scored(self, X: Any) -> Scored:
         check_is_fitted(self)
+        if _num_samples(X) == 0:  # which scikit-learn's classifiers reject
+            nothing = np.empty((0, len(self.classes_)))
+            return Scored(nothing, nothing)
         if hasattr(self, "score_units_"):
             scores = super().label_scores(X)
             return Scored(scores, scores)
@@ -429,11 +459,23 @@ def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
     return {name: value for name, value in found._asdict().items() if name != "residuals"}
 
 
+def _rare_in_words(model: Any) -> list[str]:
+    """Return the labels that are promised by themselves, each with its probability."""
+    promised = getattr(model, "adaptation_", {}).get("promised")
+    if promised is None or not promised.any():
+        return []
+    rare = np.flatnonzero(~promised & np.isfinite(model.thresholds_))
+    counts = model.domains_by_label_[rare].tolist()
+    names = model.classes_[rare].tolist()
+    return [f"{name!r} ({confidence_text(n)})" for name, n in zip(names, counts, strict=True) if n]
+
+
 def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
     """Return what a fitted classifier promises: that labels reach the target, with a confidence or on average."""
     widened = model.classes_[np.isneginf(model.thresholds_)].tolist()
     if len(widened) == len(model.classes_):
         return "Every set holds every label, since there are too few domains to promise anything else."
+    rare = _rare_in_words(model)
     counting = f"with at least {model.min_cell_size} examples there" if model.min_cell_size > 1 else "that it has"
     promise = f"In a new domain drawn like the {len(model.calibration_domains_)} that calibrated, "
     if confidence is None:
@@ -443,6 +485,8 @@ def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: flo
         promise += f" with probability {confidence:g} or more"
     if model.calibration == "cross-fit":
         promise += "; cross-fitted, so this is expected but not proved"
+    if rare:
+        promise += f"; too few domains have {', '.join(rare)}, each promised by itself with that probability"
     if widened:
         promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
     return f"{promise}."

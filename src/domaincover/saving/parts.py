@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+import safetensors.numpy
 import safetensors.torch
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
@@ -52,6 +53,8 @@ OWN: dict[str, Any] = {
 SOURCE_NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (ImageNetwork, TextNetwork)}
 READERS: dict[str, Any] = {kind.__name__: kind for kind in (ImageReader, TextReader)}
 SKOPS = "skops"
+RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
+IN_FILES = ("network_", RESIDUALS)
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
@@ -83,11 +86,13 @@ class PartsWriter:
                 self.files[f"part-{number}.safetensors"] = _bytes_of(model._inputs.tensors(model.network_))
             elif isinstance(model, Backbone):
                 self.files[f"part-{number}.safetensors"] = _bytes_of(model.state()[1])
+            elif hasattr(model, RESIDUALS):
+                self.files[f"part-{number}.safetensors"] = safetensors.numpy.save({RESIDUALS: model.residuals_})
         return self._numbers[id(model)]
 
     def _own(self, model: BaseEstimator) -> Json:
         params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
-        learned = {name: value for name, value in vars(model).items() if _is_learned(name) and name != "network_"}
+        learned = {name: value for name, value in vars(model).items() if _is_learned(name) and name not in IN_FILES}
         return {
             "kind": type(model).__name__,
             "params": {name: self._value(model, name, value) for name, value in params.items()},
@@ -160,6 +165,9 @@ class PartsReader:
             setattr(model, name, self._value(value))
         if isinstance(model, Backbone):
             return self._backbone(number, model)
+        if isinstance(model, PromisedSetClassifier) and model.can_adapt:
+            model.residuals_ = safetensors.numpy.load(self._files[f"part-{number}.safetensors"])[RESIDUALS]
+            model.check_adaptation()
         if isinstance(model, NetworkClassifier) and part["learned"]:
             model.network_ = self._with_weights(model, f"part-{number}.safetensors")
         return model

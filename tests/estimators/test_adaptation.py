@@ -1,0 +1,184 @@
+"""A promised classifier adapts to the unlabelled rows of a new domain, and to a few labels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from domaincover import InputError, PromisedSetClassifier, SetCoverClassifier, load, save
+
+
+def shifted(n_domains=40, n_per_domain=150, n_labels=3, seed=0, shift=1.0):
+    """Labels apart along one feature, each domain shifted along it."""
+    rng = np.random.default_rng(seed)
+    domains = np.repeat(np.arange(n_domains), n_per_domain)
+    labels = rng.integers(n_labels, size=len(domains))
+    X = rng.normal(size=(len(domains), 3))
+    X[:, 0] += 2 * labels + shift * rng.normal(size=n_domains)[domains]
+    return X, labels, domains
+
+
+X, Y, DOMAINS = shifted()
+NEW, NEW_Y, NEW_DOMAINS = shifted(n_domains=60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return PromisedSetClassifier(LogisticRegression(), random_state=0).fit(X, Y, domains=DOMAINS)
+
+
+def sizes_and_share(model, thresholds):
+    report = model.domain_report(NEW, NEW_Y, NEW_DOMAINS, min_cell_size=20, thresholds=thresholds)
+    summary = report.summary(0.9)
+    return summary.set_size, summary.share_at_target
+
+
+def test_where_domains_shift_adapted_sets_are_smaller_and_the_promise_holds(model):
+    (fixed, share_fixed), (adapted, share_adapted) = (sizes_and_share(model, kind) for kind in ("fixed", "adapted"))
+    assert adapted < 0.95 * fixed
+    tolerance = 4 * np.sqrt(0.9 * 0.1 * (1 / 60 + 1 / 41))  # four standard errors: 60 new and 41 exchangeable domains
+    assert min(share_fixed, share_adapted) >= 0.9 - tolerance
+
+
+def test_the_mean_of_the_fold_models_predicts(model):
+    assert len(model.predictors_) == 5
+    by_fold = np.mean([np.log(each.predict_proba(NEW)) for each in model.predictors_], axis=0)
+    assert np.array_equal(model.predict(NEW), model.classes_[by_fold.argmax(axis=1)])
+
+
+def test_a_domain_is_adapted_by_its_own_rows_only(model):
+    together = model.predict_set(NEW, domains=NEW_DOMAINS)
+    one = NEW_DOMAINS == 7
+    assert np.array_equal(model.predict_set(NEW[one], domains=NEW_DOMAINS[one]), together[one])
+    order = np.random.default_rng(0).permutation(len(NEW))
+    assert np.array_equal(model.predict_set(NEW[order], domains=NEW_DOMAINS[order]), together[order])
+
+
+def test_without_domains_thresholds_are_fixed(model):
+    assert np.array_equal(model.predict_set(NEW), model.label_scores(NEW) >= model.thresholds_)
+
+
+def test_thresholds_of_domains_are_those_of_the_sets(model):
+    thresholds = model.domain_thresholds(NEW, NEW_DOMAINS)
+    assert thresholds.columns.tolist() == [0, 1, 2]
+    sets = model.label_scores(NEW) >= thresholds.loc[NEW_DOMAINS].to_numpy()
+    assert np.array_equal(model.predict_set(NEW, domains=NEW_DOMAINS), sets)
+
+
+def test_a_report_is_adapted_where_the_model_can_and_fixed_on_request(model):
+    adapted = model.domain_report(NEW, NEW_Y, NEW_DOMAINS)
+    assert np.array_equal(adapted.set_size, model.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="adapted").set_size)
+    fixed = model.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="fixed")
+    assert not np.array_equal(adapted.set_size, fixed.set_size)
+
+
+def test_an_adapted_model_predicts_row_by_row_and_can_be_saved(model, tmp_path):
+    ward = model.adapt(NEW[NEW_DOMAINS == 3])
+    sets = ward.predict_set(NEW)
+    assert np.array_equal(ward.predict_set(NEW[:1]), sets[:1])
+    assert "set by 150 rows of one domain" in ward.promise
+    save(ward, tmp_path / "ward")
+    again = load(tmp_path / "ward")
+    assert np.array_equal(again.predict_set(NEW), sets)
+    assert again.adapted_ == ward.adapted_
+    with pytest.raises(InputError, match="adapted to one domain already"):
+        ward.predict_set(NEW, domains=NEW_DOMAINS)
+    assert model.can_adapt, "the model that it came from is as it was"
+
+
+def test_a_saved_model_adapts_as_before(model, tmp_path):
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert np.array_equal(again.predict_set(NEW, domains=NEW_DOMAINS), model.predict_set(NEW, domains=NEW_DOMAINS))
+    assert again.familiarity(NEW, NEW_DOMAINS).equals(model.familiarity(NEW, NEW_DOMAINS))
+    few = np.where(np.arange(150) < 40, NEW_Y[NEW_DOMAINS == 3].astype(float), np.nan)
+    one = NEW[NEW_DOMAINS == 3]
+    assert np.array_equal(again.adapt(one, few).thresholds_, model.adapt(one, few).thresholds_)
+    assert sum(file.stat().st_size for file in (tmp_path / "model").iterdir()) < 2_000_000
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_few_labels_may_be_missing_in_any_way(model, missing):
+    one = NEW_DOMAINS == 5
+    labels = NEW_Y[one].astype(object)
+    labels[30:] = missing
+    ward = model.adapt(NEW[one], labels)
+    assert ward.adapted_["labelled_rows"] == 30
+    assert "30 of them labelled" in ward.promise
+
+
+def test_labels_of_one_kind_or_none_at_all_are_no_fault(model):
+    one = NEW_DOMAINS == 5
+    none = model.adapt(NEW[one], np.full(150, np.nan))
+    assert np.array_equal(none.thresholds_, model.adapt(NEW[one]).thresholds_)
+    labels = np.where(NEW_Y[one] == 2, 2.0, np.nan)
+    moved = model.adapt(NEW[one], labels).thresholds_
+    assert np.isfinite(moved).all()
+
+
+def test_strange_domains_have_small_p_values_and_ordinary_ones_do_not(model):
+    ordinary = model.familiarity(NEW, NEW_DOMAINS)
+    assert ordinary.between(0, 1).all()
+    assert (ordinary <= 0.05).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 60)
+    strange = model.familiarity(NEW[:150] + np.array([15.0, 0, 0]))
+    assert strange.loc["all"] <= 0.05
+
+
+@pytest.mark.parametrize("estimator", [LinearSVC(), SetCoverClassifier(epochs=4, hidden=8, random_state=0)])
+def test_margins_become_probabilities_by_a_link(estimator):
+    model = PromisedSetClassifier(estimator, random_state=0).fit(X, Y, domains=DOMAINS)
+    assert model.link_["unit"] > 0
+    assert model.predict_set(NEW, domains=NEW_DOMAINS).any(axis=1).mean() > 0.9
+
+
+def test_held_out_domains_calibrate_what_training_domains_scale(model):
+    held_out = PromisedSetClassifier(LogisticRegression(), calibration="held-out-domains", random_state=0)
+    held_out.fit(X, Y, domains=DOMAINS)
+    assert len(held_out.predictors_) == 1
+    assert "not proved" not in held_out.promise
+    assert held_out.predict_set(NEW, domains=NEW_DOMAINS).shape == model.predict_set(NEW).shape
+
+
+def test_jackknife_minmax_has_fixed_thresholds_and_says_so():
+    model = PromisedSetClassifier(LogisticRegression(), calibration="jackknife-minmax", random_state=0)
+    model.fit(X, Y, domains=DOMAINS)
+    with pytest.warns(UserWarning, match="cannot adapt"):
+        sets = model.predict_set(NEW, domains=NEW_DOMAINS)
+    assert np.array_equal(sets, model.predict_set(NEW))
+    with pytest.raises(InputError, match="cannot adapt"):
+        model.adapt(NEW)
+
+
+@pytest.mark.parametrize("n_rows", [1, 5, 29])
+def test_a_handful_of_rows_moves_nothing(model, n_rows):
+    assert np.allclose(model.adapt(NEW[:n_rows]).thresholds_, model.thresholds_, atol=1.0)
+    few = NEW[:n_rows]
+    assert np.array_equal(model.predict_set(few, domains=NEW_DOMAINS[:n_rows]), model.predict_set(few))
+
+
+def test_no_rows_give_no_sets(model):
+    assert model.predict_set(NEW[:0], domains=NEW_DOMAINS[:0]).shape == (0, 3)
+    assert model.familiarity(NEW[:0], NEW_DOMAINS[:0]).empty
+
+
+def test_a_rare_label_is_promised_by_itself():
+    rare = np.where((DOMAINS < 5) & (np.arange(len(X)) % 150 < 60), 3, Y)
+    with pytest.warns(UserWarning, match="3"):
+        model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(X, rare, domains=DOMAINS)
+    assert "too few domains have 3 (0.833), each promised by itself" in model.promise
+    assert np.isfinite(model.thresholds_).all()
+
+
+def test_too_few_domains_for_any_label_is_an_error():
+    few = DOMAINS < 5
+    with pytest.raises(InputError, match="takes 9 calibration domains, and there are 5"):
+        PromisedSetClassifier(LogisticRegression()).fit(X[few], Y[few], domains=DOMAINS[few])
+
+
+def test_without_shift_adapted_sets_are_hardly_larger():
+    data = [shifted(n_domains=30, seed=seed, shift=0.0) for seed in (0, 1)]
+    model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(data[0][0], data[0][1], domains=data[0][2])
+    X_new, _, domains = data[1]
+    fixed, adapted = model.predict_set(X_new).mean(), model.predict_set(X_new, domains=domains).mean()
+    assert adapted <= 1.01 * fixed
