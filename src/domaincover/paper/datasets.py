@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+MOST_FEATURES = 2000  # of synthetic data
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
 RESERVED = ("failures", "results", "theory", "times")  # folders of a study that hold no runs
 
@@ -207,6 +208,8 @@ def study_dataset(name: str) -> StudyDataset:
         meant = f" ({near})" if (near := suggestion(name, known)) else ""
         raise InputError(f"no data set {name!r}{meant}; there are {', '.join(known)}; WILDS needs its folder.")
     n_features = int(found[1])
+    if n_features > MOST_FEATURES:
+        raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
     source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
     return SyntheticDataset(name=name, source=source, hidden=n_features // 2)
 
