@@ -21,8 +21,8 @@ def test_the_help_of_every_command_loads_nothing_heavy():
     program = f"""
 import contextlib, io, sys
 from domaincover.cli import main
-studies = [["paper"], ["paper", "synthetic"], ["paper", "theory"], ["results"], ["report"], ["figures"]]
-for command in ([], *studies, ["certify"], ["plan"], ["doctor"]):
+studies = [["paper"], ["run"], ["results"], ["report"], ["figures"], ["data", "check"]]
+for command in ([], *studies, ["fit"], ["predict"], ["evaluate"], ["certify"], ["plan"], ["doctor"]):
     sys.argv = ["domaincover", *command, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as text, contextlib.suppress(SystemExit):
         main()

@@ -187,9 +187,7 @@ def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: f
     """Say why a method cannot be run on a data set, and what would help; None where it can."""
     method = study_method(name)
     if method.promises and setting.trains_whole_networks:
-        return (
-            'it trains a network more for each training domain, and whole networks are too costly; set learn = "head".'
-        )
+        return 'it trains one more network per training domain, and whole networks are too costly; set learn = "head".'
     if method.promises:
         try:
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
