@@ -199,9 +199,7 @@ def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_pat
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
     assert "The whole network is trained, on cpu." in told
-    assert (
-        "ResNet-18 starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE" in told
-    )
+    assert "starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE" in told
 
 
 def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targets(
@@ -331,7 +329,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         (
             "camelyon17",
             keys(methods="erm-joint"),
-            "nothing is left to run. erm-joint is left out on camelyon17: it trains one more",
+            "nothing is left to run. erm-joint is left out on camelyon17: it trains",
         ),
         (
             "iwildcam",

@@ -18,7 +18,7 @@ from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
-from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, Table, carried
+from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, DatasetTable, carried
 from domaincover.paper.wilds.hyperparameters import PAPER
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class SyntheticDataset(StudyDataset):
 class TableDataset(StudyDataset):
     """A table that a function returns: features of any kind, labels and domains. Seeds draw other domains from it."""
 
-    read: Callable[[], Table]
+    read: Callable[[], DatasetTable]
     content: str | None = None  # what names the data; if not given, their digest does
     hidden: int = 32
     max_train_rows: int = 1_000
@@ -159,13 +159,13 @@ class TableDataset(StudyDataset):
 
 
 @lru_cache(maxsize=4)
-def _read_once(read: Callable[[], Table]) -> Table:
+def _read_once(read: Callable[[], DatasetTable]) -> DatasetTable:
     """Read a table once in a process."""
-    return Table(*read())
+    return DatasetTable(*read())
 
 
 @lru_cache(maxsize=4)
-def _digest(read: Callable[[], Table]) -> str:
+def _digest(read: Callable[[], DatasetTable]) -> str:
     """Return a digest of a table: of its values, row by row, and the names of its columns."""
     import pandas as pd
 
