@@ -18,9 +18,9 @@ from domaincover import ERMClassifier, ImageNetwork, SetCoverClassifier
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.data.images import ImageReader
+from domaincover.networks.features import Scorer
 from domaincover.networks.image_models import image_backbone
 from domaincover.networks.perceptrons import linear
-from domaincover.networks.two_part import Scorer
 from domaincover.training.batches import ShuffledBatches, make_pool
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy, SetCoverLoss

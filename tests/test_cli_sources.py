@@ -176,7 +176,7 @@ class TestRefusals:
 
     def test_training(self, fit_refused):
         fit_refused("--resume continues from checkpoints; name their folder", *ROLES, "--resume")
-        fit_refused("no tracker 'neptune'", *ROLES, "--tracker", "neptune")
+        fit_refused("unknown tracker 'neptune'", *ROLES, "--tracker", "neptune")
         fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
     def test_an_empty_label_folder(self, fit_refused, tmp_path):

@@ -23,8 +23,8 @@ from domaincover import (
     load,
 )
 from domaincover.estimators.assessment import single_label_version
-from domaincover.estimators.network import fit_together
 from domaincover.estimators.recipes import make_classifier
+from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import one_thread
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
@@ -135,8 +135,8 @@ def test_a_domain_with_two_examples_is_compared(penalty):
         ({"weight": np.nan}, "weight must be a finite number, 0 or more, got nan"),
         ({"warmup_steps": -1}, "warmup_steps must be a whole number, 0 or more, got -1"),
         ({"warmup_steps": 2.5}, "warmup_steps must be a whole number, 0 or more, got 2.5"),
-        ({"penalty": "qrm", "weight": 2.0}, "qrm has no weight, but a quantile"),
-        ({"penalty": "group-dro", "weight": 2.0}, "group-dro has no weight, but a rate"),
+        ({"penalty": "qrm", "weight": 2.0}, "qrm has no weight; set its quantile"),
+        ({"penalty": "group-dro", "weight": 2.0}, "group-dro has no weight; set its rate"),
         ({"penalty": "group-dro", "rate": 0.0}, "rate must be above 0, got 0"),
         ({"penalty": "group-dro", "rate": -1.0}, "rate must be above 0, got -1"),
         ({"penalty": "qrm", "quantile": 1.0}, "quantile .*, got 1"),

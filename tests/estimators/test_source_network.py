@@ -276,7 +276,7 @@ class TestUnreadable:
 
         examples = LazyExamples(np.array(paths, dtype=object), ImageReader((12, 12)))
         held_out = HeldOutDomains(DomainDataset(examples, LABELS, DOMAINS, (0, 1), tuple(range(N_DOMAINS))))
-        with pytest.raises(InputError, match=r"empty.png could be read when training began, and now it cannot"):
+        with pytest.raises(InputError, match=r"empty.png was readable when training began, but is not any more"):
             held_out.scores(lambda images: images.float().mean((2, 3))[:, :2])
 
     def test_too_many_stop_before_training(self, networks, paths):
@@ -376,7 +376,7 @@ def test_checkpoints_of_a_fit_are_refused_unless_it_is_to_go_on(networks, tmp_pa
     again = fit(ERMClassifier(network=network, run=run, **QUICK), X)  # what is finished is taken as it is
     assert np.array_equal(first.label_scores(X), again.label_scores(X))
     max((tmp_path / "kept").glob("*/state-*")).unlink()  # as if it had been stopped before its end
-    with pytest.raises(InputError, match=r"holds checkpoints of this very training; give resume=True"):
+    with pytest.raises(InputError, match=r"contains checkpoints of this training; pass resume=True"):
         fit(ERMClassifier(network=network, run=run, **QUICK), X)
     resumed = fit(ERMClassifier(network=network, run=TrainingRun(tmp_path / "kept", resume=True), **QUICK), X)
     assert np.array_equal(first.label_scores(X), resumed.label_scores(X))

@@ -94,15 +94,15 @@ def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
         assert second.wait() == 2
     finally:
         first.kill()
-    assert "another fit is at work with the checkpoints in" in (tmp_path / "said").read_text()
+    assert "another fit is using the checkpoints with the checkpoints in" in (tmp_path / "said").read_text()
 
 
 def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
     held = open_command(tmp_path / "kept", {"seed": 0}, resume=False)
-    with pytest.raises(InputError, match="another fit is at work"):
+    with pytest.raises(InputError, match="another fit is using the checkpoints"):
         open_command(tmp_path / "kept", {"seed": 0}, resume=True)
     held.release()
-    with pytest.raises(InputError, match="add --resume to go on"):
+    with pytest.raises(InputError, match="add --resume to resume it"):
         open_command(tmp_path / "kept", {"seed": 0}, resume=False)
     held = open_command(tmp_path / "kept", {"seed": 0}, resume=True)
     close_checkpoints(tmp_path / "kept")

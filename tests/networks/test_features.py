@@ -6,10 +6,9 @@ import torch
 from torch import nn
 
 from domaincover import InputError
-from domaincover.networks.features import has_batch_statistics, one_at_a_time, with_features
+from domaincover.networks.features import Scorer, has_batch_statistics, one_at_a_time, with_features
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.stacks import WithFeatures, stack
-from domaincover.networks.two_part import Scorer
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
 
@@ -106,9 +105,7 @@ def test_gradients_flow_through_features(kind, n_replicas):
     ids=["no layers", "convolution", "linear layer on parts of examples"],
 )
 def test_a_network_without_a_linear_layer_on_examples_is_refused_in_a_line(network):
-    with pytest.raises(
-        InputError, match=r"what the last torch.nn.Linear reads of each example; this network has none\.$"
-    ):
+    with pytest.raises(InputError, match=r"inputs of the last torch.nn.Linear; this network has none per example\.$"):
         stack([network]).with_features(EXAMPLES[:1])
 
 

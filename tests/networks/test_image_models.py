@@ -10,11 +10,11 @@ import transformers
 from torch import nn
 
 from domaincover.errors import InputError
+from domaincover.networks.features import Scorer
 from domaincover.networks.image_models import _backbone, backbone_from_state, backbone_state, image_backbone
 from domaincover.networks.perceptrons import linear, one_thread
 from domaincover.networks.pretrained import config_from_data, model_folder
 from domaincover.networks.torchvision_weights import torchvision_names
-from domaincover.networks.two_part import Scorer
 
 ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY = {
@@ -204,7 +204,7 @@ class TestResNet18:
             (lambda state: state.pop("layer2.0.downsample.0.weight"), "lacks layer2.0.downsample.0.weight"),
             (lambda state: state.update({"layer1.2.conv1.weight": torch.zeros(1)}), "also has layer1.2.conv1.weight"),
             (lambda state: state.update(conv1=3), "more than named tensors"),
-            (lambda state: state.update({"conv1.weight": torch.zeros(2)}), "another shape of conv1.weight"),
+            (lambda state: state.update({"conv1.weight": torch.zeros(2)}), "different shape of conv1.weight"),
         ],
     )
     def test_another_networks_weights_are_refused(self, tmp_path, literal, change, says):
@@ -226,12 +226,12 @@ class TestResNet18:
                 return (exec, (f"open({str(tmp_path / 'ran')!r}, 'w')",))
 
         torch.save({"conv1.weight": Runs()}, tmp_path / "weights.pth")
-        with pytest.raises(InputError, match="holds more than tensors"):
+        with pytest.raises(InputError, match="contains more than tensors"):
             image_backbone(weights=tmp_path / "weights.pth")
         assert not (tmp_path / "ran").exists()
 
     def test_a_missing_weight_file_is_named(self, tmp_path):
-        with pytest.raises(InputError, match=r"gone\.pth is no file"):
+        with pytest.raises(InputError, match=r"gone\.pth is not a file"):
             image_backbone(weights=tmp_path / "gone.pth")
 
     def test_without_transformers_the_extra_is_named(self, monkeypatch):
@@ -334,12 +334,12 @@ class TestFolders:
     @pytest.mark.parametrize(
         ("content", "says"),
         [
-            ("no json", "holds no settings for images"),
-            ("[1]", "holds no settings for images"),
-            ('{"rescale_factor": 0}', "holds no settings for images"),
-            ('{"image_mean": ["a", 0, 0]}', "holds no settings for images"),
-            ('{"image_std": [0, 1, 1]}', "std of an image network cannot be"),
-            ('{"image_mean": [1]}', "mean of an image network cannot be"),
+            ("no json", "is not a valid image preprocessor configuration"),
+            ("[1]", "is not a valid image preprocessor configuration"),
+            ('{"rescale_factor": 0}', "is not a valid image preprocessor configuration"),
+            ('{"image_mean": ["a", 0, 0]}', "is not a valid image preprocessor configuration"),
+            ('{"image_std": [0, 1, 1]}', "invalid std of an image network"),
+            ('{"image_mean": [1]}', "invalid mean of an image network"),
         ],
     )
     def test_a_preprocessor_that_makes_no_sense_is_refused(self, folder_of, content, says):
@@ -357,7 +357,7 @@ class TestFolders:
         config = transformers.ResNetConfig(
             num_channels=1, embedding_size=4, hidden_sizes=[4], depths=[1], layer_type="basic"
         )
-        with pytest.raises(InputError, match="for 1 channels; images here have 3"):
+        with pytest.raises(InputError, match="for 1 channels; images have 3"):
             image_backbone(folder_of(config))
 
     def test_a_folder_that_lacks_weights_is_refused(self, folder_of):
@@ -379,7 +379,7 @@ class TestFolders:
     def test_an_unknown_kind_of_model_is_refused(self, folder_of):
         folder = folder_of("resnet")
         (folder / "config.json").write_text('{"model_type": "unheard-of"}')
-        with pytest.raises(InputError, match="holds no model that transformers knows"):
+        with pytest.raises(InputError, match="does not contain a known transformers model"):
             image_backbone(folder)
 
     def test_code_in_a_folder_is_not_run(self, folder_of, tmp_path):
@@ -387,7 +387,7 @@ class TestFolders:
         (folder / "modeling.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
         auto_map = {"AutoConfig": "modeling.Config", "AutoModel": "modeling.Model"}
         (folder / "config.json").write_text(json.dumps({"model_type": "unheard-of", "auto_map": auto_map}))
-        with pytest.raises(InputError, match="holds no model that transformers knows"):
+        with pytest.raises(InputError, match="does not contain a known transformers model"):
             image_backbone(folder)
         assert not (tmp_path / "ran").exists()
 
@@ -398,7 +398,7 @@ class TestFolders:
 
 class TestHub:
     def test_a_name_is_not_fetched_without_permission(self):
-        with pytest.raises(InputError, match=r"'google/x' is not a folder here; pass download=True \(--download\)"):
+        with pytest.raises(InputError, match=r"'google/x' is not a folder; pass download=True \(--download\)"):
             image_backbone("google/x")
 
     def test_with_permission_the_hubs_fault_is_one_line(self, monkeypatch):
@@ -407,7 +407,7 @@ class TestHub:
 
         monkeypatch.setattr("huggingface_hub.snapshot_download", fails)
         with pytest.raises(
-            InputError, match=r"'google/x' could not be fetched from the Hugging Face hub: no connection$"
+            InputError, match=r"'google/x' could not be downloaded from the Hugging Face hub: no connection$"
         ):
             image_backbone("google/x", download=True)
 
@@ -466,22 +466,22 @@ class TestState:
     @pytest.mark.parametrize(
         ("forge", "says"),
         [
-            (lambda config: config.clear(), "must hold image_size, mean, network, pooling, std"),
+            (lambda config: config.clear(), "must have the keys image_size, mean, network, pooling, std"),
             (lambda config: config.update(pooling="eval"), "must be 'pooler' or 'mean'"),
-            (lambda config: config.update(std=[1, 1, 0]), "std of an image network cannot be"),
-            (lambda config: config.update(std=[1, 1, float("nan")]), "std of an image network cannot be"),
-            (lambda config: config.update(mean=[10**400, 0, 0]), "mean of an image network cannot be"),
-            (lambda config: config.update(mean=[True, 0, 0]), "mean of an image network cannot be"),
-            (lambda config: config.update(image_size=[1.5, 2]), "image_size of an image network cannot be"),
-            (lambda config: config.update(image_size="ab"), "image_size of an image network cannot be"),
-            (lambda config: config.update(network=[]), "names no kind of model"),
-            (lambda config: config["network"].update(model_type="bert"), "names no kind of model"),
-            (lambda config: config["network"].update(model_type="timm_wrapper"), "names no kind of model"),
-            (lambda config: config["network"].update(auto_map={"AutoModel": "a.B"}), "could run other code"),
-            (lambda config: config["network"].update(_name_or_path="a"), "could run other code"),
-            (lambda config: config["network"].update(sub=[{"attn_implementation": "a/b"}]), "could run other code"),
-            (lambda config: config["network"].update(layer_type="other"), "is no 'resnet' that transformers knows"),
-            (lambda config: config["network"].update(hidden_act="other"), "no 'resnet' can be made so"),
+            (lambda config: config.update(std=[1, 1, 0]), "invalid std of an image network"),
+            (lambda config: config.update(std=[1, 1, float("nan")]), "invalid std of an image network"),
+            (lambda config: config.update(mean=[10**400, 0, 0]), "invalid mean of an image network"),
+            (lambda config: config.update(mean=[True, 0, 0]), "invalid mean of an image network"),
+            (lambda config: config.update(image_size=[1.5, 2]), "invalid image_size of an image network"),
+            (lambda config: config.update(image_size="ab"), "invalid image_size of an image network"),
+            (lambda config: config.update(network=[]), "has an unsupported model type"),
+            (lambda config: config["network"].update(model_type="bert"), "has an unsupported model type"),
+            (lambda config: config["network"].update(model_type="timm_wrapper"), "has an unsupported model type"),
+            (lambda config: config["network"].update(auto_map={"AutoModel": "a.B"}), "could execute code"),
+            (lambda config: config["network"].update(_name_or_path="a"), "could execute code"),
+            (lambda config: config["network"].update(sub=[{"attn_implementation": "a/b"}]), "could execute code"),
+            (lambda config: config["network"].update(layer_type="other"), "is not a valid 'resnet'"),
+            (lambda config: config["network"].update(hidden_act="other"), "a 'resnet' cannot be built"),
             (lambda config: config["network"].update(depths=[10**9, 1]), "depths is .* for .* tensors"),
             (lambda config: config["network"].update(hidden_sizes=[4, 10**7]), "weights do not fit the network"),
             (lambda config: config["network"].update(depths=[1, 2]), "is missing"),
@@ -513,7 +513,7 @@ class TestState:
             backbone_from_state(config, {**tensors, "embedder.embedder.convolution.weight": torch.zeros(1).double()})
 
     def test_a_configuration_that_is_no_mapping_is_refused(self):
-        with pytest.raises(InputError, match="names no kind of model"):
+        with pytest.raises(InputError, match="has an unsupported model type"):
             config_from_data("resnet", {"resnet"})
 
 

@@ -240,7 +240,7 @@ def refusal(*arguments, call=text_backbone, **options):
 
 
 def test_more_tokens_than_the_encoder_has_places_for_are_refused(folder):
-    assert "takes 64 at most" in refusal(65, call=text_backbone(folder, "encoder").reader)
+    assert "encoder's limit is 64" in refusal(65, call=text_backbone(folder, "encoder").reader)
 
 
 @pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
@@ -269,7 +269,7 @@ def test_a_network_for_images_is_refused(copied):
 
 def test_a_damaged_tokenizer_is_refused(copied):
     (copied / "tokenizer.json").write_text("{")
-    assert "holds no tokenizer that can be read" in refusal(copied)
+    assert "contains no readable tokenizer" in refusal(copied)
 
 
 def test_a_tokenizer_without_any_end_is_refused(copied):
@@ -277,7 +277,7 @@ def test_a_tokenizer_without_any_end_is_refused(copied):
     for role in ("pad_token", "sep_token"):
         del settings[role]
     (copied / "tokenizer_config.json").write_text(json.dumps(settings))
-    assert "no token to fill up with" in refusal(copied)
+    assert "no padding token" in refusal(copied)
 
 
 @pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
@@ -360,8 +360,8 @@ def test_a_forged_vocabulary_is_refused(request, kind, changes):
 
 
 def test_features_of_another_kind_are_refused(saved):
-    assert "no model of texts" in refusal(forged(saved[0], features="x"), saved[1], call=text_backbone_from_state)
-    assert "no model of texts" in refusal(
+    assert "not a known text model" in refusal(forged(saved[0], features="x"), saved[1], call=text_backbone_from_state)
+    assert "not a known text model" in refusal(
         forged(saved[0], features="word-embeddings"), saved[1], call=text_backbone_from_state
     )
 

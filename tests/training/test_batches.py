@@ -73,7 +73,7 @@ def test_a_network_learns_the_same_from_examples_that_are_read():
 
 
 def test_what_becomes_unreadable_while_training_is_named():
-    with pytest.raises(InputError, match="17 could be read when training began, and now it cannot"):
+    with pytest.raises(InputError, match="17 was readable when training began, but is not any more"):
         list(shuffled(dataset(lazy(Rows([17])))).epoch())
 
 
@@ -101,7 +101,7 @@ def test_reading_ahead_draws_from_nobody_elses_generator():
 
 
 def test_networks_on_examples_that_are_read_train_one_at_a_time():
-    with pytest.raises(InputError, match="train one at a time"):
+    with pytest.raises(InputError, match="trained one at a time"):
         make_pool([dataset(lazy(Rows()))] * 2)
 
 

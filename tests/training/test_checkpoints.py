@@ -210,7 +210,7 @@ def test_where_none_is_whole_training_starts_afresh(tmp_path):
 
 def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path):
     Checkpoints(tmp_path, {"rate": 0.1, "rows": 5}).write(State({"a": torch.ones(2)}, {"epoch": 1}))
-    with pytest.raises(InputError, match=r"of another training: it differs in rate; name another folder"):
+    with pytest.raises(InputError, match=r"of another training: it differs in rate; use another folder"):
         Checkpoints(tmp_path, {"rate": 0.2, "rows": 5}).newest()
     assert len(list(tmp_path.iterdir())) == 1
 

@@ -117,7 +117,7 @@ def test_only_weights_after_the_switch_are_judged(warmup, judged):
 def test_where_none_were_judged_the_last_weights_are_kept():
     judged, last = MAKERS["flat"](0), MAKERS["flat"](0)
     train([judged], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2), judge=lambda _: (torch.zeros(1),) * 2)
-    train([last], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2, keep="last"))
+    train([last], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2, iterate="last"))
     assert torch.equal(judged[0].weight, last[0].weight)
 
 
@@ -128,7 +128,7 @@ def test_where_none_were_judged_the_last_weights_are_kept():
     ids=["linear", "frozen but for the head"],
 )
 def test_features_that_are_not_learned_are_refused_in_a_line(penalty, make):
-    with pytest.raises(InputError, match=r"no trained layer before its last linear one; give it a hidden layer") as no:
+    with pytest.raises(InputError, match=r"no trained layer before its last linear one; add a hidden layer") as no:
         train([make()], dealt(), objective(penalty), TrainingSettings(epochs=1))
     assert "\n" not in str(no.value)
 
@@ -139,7 +139,7 @@ def frozen(layer):
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_batches_in_pieces_are_refused_in_a_line(penalty):
-    with pytest.raises(InputError, match=r"leave accumulate at 1, and lower batch_size if memory is short\.$") as no:
+    with pytest.raises(InputError, match=r"use accumulate=1, and lower batch_size if memory is short\.$") as no:
         train([MAKERS["flat"](0)], dealt(), objective(penalty), TrainingSettings(), engine=Engine(accumulate=2))
     assert "\n" not in str(no.value)
 
@@ -157,7 +157,7 @@ def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
 def test_several_processes_want_batches_of_equal_size():
     engine, batches = Engine(), ShuffledBatches(MemoryPool([DATA]), [np.arange(9)], 4, [np.random.default_rng(0)])
     engine.shard = Shard(0, 2)
-    with pytest.raises(InputError, match=r"several processes compare domains in whole batches .* take DomainBatches"):
+    with pytest.raises(InputError, match=r"comparing domains in several processes needs DomainBatches"):
         train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
 
 
@@ -211,7 +211,7 @@ def distance(penalty, weight):
     data, network = shifted(), perceptron(3, 8, 2, np.random.default_rng(1))
     batches = DomainBatches(MemoryPool([data]), [np.arange(len(data))], [data.domains], 64, [np.random.default_rng(2)])
     loss = domain_objective(penalty, torch.ones(1, 4), weight=weight)
-    train([network], batches, loss, TrainingSettings(epochs=60, learning_rate=0.01, keep="last"))
+    train([network], batches, loss, TrainingSettings(epochs=60, learning_rate=0.01, iterate="last"))
     with torch.no_grad():
         features = network[:-1](torch.from_numpy(data.examples)).numpy()
     means = np.stack([features[data.domains == code].mean(0) for code in range(4)])

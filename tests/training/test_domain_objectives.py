@@ -10,7 +10,7 @@ from scipy.stats import norm
 from torch.nn.functional import cross_entropy
 
 from domaincover import InputError
-from domaincover.training.by_domain import ByDomain
+from domaincover.training.domain_batches import ByDomain
 from domaincover.training.domain_objectives import CORAL, IRM, MMD, QRM, DomainObjective, GroupDRO, VREx
 
 N_LABELS, N_FEATURES, N_CODES = 3, 4, 9
@@ -282,7 +282,7 @@ def test_before_the_switch_a_small_weight_is_not_raised():
 
 
 def test_group_dro_wants_to_know_which_domains_there_are_not_their_codes():
-    with pytest.raises(InputError, match="present must say of each domain code whether training has it"):
+    with pytest.raises(InputError, match="present must contain only True or False"):
         GroupDRO(torch.tensor([0, 1, 2, 2]))
 
 

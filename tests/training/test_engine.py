@@ -110,5 +110,5 @@ def test_settings_that_cannot_be_are_refused(options, message):
 
 def test_mixed_precision_without_accelerate_names_the_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(InputError, match=r"need a package .* accelerate: pip install 'domaincover\[accelerate\]'"):
+    with pytest.raises(InputError, match=r"which is not installed: pip install 'domaincover\[accelerate\]'"):
         make_engine("cpu", "bf16")

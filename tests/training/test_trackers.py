@@ -75,7 +75,7 @@ def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
 
 
 def test_a_tracker_that_there_is_not_is_refused_with_those_that_there_are():
-    with pytest.raises(InputError, match="no tracker 'neptune'; there are csv, tensorboard, mlflow, wandb"):
+    with pytest.raises(InputError, match="unknown tracker 'neptune': choose one of csv, tensorboard, mlflow, wandb"):
         check_tracker("neptune")
 
 

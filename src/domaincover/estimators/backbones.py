@@ -16,7 +16,7 @@ from domaincover.data.feature_cache import model_key
 from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
-from domaincover.networks.two_part import Normalised
+from domaincover.networks.features import Normalised
 from domaincover.options import SourceKind
 
 MakeBackbone = Callable[[], nn.Module]

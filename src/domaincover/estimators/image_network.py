@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import Fit, ImageReader, are_pixels
+from domaincover.data.images import ImageReader, Resize, are_pixels
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import check_fit, made_by
+from domaincover.networks.features import Normalised
 from domaincover.networks.image_models import image_backbone
-from domaincover.networks.two_part import Normalised
 
 USUAL_SIZE = (224, 224)
 
@@ -49,13 +49,14 @@ class ImageNetwork(SourceNetwork):
         images that `fit` is given, which must be one.
     crop : float
         Share cut off each side of an image's own size, before it is resized.
-    fit : "stretch" or "crop"
+    resize : "stretch" or "crop"
         Resize to the size exactly, or cover it and take the centre.
     learn, hidden, download, cache, workers
         Which part learns; hidden layers of the head; permission to fetch from the hub; folder for features ("auto" is
         the user's cache, None keeps none); processes that read ahead.
-    max_unreadable : float
-        The share of images that may be unreadable. They are named and left out; more than that stops `fit`.
+    max_unreadable : float or None
+        The share of images that may be unreadable. They are named and left out; with more, `fit` raises an error. None
+        skips this check, which decodes every image once before training.
     """
 
     model: str | Path = "resnet-18"
@@ -64,8 +65,8 @@ class ImageNetwork(SourceNetwork):
     backbone: MakeBackbone | None = None
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
-    fit: Fit = "stretch"
-    max_unreadable: float = 0.01
+    resize: Resize = "stretch"
+    max_unreadable: float | None = 0.01
 
     def check(self) -> None:
         """Refuse settings that cannot be."""
@@ -73,7 +74,7 @@ class ImageNetwork(SourceNetwork):
         if self.module is None and self.backbone is None:
             check_installed("transformers", "networks on images", "images")
         super().check()
-        if not 0 <= self.max_unreadable <= 1:
+        if self.max_unreadable is not None and not 0 <= self.max_unreadable <= 1:
             raise InputError(f"max_unreadable is a share from 0 to 1, got {self.max_unreadable:g}.")
         if self.learn == "head" and not self.is_pretrained:
             raise InputError(
@@ -84,7 +85,7 @@ class ImageNetwork(SourceNetwork):
             raise InputError("module and backbone are two networks in place of a model; give one of them.")
         if self.weights is not None and not Path(self.weights).is_file():
             raise InputError(f"there is no file {self.weights}; weights are a file of torchvision's for ResNet-18.")
-        ImageReader(self._size, self.crop, self.fit)
+        ImageReader(self._size, self.crop, self.resize)
 
     @property
     def is_pretrained(self) -> bool:
@@ -99,9 +100,11 @@ class ImageNetwork(SourceNetwork):
         return None if own or str(self.model) == "resnet-18" else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return which images can be read; refuses more unreadable ones than may be."""
+        """Return which images can be read; raises an error if too many cannot."""
+        if self.max_unreadable is None:
+            return None
         own_size = self._size is None and self._named_model is None and self.backbone is None
-        reader = ImageReader(None if own_size else (1, 1), self.crop, self.fit)  # which refuses images of two sizes
+        reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # which refuses images of two sizes
         found = check_images(X, reader, self.n_workers)
         told = report_unreadable(found, len(X), self.max_unreadable)
         if told is None:
@@ -140,7 +143,7 @@ class ImageNetwork(SourceNetwork):
         size = self._size
         if size is None and backbone is not None and str(self.model) != "resnet-18":
             size = backbone.module.image_size  # type: ignore[assignment]
-        reader = ImageReader(size, self.crop, self.fit)
+        reader = ImageReader(size, self.crop, self.resize)
         if size is None:  # new images are resized to what training has met
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader

@@ -18,7 +18,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
-from domaincover.training.batches import lost
+from domaincover.training.batches import no_longer_readable
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
 from domaincover.training.scoring import score_blocks
@@ -46,7 +46,7 @@ class HeldOutDomains:
             whole[part] = torch.from_numpy(scores[: part.stop - part.start])
             scores = self._engine.sum(whole).numpy()
         if isinstance(self._examples, LazyExamples) and (unread := np.isposinf(scores).all(axis=1)).any():
-            raise lost(self._examples.sources[unread][0])
+            raise no_longer_readable(self._examples.sources[unread][0])
         if not np.isfinite(scores).all():
             raise InputError(DIVERGED)
         return scores
@@ -84,7 +84,7 @@ class SmallestSets:
         # A cell of fewer than 1 / (1 - target) examples is at target only if it misses none: it says little.
         n_in_cells = np.bincount(cell_of(held_out.domains, held_out.labels, int(held_out.labels.max()) + 1))
         least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
-        self._too_few = least - 1 if n_in_cells.max() >= least else 0
+        self._min_cell_size = least if n_in_cells.max() >= least else 1
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean set size."""
@@ -98,7 +98,7 @@ class SmallestSets:
 
     def _threshold(self, scores: NDArray[np.float32]) -> float:
         by_cell = cell_thresholds(
-            scores, self._held_out.labels, self._held_out.domains, self._target_recall, self._too_few
+            scores, self._held_out.labels, self._held_out.domains, self._target_recall, self._min_cell_size
         )
         return min(0.0, float(by_cell.min()))
 

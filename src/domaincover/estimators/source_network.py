@@ -21,9 +21,9 @@ from domaincover.estimators.backbones import (
 )
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import check_fit, empty_perceptron
+from domaincover.networks.features import Scorer
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.pretrained import model_folder
-from domaincover.networks.two_part import Scorer
 from domaincover.options import Learn, LearnedPart, SourceKind
 
 MakeModule = Callable[[int], nn.Module]
@@ -114,12 +114,18 @@ class SourceNetwork:
             raise InputError(f"the data has 0 sample(s): there are no {self.kind}s.")
         return sources
 
-    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "") -> SourceEncoder:
-        """Return what makes numbers of such sources."""
+    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "", standardize: bool = True) -> SourceEncoder:
+        """Return the encoder of such sources."""
         is_head = self.learns(device) == "head"
         backbone = self._backbone() if is_head or self._takes_backbone else None
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
-        return encoder.fit(X, backbone, is_head, self.device(device), name)
+        return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
+
+    def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
+        """Return the frozen network's features of such sources: what a head trains on, before it is standardised."""
+        backbone = self._backbone()
+        encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
+        return encoder.freeze(backbone, self.device(device)).features(X)
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return a network with its first weights: a head, or all of it."""

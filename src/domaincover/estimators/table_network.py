@@ -54,9 +54,9 @@ class TableNetwork:
         """Return which rows can be read; None means all, as in any table."""
         return None
 
-    def fitted_encoder(self, X: Any, device: str, name: str = "") -> TableEncoder:  # noqa: ARG002
-        """Return what makes numbers of such a table."""
-        return TableEncoder().fit(X)
+    def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
+        """Return the encoder of such a table."""
+        return TableEncoder(scale=standardize).fit(X)
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return a network with its first weights."""

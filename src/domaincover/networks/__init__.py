@@ -1,1 +1,1 @@
-"""From examples to one score per label."""
+"""Networks that map examples to one score per label."""

@@ -1,53 +1,120 @@
-"""Features: what a network's last linear layer reads."""
+"""Features of networks: backbones with a head, and what the last linear layer reads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
+from domaincover.networks.image_settings import IMAGENET
+
+if TYPE_CHECKING:
+    from domaincover.data.feature_cache import Compute
+
+
+class Scorer(nn.Module):
+    """A backbone with a head: (example, …) to one score per label."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, examples: Tensor) -> Tensor:
+        """Return one score per label."""
+        scores: Tensor = self.head(self.backbone(examples))
+        return scores
+
+
+class Normalised(nn.Module):
+    """A user's image network, applied to images from 0 to 255 after ImageNet's normalisation."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(IMAGENET["mean"]).view(3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(IMAGENET["std"]).view(3, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return one score per label."""
+        scores: Tensor = self.network((images / 255 - self.mean) / self.std)
+        return scores
+
+
+def features_by_block(
+    backbone: nn.Module,
+    examples: LazyExamples,
+    *,
+    block_size: int = 64,
+    lengths: NDArray[Any] | None = None,
+    device: str | torch.device = "cpu",
+) -> Compute:
+    """Return a function that computes frozen features of given rows, for `FeatureCache.features`.
+
+    With `lengths`, such as those of texts, rows of similar length share a block to reduce padding; the longest come
+    first, so that a lack of memory shows at once. Rows that cannot be read are NaN.
+    """
+
+    def compute(rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        ordered = rows if lengths is None else rows[np.argsort(-lengths[rows], kind="stable")]
+        blocks = [ordered[start : start + block_size] for start in range(0, len(ordered), block_size)]
+        was_training = backbone.training
+        backbone.to(device).eval()
+        try:
+            for some, block in zip(blocks, examples.blocks(blocks), strict=True):
+                with torch.inference_mode():
+                    features = backbone(torch.from_numpy(block.values).to(device)).float().cpu().numpy()
+                if block.readable is not None:
+                    features[~block.readable] = np.nan
+                yield some, features
+        finally:
+            backbone.train(was_training)
+
+    return compute
 
 
 def with_features(network: nn.Module, call: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the scores that a call of the network gives, and what the last linear layer to run in it has read.
-
-    So any network has features and a head, however its parts are called.
-    """
+    """Return the scores of a call of the network, and the input of the last linear layer that ran in it."""
     read: list[Tensor] = []
 
-    def take_note(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def store_input(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
         read[:] = [inputs[0] if inputs else named["input"]]
 
     linear = [part for part in network.modules() if isinstance(part, nn.Linear)]
-    hooks = [part.register_forward_pre_hook(take_note, with_kwargs=True) for part in linear]
+    hooks = [part.register_forward_pre_hook(store_input, with_kwargs=True) for part in linear]
     try:
         scores = call()
     finally:
         for hook in hooks:
             hook.remove()
     if not read or read[0].shape[0] != scores.shape[0]:
-        raise InputError("features are what the last torch.nn.Linear reads of each example; this network has none.")
+        raise InputError("features are the inputs of the last torch.nn.Linear; this network has none per example.")
     return scores, read[0].flatten(1)
 
 
 def mixes_examples(network: nn.Module) -> bool:
-    """Tell whether an example's scores depend on the others in its batch, as with BatchNorm, also one that forgets."""
+    """Return whether scores depend on the other examples of the batch, as with any BatchNorm."""
     return has_batch_statistics(network) or any(isinstance(part, _BatchNorm) for part in network.modules())
 
 
 def has_batch_statistics(network: nn.Module) -> bool:
-    """Tell whether a network keeps statistics of batches, as BatchNorm does."""
+    """Return whether a network keeps running statistics of batches, as BatchNorm does."""
     return any(getattr(part, "running_mean", None) is not None for part in network.modules())
 
 
 def one_at_a_time(
     forward: Callable[[Tensor], tuple[Tensor, Tensor]], examples: Tensor, domains: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Return scores and features of a batch whose domains go through the network one after the other."""
+    """Return scores and features of a batch, passing one domain at a time through the network."""
     order = domains[0].argsort(stable=True)
     sizes = domains[0][order].unique_consecutive(return_counts=True)[1].tolist()
     outputs = [forward(part) for part in examples[:, order].split(sizes, dim=1)]

@@ -1,4 +1,4 @@
-"""Image networks of `transformers` as backbones: images in, features out."""
+"""Image models of `transformers` as backbones that return features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.image_settings import USUAL, as_size, check_settings, preprocessing
+from domaincover.networks.image_settings import IMAGENET, as_size, check_settings, preprocessing
 from domaincover.networks.pretrained import (
     config_as_data,
     config_from_data,
@@ -38,10 +38,10 @@ RESNET_18: dict[str, Any] = {
 
 
 class ImageBackbone(nn.Module):
-    """Features of images: (image, 3, height, width) from 0 to 255, bytes or floats, to (image, feature).
+    """Map images (n, 3, height, width) with values from 0 to 255 to features (n, n_features).
 
-    It normalises by itself, and `config` with its tensors is all that is needed to rebuild it. `image_size` (height,
-    width) is what the network was made for; most take others.
+    Normalisation is included, and `config` with the tensors suffices to rebuild the backbone. `image_size` (height,
+    width) is the size that the network was trained for; most accept others.
     """
 
     mean: Tensor
@@ -53,7 +53,7 @@ class ImageBackbone(nn.Module):
         self.image_size: tuple[int, int] = (config["image_size"][0], config["image_size"][1])
         for name in ("mean", "std"):
             self.register_buffer(name, torch.tensor(config[name]).view(3, 1, 1), persistent=False)
-        # Networks with positions compute them for one size and interpolate for others if told to.
+        # Networks with position embeddings interpolate them for other sizes only on request.
         self._interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
         self.n_features = _count_features(network.config, config)
 
@@ -70,11 +70,11 @@ def image_backbone(
     download: bool = False,
     generator: np.random.Generator | int | None = None,
 ) -> ImageBackbone:
-    """Return a network for images without a head.
+    """Return an image network without a head.
 
-    "resnet-18" is drawn at random from the generator, or has the `weights` of a torchvision file (.pth or
-    .safetensors). Any other model is a folder that `save_pretrained` of transformers wrote or, only with
-    `download=True`, a name on the Hugging Face hub.
+    "resnet-18" is initialised at random, or from the `weights` of a torchvision file (.pth or .safetensors). Any other
+    model is a folder written by `save_pretrained` of transformers or, only with `download=True`, a name on the Hugging
+    Face hub.
     """
     transformers_for("images")
     if str(model) == "resnet-18":
@@ -84,24 +84,25 @@ def image_backbone(
     folder = model_folder(model, download=download)
     config = load_config(folder)
     _check_kind(config, folder)
-    with torch.random.fork_rng(devices=[]):  # transformers draws what a folder lacks
+    with torch.random.fork_rng(devices=[]):  # transformers initialises missing weights at random
         network, missing = load_model(folder)
     lacking = sorted(name for name in missing if not name.startswith("pooler."))
     if lacking:
-        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; give a folder that holds the whole network.")
+        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; pass a folder with the complete network.")
     settings = preprocessing(folder, getattr(config, "image_size", None))
     return _backbone(network, {**settings, "pooling": "mean" if missing else "pooler"})
 
 
 def backbone_state(backbone: ImageBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a backbone as data: a configuration for JSON, and tensors."""
+    """Return a backbone as a JSON-serializable configuration and tensors."""
     return backbone.config, {name: tensor.detach() for name, tensor in _all_tensors(backbone.network).items()}
 
 
 def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBackbone:
-    """Return the backbone that data from a file describe.
+    """Rebuild a backbone from its configuration and tensors.
 
-    No code is run and no memory is taken but for the tensors: the network is laid out without any and must fit them.
+    No code in them is executed, and the network is built without memory and must match the tensors, so forged data
+    cannot exhaust memory.
     """
     transformers_for("images")
     check_settings(config)
@@ -132,7 +133,7 @@ def _resnet_18(weights: str | Path | None, rng: np.random.Generator) -> ImageBac
         network = AutoModel.from_config(AutoConfig.for_model(**RESNET_18))
     if weights is not None:
         load_torchvision_weights(network, weights)
-    return _backbone(network, USUAL)
+    return _backbone(network, IMAGENET)
 
 
 def _backbone(network: PreTrainedModel, settings: dict[str, Any]) -> ImageBackbone:
@@ -154,50 +155,50 @@ def _features(network: nn.Module, images: Tensor, config: Mapping[str, Any], int
 
 
 def _count_features(architecture: PretrainedConfig, config: Mapping[str, Any]) -> int:
-    """Return how many features come out, from a run of the same network that holds no numbers."""
+    """Return the number of features, from a forward pass on the meta device."""
     network = _empty(architecture, config["pooling"])
     interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
     try:
         with torch.no_grad():
             image = torch.zeros(1, 3, *config["image_size"], device="meta")
             return int(_features(network.eval(), image, config, interpolates).shape[1])
-    except Exception as error:  # each network has its own way to say that it does not take images
+    except Exception as error:  # networks that do not accept images fail in different ways
         raise InputError(f"a {architecture.model_type!r} cannot be used on images: {first_line(error)}") from error
 
 
 def _empty(architecture: PretrainedConfig, pooling: str) -> PreTrainedModel:
-    """Return a network whose tensors have shapes but take no memory."""
+    """Return a network on the meta device, whose tensors have shapes but no memory."""
     from transformers import AutoModel
 
     try:
         with torch.device("meta"):
             network: PreTrainedModel = AutoModel.from_config(architecture, trust_remote_code=False)
     except Exception as error:
-        raise InputError(f"no {architecture.model_type!r} can be made so: {first_line(error)}") from error
+        raise InputError(f"a {architecture.model_type!r} cannot be built: {first_line(error)}") from error
     _drop_unused_pooler(network, pooling)
     return network
 
 
 def _drop_unused_pooler(network: nn.Module, pooling: str) -> None:
-    """Take out a pooler that has no trained weights: a classifier's folder has none of them."""
+    """Remove a pooler without trained weights, as in a classifier's folder."""
     if pooling == "mean" and isinstance(getattr(network, "pooler", None), nn.Module):
-        setattr(network, "pooler", None)  # noqa: B010 - torch's types know of no modules that go
+        setattr(network, "pooler", None)  # noqa: B010 - torch's types do not allow removing modules
 
 
 def _all_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers, also those that a state dict leaves out, such as positions."""
+    """Return parameters and buffers, including non-persistent ones such as positions."""
     return {**dict(network.named_buffers()), **network.state_dict()}
 
 
 def _check_kind(config: PretrainedConfig, folder: str) -> None:
     if config.model_type not in _kinds():
-        raise InputError(f"{folder} holds a {config.model_type!r}, which is no image network.")
+        raise InputError(f"{folder} contains a {config.model_type!r}, which is not an image model.")
     if getattr(config, "num_channels", 3) != 3:
-        raise InputError(f"{folder} holds a network for {config.num_channels} channels; images here have 3.")
+        raise InputError(f"{folder} contains a network for {config.num_channels} channels; images have 3.")
 
 
 def _check_depth(content: Any, n_tensors: int) -> None:
-    """Refuse more layers than there are tensors: each would take time and memory to lay out."""
+    """Reject more layers than there are tensors, since building them takes time and memory."""
     for name, value in content.items():
         if any(word in name for word in ("depth", "layers", "stages", "blocks")):
             numbers = value if isinstance(value, list) else [value]
@@ -206,7 +207,7 @@ def _check_depth(content: Any, n_tensors: int) -> None:
 
 
 def _kinds() -> frozenset[str]:
-    """Return transformers' kinds of image networks, without those that another package makes by a name."""
+    """Return the image model types of transformers, without those that load another package."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS
 
     encoders = {"clip_vision_model", "siglip_vision_model", "dinov3_vit", "dinov3_convnext", "vit_mae"}

@@ -1,6 +1,6 @@
-"""Models of `transformers`: from a folder here or, only where that was permitted, from the Hugging Face hub.
+"""Load models of `transformers` from a folder or, only if permitted, from the Hugging Face hub.
 
-Code that comes with a model is never run, and weights are read from safetensors only.
+Code that comes with a model is never executed, and weights are read from safetensors only.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
 
 FILES_OF_A_MODEL = ["*.json", "*.safetensors", "*.txt", "*.model"]  # no pickles
-# Options by which a configuration could bring code, or name other models, files or packages to compute with.
+# Options by which a configuration could execute code or load other models, files or packages.
 NAMES_OF_CODE = {"auto_map", "custom_pipelines", "trust_remote_code", "quantization_config", "use_pretrained_backbone"}
 NOT_ARCHITECTURE = {"transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
 def transformers_for(extra: str) -> Any:
-    """Return the transformers package, or say which extra brings it."""
+    """Import transformers, or raise an error that names the extra to install."""
     try:
         import transformers
     except ImportError as error:
-        raise InputError(f"networks for this need transformers: pip install 'domaincover[{extra}]'.") from error
+        raise InputError(f"this network needs transformers: pip install 'domaincover[{extra}]'.") from error
     return transformers
 
 
 def model_folder(model: str | Path, *, download: bool = False) -> str:
-    """Return the folder that a model is in; a name that is no folder is fetched from the hub if `download` permits."""
+    """Return a model's folder; a name that is not a folder is downloaded from the hub if `download` permits it."""
     name = os.fspath(model)
     if Path(name).is_dir():
         if not (Path(name) / "config.json").is_file():
-            raise InputError(f"{name} has no config.json; give a folder that save_pretrained of transformers wrote.")
+            raise InputError(f"{name} has no config.json; pass a folder written by save_pretrained of transformers.")
         return name
     if not download:
         raise InputError(
-            f"{name!r} is not a folder here; pass download=True (--download) to fetch it from the Hugging Face hub."
+            f"{name!r} is not a folder; pass download=True (--download) to download it from the Hugging Face hub."
         )
     from huggingface_hub import snapshot_download
 
     try:
         return snapshot_download(name, allow_patterns=FILES_OF_A_MODEL)
     except (OSError, ValueError) as error:
-        raise InputError(f"{name!r} could not be fetched from the Hugging Face hub: {first_line(error)}") from error
+        raise InputError(f"{name!r} could not be downloaded from the Hugging Face hub: {first_line(error)}") from error
 
 
 def load_config(folder: str) -> PretrainedConfig:
@@ -58,18 +58,18 @@ def load_config(folder: str) -> PretrainedConfig:
     try:
         return AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{folder} holds no model that transformers knows: {first_line(error)}") from error
+        raise InputError(f"{folder} does not contain a known transformers model: {first_line(error)}") from error
 
 
 def load_model(folder: str, **options: Any) -> tuple[PreTrainedModel, set[str]]:
-    """Return the model in a folder in single precision, ready to predict, and the weights that the folder lacks.
+    """Return the model in a folder in single precision, and the names of weights missing from the folder.
 
-    Those are drawn at random by transformers: a caller uses none of them, or refuses.
+    transformers initialises missing weights at random: the caller must ignore or reject them.
     """
     from torch import float32
     from transformers import AutoModel
 
-    load_config(folder)  # its faults first: they are the likely ones
+    load_config(folder)  # for its more specific error messages
     try:
         with quietly():
             model, report = AutoModel.from_pretrained(
@@ -81,14 +81,14 @@ def load_model(folder: str, **options: Any) -> tuple[PreTrainedModel, set[str]]:
                 output_loading_info=True,
                 **options,
             )
-    except Exception as error:  # damage shows in many ways: OSError, RuntimeError, SafetensorError, KeyError …
+    except Exception as error:  # corruption raises OSError, RuntimeError, SafetensorError, KeyError …
         raise InputError(f"the weights in {folder} could not be read: {first_line(error)}") from error
     return model, set(report["missing_keys"])
 
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Keep transformers from drawing bars and from reporting a head that is not needed."""
+    """Silence the progress bars of transformers and its reports of unused heads."""
     from transformers.utils import logging
 
     level, had_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -103,31 +103,31 @@ def quietly() -> Iterator[None]:
 
 
 def config_as_data(config: PretrainedConfig) -> dict[str, Any]:
-    """Return what rebuilds a model's architecture, as JSON can hold it; see `config_from_data`."""
+    """Return a model's architecture as JSON-serializable data; see `config_from_data`."""
     content: dict[str, Any] = _without_code(json.loads(config.to_json_string(use_diff=True)))
     return content
 
 
 def config_from_data(content: Any, kinds: Container[str]) -> PretrainedConfig:
-    """Return the configuration that data from a file describe: of one of the kinds, all transformers' own, no code."""
+    """Rebuild a configuration from data, restricted to the given model types and without code."""
     from transformers import AutoConfig
 
     if not isinstance(content, dict) or content.get("model_type") not in kinds:
         named = content.get("model_type") if isinstance(content, dict) else content
-        raise InputError(f"a network's configuration names no kind of model that fits here: {named!r}.")
+        raise InputError(f"a network's configuration has an unsupported model type: {named!r}.")
     if _without_code(content) != content:
-        raise InputError("a network's configuration holds options that could run other code.")
+        raise InputError("a network's configuration contains options that could execute code.")
     options = {name: value for name, value in content.items() if name != "model_type"}
     try:
         return AutoConfig.for_model(content["model_type"], **options)
-    except Exception as error:  # each kind of model checks its options in a way of its own
+    except Exception as error:  # model types validate their options in different ways
         raise InputError(
-            f"a network's configuration is no {content['model_type']!r} that transformers knows: {first_line(error)}"
+            f"a network's configuration is not a valid {content['model_type']!r}: {first_line(error)}"
         ) from error
 
 
 def _without_code(content: Any) -> Any:
-    """Leave out, at every depth, all options that are no part of an architecture."""
+    """Remove, at every depth, all options that are not part of an architecture."""
     if isinstance(content, list):
         return [_without_code(value) for value in content]
     if not isinstance(content, dict):
@@ -140,6 +140,6 @@ def _is_architecture(name: str) -> bool:
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error message."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__

@@ -1,4 +1,4 @@
-"""Several networks of one architecture stacked as one."""
+"""Train several networks of one architecture as a single module."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.func import functional_call, stack_module_state, vmap
 from domaincover.errors import InputError
 from domaincover.networks.features import has_batch_statistics, mixes_examples, one_at_a_time, with_features
 
-# Modules without parameters that act on every number alone: they work on a stack as they are.
+# Elementwise modules without parameters: they work on a stack unchanged.
 ELEMENTWISE = (nn.ReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
 
 
 def stack(networks: Sequence[nn.Module]) -> Stack:
-    """Join networks of one architecture: (replica, example, …) to (replica, example, label).
+    """Stack networks of one architecture: (replica, example, …) to (replica, example, label).
 
-    Replica r computes what `networks[r]` does, with weights of its own. A network alone may be any
-    module; several must be linear layers and activations in a row, or else run under `torch.func.vmap`.
+    Replica r computes the same as `networks[r]`, with its own weights. A single network may be any module; several
+    must be sequences of linear layers and activations, or else support `torch.func.vmap`.
     """
     if _are_plain(networks):
         return _BatchedLayers(networks)
@@ -33,28 +33,28 @@ def stack(networks: Sequence[nn.Module]) -> Stack:
 
 
 class Stack(nn.Module):
-    """Several networks as one module, their parameters along a leading axis."""
+    """Several networks as one module, with parameters stacked along a leading axis."""
 
-    owns_parameters = True  # or shares them with the network that it was made from
+    owns_parameters = True  # False if shared with the original network
 
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:
-        """Shape one value per replica so that it meets that replica's part of a parameter."""
+        """Reshape one value per replica to broadcast with a stacked parameter."""
         return values.to(parameter.device).view(-1, *[1] * (parameter.ndim - 1))
 
     @abstractmethod
     def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the scores, and what each network's last linear layer reads: (replica, example, feature)."""
+        """Return the scores, and the input of each network's last linear layer: (replica, example, feature)."""
 
     @abstractmethod
     def of_replica(self, replica: int, examples: Tensor) -> Tensor:
-        """Return the scores that one network gives its own examples, (example, label)."""
+        """Return the scores of one network, (example, label)."""
 
     def write_back(self) -> None:
-        """Write the stack's weights into the networks that it was made from, where it does not share them."""
+        """Copy the stack's weights to the original networks, unless they are shared."""
 
 
 class _Alone(Stack):
-    """One network as a stack of one; it shares the weights, so there is nothing to write back."""
+    """A stack of one network, which shares its weights."""
 
     owns_parameters = False
 
@@ -70,16 +70,16 @@ class _Alone(Stack):
         scores, features = with_features(self.network, lambda: self.network(examples[0]))
         return scores[None], features[None]
 
-    def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - there is no such axis here
+    def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - no leading axis here
         return values[0]
 
-    def of_replica(self, replica: int, examples: Tensor) -> Tensor:  # noqa: ARG002 - there is only one
+    def of_replica(self, replica: int, examples: Tensor) -> Tensor:  # noqa: ARG002
         scores: Tensor = self.network(examples)
         return scores
 
 
 class _BatchedLayers(Stack):
-    """Linear layers as batched matrix products: a third of vmap's cost for small networks."""
+    """Linear layers as batched matrix products, at a third of vmap's cost for small networks."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class _BatchedLayers(Stack):
 class _BatchedLinear(nn.Module):
     def __init__(self, layers: Sequence[nn.Linear]) -> None:
         super().__init__()
-        self._originals = tuple(layers)  # in a tuple, torch does not count them as parts of this module
+        self._originals = tuple(layers)  # a tuple, so that torch does not register them as submodules
         self.weight = nn.Parameter(torch.stack([layer.weight.detach().T for layer in layers]).contiguous())
         self.bias = nn.Parameter(torch.stack([layer.bias.detach()[None] for layer in layers]))
 
@@ -133,7 +133,7 @@ class _BatchedLinear(nn.Module):
 
 
 class _Vmapped(Stack):
-    """Any architecture that vmap takes."""
+    """Any architecture that supports vmap."""
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class _Vmapped(Stack):
         return scores
 
     def _mapped(self, function: Callable[..., Any], examples: Tensor) -> Any:
-        """Return what a function of parameters, buffers and examples gives for each replica."""
+        """Apply a function of parameters, buffers and examples to each replica."""
         stacked = dict(zip(self._names, self._stacked, strict=True))
         return vmap(function, randomness="different")(stacked, self._constants, examples)
 
@@ -183,7 +183,7 @@ class _Vmapped(Stack):
 
 
 class WithFeatures(nn.Module):
-    """A stack that gives scores and features; domains go one by one where a batch's statistics would mix them."""
+    """A stack that returns scores and features; with batch statistics, domains are passed one at a time."""
 
     def __init__(self, stacked: Stack) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
-"""Weights of torchvision's ResNet-18 for the same network in transformers.
+"""Load torchvision's ResNet-18 weights into the same network of transformers.
 
-He et al. (2016) describe one network; the two packages name its parts differently. With k the stage (1 to 4), b the
-block (0 or 1) and j the layer in it (1 or 2):
+The two packages name the parts of the network (He et al. 2016) differently. With stage k (1 to 4), block b (0 or 1)
+and layer j in it (1 or 2):
 
     torchvision               transformers
     conv1, bn1                embedder.embedder.{convolution, normalization}
@@ -9,7 +9,7 @@ block (0 or 1) and j the layer in it (1 or 2):
     layer{k}.{b}.bn{j}        encoder.stages.{k-1}.layers.{b}.layer.{j-1}.normalization
     layer{k}.{b}.downsample.0 encoder.stages.{k-1}.layers.{b}.shortcut.convolution
     layer{k}.{b}.downsample.1 encoder.stages.{k-1}.layers.{b}.shortcut.normalization
-    fc                        none: the head is another
+    fc                        none: the head is replaced
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from torch import Tensor
 
 from domaincover.errors import InputError
 
-# Before it, `weights_only` did not keep a forged file from running code (CVE-2025-32434, CVE-2026-24747).
+# In earlier versions, `weights_only` did not prevent code execution (CVE-2025-32434, CVE-2026-24747).
 SAFE_LOADER = (2, 10)
-OPTIONAL = "num_batches_tracked"  # older files lack it; nothing is computed from it
+OPTIONAL = "num_batches_tracked"  # missing in older files, and unused
 
 
 def torchvision_names(names: Iterable[str]) -> dict[str, str]:
-    """Return torchvision's name for each of transformers' names of a ResNet-18's tensors."""
+    """Return torchvision's name for each transformers name of a ResNet-18 tensor."""
     return {name: _torchvision_name(name) for name in names}
 
 
 def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None:
-    """Fill transformers' ResNet-18 with the weights in a torchvision state dict, .pth or .safetensors."""
+    """Load a torchvision state dict, .pth or .safetensors, into transformers' ResNet-18."""
     theirs, own = _tensors_in(Path(path)), network.state_dict()
     names = torchvision_names(own)
     lacking = [name for name in names.values() if name not in theirs and not name.endswith(OPTIONAL)]
     known = set(names.values())
     extra = [name for name in theirs if name not in known and not name.startswith("fc.")]
     misfits = [names[name] for name, tensor in own.items() if theirs.get(names[name], tensor).shape != tensor.shape]
-    for names_at_fault, fault in ((lacking, "lacks"), (extra, "also has"), (misfits, "has another shape of")):
+    for names_at_fault, fault in ((lacking, "lacks"), (extra, "also has"), (misfits, "has a different shape of")):
         if names_at_fault:
-            raise InputError(f"{path} is no state dict of torchvision's ResNet-18: it {fault} {names_at_fault[0]}.")
+            raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it {fault} {names_at_fault[0]}.")
     network.load_state_dict({name: theirs.get(names[name], tensor) for name, tensor in own.items()})
 
 
@@ -57,18 +57,18 @@ def _torchvision_name(name: str) -> str:
 
 
 def _tensors_in(path: Path) -> dict[str, Tensor]:
-    """Return the tensors in a file, read as data: no code in it is run."""
+    """Read the tensors in a file without executing code."""
     from safetensors.torch import load_file
 
     if not path.is_file():
-        raise InputError(f"{path} is no file; give the weights of torchvision's ResNet-18 (.pth or .safetensors).")
+        raise InputError(f"{path} is not a file; pass the weights of torchvision's ResNet-18 (.pth or .safetensors).")
     is_safe = path.suffix == ".safetensors"
     if not is_safe and tuple(map(int, torch.__version__.split(".")[:2])) < SAFE_LOADER:
-        raise InputError(f"{path} is read with torch 2.10 or later; before, it could run code. Or give .safetensors.")
+        raise InputError(f"reading {path} safely needs torch 2.10 or later; upgrade torch, or pass .safetensors.")
     try:
         content = load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # torch names a dozen kinds, and advises to run the code in the file
-        raise InputError(f"{path} is damaged or holds more than tensors, and nothing else is read.") from error
+    except Exception as error:  # torch raises a dozen types, with advice to execute the code in the file
+        raise InputError(f"{path} is corrupt or contains more than tensors.") from error
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise InputError(f"{path} is no state dict of torchvision's ResNet-18: it holds more than named tensors.")
+        raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it contains more than named tensors.")
     return content

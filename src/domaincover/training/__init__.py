@@ -1,1 +1,1 @@
-"""How a network learns."""
+"""Objectives, batches and the training loop."""

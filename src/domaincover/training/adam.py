@@ -11,8 +11,8 @@ from torch import Tensor, nn
 class FlatAdam:
     """Adam (Kingma and Ba 2015) on all parameters as one vector.
 
-    The same steps as `torch.optim.Adam`, whose bookkeeping takes a third of a small network's training time. The
-    parameters become views of one vector for good, so it is for networks of our own making: stacks.
+    Takes the same steps as `torch.optim.Adam`, whose overhead is a third of a small network's training time. The
+    parameters permanently become views of one vector, so this is for stacks only, not for users' networks.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class FlatAdam:
             start = part.stop
 
     def zero_grad(self) -> None:
-        """Forget the gradient."""
+        """Reset the gradient."""
         self._gradient.zero_()
 
     def step(self) -> None:
-        """Move the parameters against the gradient that backward has left."""
+        """Update the parameters with the accumulated gradient."""
         self._n_steps += 1
         decay, square_decay = self._betas
         mean_scale, square_scale = 1 - decay**self._n_steps, 1 - square_decay**self._n_steps
@@ -48,24 +48,24 @@ class FlatAdam:
         self._weights.addcdiv_(self._mean, scale, value=-self.rate / mean_scale)
 
     def restart(self) -> None:
-        """Forget all steps."""
+        """Reset the moment estimates."""
         self._mean.zero_()
         self._square.zero_()
         self._n_steps = 0
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return what a later step depends on beside the parameters, by name."""
+        """Return the optimiser's state as named tensors."""
         return {"mean": self._mean, "square": self._square, "n_steps": torch.tensor(self._n_steps)}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
+        """Restore a saved state."""
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])
         self._n_steps = int(state["n_steps"])
 
 
 class TorchAdam(torch.optim.Adam):
-    """PyTorch's own Adam, with the same two doors for its state."""
+    """PyTorch's Adam with the interface of `FlatAdam`."""
 
     @property
     def rate(self) -> float:
@@ -77,11 +77,11 @@ class TorchAdam(torch.optim.Adam):
         self.param_groups[0]["lr"] = rate
 
     def restart(self) -> None:
-        """Forget all steps."""
+        """Reset the moment estimates."""
         self.state.clear()
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return what a later step depends on beside the parameters, by name."""
+        """Return the optimiser's state as named tensors."""
         parameters = self.param_groups[0]["params"]
         return {
             f"{k}.{name}": value
@@ -91,7 +91,7 @@ class TorchAdam(torch.optim.Adam):
 
     @torch.no_grad()
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
+        """Restore a saved state."""
         parameters = self.param_groups[0]["params"]
         for name, value in state.items():
             number, key = name.split(".")

@@ -1,4 +1,4 @@
-"""Batches: from arrays in memory, one shuffle per epoch and replica and no per-item loader; or read as they come."""
+"""Batches from arrays in memory (shuffled per epoch and replica, without a per-item loader) or read on demand."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.multipliers import check_codes
 
-LINE = 64  # bytes, at whose multiples torch places what it makes
+LINE = 64  # bytes; torch aligns its allocations to multiples of it
 
 
 class Batch(NamedTuple):
     """Examples, label codes and domain codes of every replica: (replica, example, …).
 
-    `share` is the part of the whole batch that this process has of it; a process that has none gets a stand-in of
-    share 0, so that it can take part in what all do together.
+    `share` is this process's fraction of the complete batch. A process without examples gets a placeholder of share
+    0, so that it can take part in collective operations.
     """
 
     examples: Tensor
@@ -32,19 +32,19 @@ class Batch(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """Which of several processes this is; each has its part of every batch."""
+    """This process among several, each of which has a part of every batch."""
 
     rank: int = 0
     n_processes: int = 1
 
     def part(self, n: int) -> slice:
-        """Return this process's part of n things, as even as can be."""
+        """Return this process's part of n items, divided as evenly as possible."""
         return slice(self.rank * n // self.n_processes, (self.rank + 1) * n // self.n_processes)
 
     def part_of_batch(self, n: int) -> slice:
-        """Return this process's part of a batch: two examples or more, which BatchNorm needs, or else none.
+        """Return this process's part of a batch: at least two examples, which BatchNorm needs, or none.
 
-        Of a batch that is too small to share so, the first process has all.
+        A batch too small for that goes to the first process.
         """
         if n >= 2 * self.n_processes:
             return self.part(n)
@@ -55,28 +55,28 @@ ALONE = Shard()
 
 
 class Pool(Protocol):
-    """The examples that replicas draw their rows from."""
+    """The examples from which replicas draw their rows."""
 
-    rows_at_once: int  # in a pass without a gradient
+    rows_at_once: int  # in passes without gradient
 
     @property
     def device(self) -> torch.device:
-        """Where batches lie."""
+        """Device of the batches."""
         ...
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Refuse examples of domains or labels that an objective does not have."""
+        """Raise if there are domain or label codes that an objective does not have."""
         ...
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
-        """Yield the given rows, (replica, row), so many of each replica at a time; the last batch may be shorter."""
+        """Yield batches of the given rows, (replica, row); the last batch may be smaller."""
         ...
 
 
 class MemoryPool:
-    """Arrays of several data sets end to end, on the device."""
+    """Concatenated arrays of several datasets, on the device."""
 
-    rows_at_once = 4096  # of a replica copied in one go: fewer calls, bounded memory
+    rows_at_once = 4096  # copied at once per replica: fewer calls with bounded memory
 
     def __init__(
         self, datasets: Sequence[DomainDataset], dtype: torch.dtype = torch.float32, device: str = "cpu"
@@ -91,16 +91,16 @@ class MemoryPool:
 
     @property
     def device(self) -> torch.device:
-        """Where the examples lie."""
+        """Device of the examples."""
         return self._parts[1].device
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Refuse examples of domains or labels that an objective does not have."""
+        """Raise if there are domain or label codes that an objective does not have."""
         check_codes(self._parts[2], n_domains, "domain")
         check_codes(self._parts[1], n_labels, "label")
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
-        """Yield the given rows, several batches being copied in one go."""
+        """Yield batches of the given rows, copying several at once."""
         n_replicas, n_rows = rows.shape
         per_copy = max(1, self.rows_at_once // batch_size) * batch_size
         n_whole = n_rows - n_rows % batch_size
@@ -108,7 +108,7 @@ class MemoryPool:
             part = torch.from_numpy(rows[:, start : min(start + per_copy, n_whole)])
             by_batch = part.view(n_replicas, -1, batch_size).transpose(0, 1)
             for examples, labels, domains in zip(*self._take(by_batch), strict=True):
-                # Sums round by where in memory a batch starts, and a resumed training copies from another batch on.
+                # Rounding of sums depends on alignment, and a resumed training starts copying at another batch.
                 at_line = examples.data_ptr() % LINE == 0
                 yield Batch(examples if at_line else examples.clone(), labels, domains)
         if n_whole < n_rows:
@@ -117,13 +117,13 @@ class MemoryPool:
 
     def _take(self, rows: Tensor) -> Iterator[Tensor]:
         """Return the examples of the given rows, in the shape of `rows`."""
-        # index_select copies whole rows, several times as fast as examples[rows]
+        # index_select copies entire rows, several times faster than examples[rows]
         flat = rows.reshape(-1).to(self.device)
         return (part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in self._parts)
 
 
 class LazyPool:
-    """Examples that are read as they are needed, for one network: memory does not grow with their number."""
+    """Examples read on demand, for one network, in constant memory."""
 
     rows_at_once = 256
 
@@ -134,16 +134,16 @@ class LazyPool:
 
     @property
     def device(self) -> torch.device:
-        """Where batches are put."""
+        """Device of the batches."""
         return self._device
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Refuse examples of domains or labels that an objective does not have."""
+        """Raise if there are domain or label codes that an objective does not have."""
         check_codes(self._domains, n_domains, "domain")
         check_codes(self._labels, n_labels, "label")
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
-        """Yield the given rows of the one replica; workers read ahead."""
+        """Yield batches of the given rows of the only replica; workers read ahead."""
         (own,) = rows
         blocks = [own[some] for some in row_blocks(len(own), batch_size)]
         for some, block in zip(blocks, self._examples.blocks(blocks), strict=True):
@@ -154,31 +154,30 @@ class LazyPool:
 
 
 def check_readable(examples: LazyExamples, rows: NDArray[np.int64], block: Block) -> None:
-    """Refuse to train on what cannot be read; fit has left out what could not be read when it began."""
+    """Raise if examples have become unreadable since fit began, which excludes unreadable ones."""
     if block.readable is not None:
-        raise lost(examples.sources[rows[~block.readable]][0])
+        raise no_longer_readable(examples.sources[rows[~block.readable]][0])
 
 
-def lost(source: Any) -> InputError:
-    """Return what to say of a source that can be read no more."""
-    return InputError(f"{source} could be read when training began, and now it cannot; bring it back and go on.")
+def no_longer_readable(source: Any) -> InputError:
+    """Return the error for a source that has become unreadable."""
+    return InputError(f"{source} was readable when training began, but is not any more; restore it and resume.")
 
 
 def make_pool(datasets: Sequence[DomainDataset], device: str = "cpu") -> Pool:
-    """Return the pool that the data sets' examples need."""
+    """Return a pool for the datasets: in memory, or lazy if their examples are."""
     if not any(isinstance(data.examples, LazyExamples) for data in datasets):
         return MemoryPool(datasets, device=device)
     if len(datasets) > 1:
-        raise InputError("networks on examples that are read as they are needed train one at a time.")
+        raise InputError("networks on examples that are read on demand are trained one at a time.")
     return LazyPool(datasets[0], device)
 
 
 class ShuffledBatches:
-    """Every replica's rows in its own random order, a new one each epoch, cut into batches.
+    """Shuffled batches of every replica's rows, in a new order each epoch.
 
-    Rows are of the same pool or even the same ones; each replica draws its order from its own generator, so it meets
-    the batches that it would meet alone. One with fewer rows than the others starts another round of them within the
-    epoch. In several processes all draw the same order, and each has its part of every batch.
+    Each replica has its own generator, so its batches do not depend on the other replicas. Replicas with fewer rows
+    repeat theirs within an epoch. Several processes draw the same order, and each has a part of every batch.
     """
 
     def __init__(
@@ -201,7 +200,7 @@ class ShuffledBatches:
         self.remember()
 
     def epoch(self, n_done: int = 0) -> Iterator[Batch]:
-        """Yield the batches of one epoch but the first few; the last one may be shorter."""
+        """Yield the batches of one epoch after the first `n_done`; the last one may be smaller."""
         self.remember()
         order = self._order()[:, n_done * self.batch_size :]
         if self.shard.n_processes == 1:
@@ -214,9 +213,9 @@ class ShuffledBatches:
             yield from self._own_part(order[:, n_whole:], n_rows - n_whole)
 
     def in_order(self) -> Iterator[tuple[Batch, Tensor | None]]:
-        """Yield every row once, in large blocks, for passes without a gradient; of several processes, each has a part.
+        """Yield every row once in large blocks, for passes without gradient; each of several processes has a part.
 
-        Where a replica has fewer rows than others, a mask tells which examples of a block are there for the first time.
+        If a replica has fewer rows than others, a mask marks the examples of a block that are not repetitions.
         """
         part = self.shard.part(self.n_rows)
         first_time = torch.arange(self.n_rows)[part] < torch.tensor([[len(rows)] for rows in self.rows])
@@ -226,12 +225,12 @@ class ShuffledBatches:
             yield block, None if bool(counts.all()) else counts.to(self.pool.device)
 
     def remember(self) -> None:
-        """Keep the generators' states, from which the present epoch can be drawn again."""
+        """Store the generators' states at the start of an epoch, from which it can be repeated."""
         self._states = [rng.bit_generator.state for rng in self.rngs]
 
     @property
     def states(self) -> list[Any]:
-        """The generators' states at the start of the present epoch, as plain data."""
+        """The generators' states at the start of the current epoch, as plain data."""
         return self._states
 
     @states.setter
@@ -241,14 +240,14 @@ class ShuffledBatches:
         self._states = states
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return what later epochs depend on beside the generators, by name."""
+        """Return other state that later epochs depend on, as named tensors."""
         return {}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from such a state."""
+        """Restore a saved state."""
 
     def _order(self) -> NDArray[Any]:
-        """Return the rows of an epoch as they come, (replica, row)."""
+        """Return the order of an epoch's rows, (replica, row)."""
         return np.stack([self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
 
     def _drawn(self, rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
@@ -256,7 +255,7 @@ class ShuffledBatches:
         return np.concatenate(rounds)[: self.n_rows]
 
     def _own_part(self, order: NDArray[Any], batch_size: int) -> Iterator[Batch]:
-        """Yield this process's part of whole batches; where that is none, a stand-in of two examples."""
+        """Yield this process's part of complete batches, or a placeholder of two examples."""
         part = self.shard.part_of_batch(batch_size)
         n_own = part.stop - part.start
         own = order.reshape(len(order), -1, batch_size)[:, :, part if n_own else slice(2)]
@@ -265,11 +264,11 @@ class ShuffledBatches:
 
 
 def whole_batches(batch_size: int, n_rows: int) -> int:
-    """Return a batch size that leaves no last batch of one example, which has no statistics for BatchNorm."""
+    """Return a batch size that avoids a last batch of one example, which BatchNorm cannot normalise."""
     while 1 < batch_size < n_rows and n_rows % batch_size == 1:
         batch_size += 1
     return batch_size
 
 
 def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts)  # a large table is not copied for nothing
+    return parts[0] if len(parts) == 1 else torch.cat(parts)  # avoids copying a single large table

@@ -1,7 +1,7 @@
-"""Where an interrupted training goes on from: the last two states, each whole or not at all.
+"""Checkpoints from which an interrupted training resumes: the last two states, each written atomically.
 
-A state is a safetensors file whose name holds the digest of its bytes, so that a torn or damaged one is told from a
-good one, and the one before is used. Nothing in it can run code.
+A state is a safetensors file whose name contains the digest of its content, so that a corrupt file is detected and the
+previous one used. It cannot contain code.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ KEPT = 2
 
 
 class State(NamedTuple):
-    """Tensors by name, and everything else as plain data."""
+    """Named tensors, and everything else as plain data."""
 
     tensors: dict[str, Tensor]
     content: dict[str, Any]
 
 
 class Checkpoints:
-    """The folder of one training's states; `identity` says which training that is."""
+    """The checkpoint folder of one training; `identity` describes that training."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], every_minutes: float = 10.0) -> None:
         if not every_minutes > 0:
@@ -47,11 +47,11 @@ class Checkpoints:
 
     @property
     def is_due(self) -> bool:
-        """Whether the last state was written long enough ago."""
+        """Whether enough time has passed since the last state was written."""
         return time.monotonic() - self._written >= self._seconds
 
     def write(self, state: State) -> None:
-        """Keep a state; of the older ones, the newest that is whole is kept as well."""
+        """Write a state; of the older ones, only the newest valid one is kept."""
         content = json.dumps({"identity": self.identity, **state.content})
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
         written = safetensors.torch.save(tensors, {"content": content})
@@ -61,14 +61,14 @@ class Checkpoints:
         write_whole(self.folder / f"state-{number:06d}-{_hash(written).hexdigest()}.safetensors", written)
         n_kept = 1
         for _, path in reversed(older):
-            if n_kept < KEPT and _is_whole(path):  # read again, for a disk may have spoiled it since
+            if n_kept < KEPT and _is_valid(path):  # checked again, since it may have become corrupt
                 n_kept += 1
             else:
                 path.unlink(missing_ok=True)
         self._written = time.monotonic()
 
     def newest(self) -> State | None:
-        """Return the newest state that is whole, None where there is none; one of another training is refused."""
+        """Return the newest valid state or None; raise if it belongs to another training."""
         for _, path in reversed(self._files()):
             if (state := _read(path)) is not None:
                 self._check_identity(state, path)
@@ -87,12 +87,12 @@ class Checkpoints:
         if differing:
             raise InputError(
                 f"{path} is a checkpoint of another training: it differs in {', '.join(differing[:5])}; "
-                "name another folder, or train with the same settings on the same data."
+                "use another folder, or train with the same settings on the same data."
             )
 
 
 def _read(path: Path) -> State | None:
-    if not _is_whole(path):
+    if not _is_valid(path):
         return None
     written = path.read_bytes()
     length = int.from_bytes(written[:8], "little")
@@ -100,11 +100,11 @@ def _read(path: Path) -> State | None:
         header = plain_json(written[8 : 8 + length])
         return State(safetensors.torch.load(written), plain_json(header["__metadata__"]["content"]))
     except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as error:
-        raise InputError(f"{path} is no checkpoint ({' '.join(str(error).split())[:100]}); remove it.") from None
+        raise InputError(f"{path} is not a checkpoint ({' '.join(str(error).split())[:100]}); remove it.") from None
 
 
-def _is_whole(path: Path) -> bool:
-    """Tell whether a state's file holds what its name says, without holding it in memory."""
+def _is_valid(path: Path) -> bool:
+    """Return whether a file's content matches the digest in its name, without loading it into memory."""
     match = NAME.fullmatch(path.name)
     try:
         with path.open("rb") as file:

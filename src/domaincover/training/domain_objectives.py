@@ -1,9 +1,9 @@
 """Objectives that compare domains: IRM, VREx, MMD, CORAL, Group DRO and QRM.
 
-Each is computed from a whole batch of several domains, whatever their sizes in it, and for every replica of a stack by
-itself. A domain's risk is the mean cross-entropy of its examples. Values and slopes are written out, not left to
-autograd: on a handful of domains its bookkeeping would cost more than a small network's training. What concerns
-domains is NumPy's, whose calls cost a fraction of torch's on so few numbers.
+Each is computed from a complete batch of several domains of any sizes, separately for every replica of a stack. A
+domain's risk is the mean cross-entropy of its examples. Gradients are written out rather than left to autograd, whose
+overhead on a few domains would exceed a small network's training time. Computations on domains use NumPy, whose calls
+cost a fraction of torch's on so few numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
-from domaincover.training.by_domain import ByDomain
+from domaincover.training.domain_batches import ByDomain
 from domaincover.training.feature_differences import discrepancy, moment_differences
 
 STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
@@ -29,7 +29,7 @@ Numbers = NDArray[np.float64]
 
 
 class Compared(NamedTuple):
-    """A batch as the objectives see it: what each example's scores say, and the risks of domains."""
+    """A batch with its probabilities and the risks of its domains."""
 
     by_domain: ByDomain
     scores: Tensor
@@ -38,44 +38,44 @@ class Compared(NamedTuple):
     risks: Numbers  # (replica, domain)
 
     def slope_of_losses(self, weights: Numbers) -> Tensor:
-        """Return the slope by the scores of Σ weight · cross-entropy, for weights of examples."""
+        """Return the gradient with respect to the scores of Σ weight · cross-entropy, for weights of examples."""
         own = torch.from_numpy(weights).to(self.scores).unsqueeze(-1)
         return (self.probabilities * own).scatter_add_(-1, self.labels, -own)
 
 
 class DomainObjective(nn.Module):
-    """The mean risk over domains, plus a weight times a penalty on what domains should not differ in.
+    """The mean risk over domains, plus a weighted penalty on differences between domains.
 
-    The weight is 1, or less if its own is, before `warmup_steps`, where the optimiser starts afresh, and its own from
-    then on. In a loop of one's own, call `begin_step` before each step.
+    Before `warmup_steps` the weight is at most 1; at `warmup_steps` it becomes its full value and the optimiser is
+    reset. In your own training loop, call `begin_step` before each step.
     """
 
-    needs_features = False  # beside the scores: what the network's last linear layer reads
-    _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its slope
+    needs_features = False  # whether the inputs of the network's last linear layer are needed
+    _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its gradient
 
     def __init__(self, weight: float, warmup_steps: int) -> None:
-        """Make the objective."""
+        """Initialise the objective."""
         super().__init__()
         if not 0 <= weight < math.inf:
             raise InputError(f"weight must be a finite number, 0 or more, got {weight:g}.")
         if warmup_steps < 0 or warmup_steps != int(warmup_steps):
             raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
         self.full_weight, self.warmup_steps = weight, warmup_steps
-        self.in_turns: int | None = None  # set where so many domains are known to take turns in every batch
+        self.in_turns: int | None = None  # number of domains, if they are known to alternate in every batch
         self.begin_step(0)
 
     def begin_step(self, step: int) -> bool:
-        """Set the weight for a step, the first being 0, and return whether the optimiser starts afresh before it."""
+        """Set the weight for a step, counted from 0, and return whether the optimiser must be reset before it."""
         self.is_warm = step >= self.warmup_steps
         return step == self.warmup_steps > 0
 
     @property
     def weight(self) -> float:
-        """The penalty's weight at the present step."""
+        """The penalty's weight at the current step."""
         return self.full_weight if self.is_warm else min(1.0, self.full_weight)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
-        """Return the batch's loss; one for each replica of a stack."""
+        """Return the batch's loss, one for each replica of a stack."""
         if labels.ndim == 1:
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
@@ -88,7 +88,7 @@ class DomainObjective(nn.Module):
     def value_and_slopes(
         self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the loss of each replica, and its slopes by the scores and, where they are needed, the features."""
+        """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
         batch = _compared(_precise(scores), labels, ByDomain(domains.cpu().numpy(), self.in_turns))
         value, slope = self._of_scores(batch)
         slope = slope.to(scores.dtype)
@@ -100,22 +100,22 @@ class DomainObjective(nn.Module):
         return torch.add(value, penalty, alpha=self.weight), [slope, (by_features * self.weight).to(features.dtype)]
 
     def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
-        """Return the loss but for features, by replica, and its slope by the scores."""
+        """Return the loss without the penalty on features, by replica, and its gradient."""
         value, by_risk = self._of_risks(batch.by_domain, batch.risks)
         weights = batch.by_domain.spread(by_risk * batch.by_domain.counts.per_example)
         return torch.from_numpy(value).to(batch.scores), batch.slope_of_losses(weights)
 
     def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
-        """Return a value by replica, and its slope by the risks: the mean over domains."""
+        """Return the mean over domains, by replica, and its gradient with respect to the risks."""
         slope = by_domain.counts.per_domain
         return (slope * risks).sum(1), slope
 
 
 class IRM(DomainObjective):
-    """Invariant risk minimization (Arjovsky et al. 2019): one scale of the scores is best in every domain.
+    """Invariant risk minimization (Arjovsky et al. 2019): one scale of the scores is optimal in every domain.
 
-    The penalty is the mean over domains of g₁ · g₂, the slopes at s = 1 of the risk of s · scores on the even and on
-    the odd examples of a domain. The product of two independent estimates has no bias, and may be negative.
+    The penalty is the mean over domains of g₁ · g₂, the derivatives at s = 1 of the risk of s · scores on the even and
+    the odd examples of a domain. The product of two independent estimates is unbiased, and can be negative.
     """
 
     def __init__(self, weight: float = 100.0, warmup_steps: int = 500) -> None:
@@ -148,9 +148,9 @@ class VREx(DomainObjective):
 
 
 class MMD(DomainObjective):
-    """Maximum mean discrepancy of features (Li et al. 2018), the mean over pairs of domains.
+    """Maximum mean discrepancy of features (Li et al. 2018), averaged over pairs of domains.
 
-    Of a pair: mean K(a, a) + mean K(b, b) − 2 mean K(a, b), where K sums Gaussian kernels of seven rates.
+    For a pair: mean K(a, a) + mean K(b, b) − 2 mean K(a, b), where K is the sum of seven Gaussian kernels.
     """
 
     needs_features = True
@@ -161,9 +161,9 @@ class MMD(DomainObjective):
 
 
 class CORAL(DomainObjective):
-    """Correlation alignment (Sun and Saenko 2016): means and covariances of features, the mean over pairs of domains.
+    """Correlation alignment (Sun and Saenko 2016) of feature means and covariances, averaged over pairs of domains.
 
-    Squared differences are averaged over coordinates, those of covariances over entries.
+    Squared differences are averaged over coordinates, and over the entries of covariances.
     """
 
     needs_features = True
@@ -176,9 +176,9 @@ class CORAL(DomainObjective):
 class GroupDRO(DomainObjective):
     """Group distributionally robust optimisation (Sagawa et al. 2020): risks weighted towards the worst domains.
 
-    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `present` tells of each domain
-    code whether training has that domain; of a stack, for each replica. The loss is Σ weight · risk over all of them,
-    as far as a batch with some of them can tell: the sum over these, times domains / domains in the batch.
+    Each step multiplies the weight of every domain in the batch by exp(rate · risk). `present` marks the domain codes
+    that occur in training, for each replica of a stack. The loss Σ weight · risk over all domains is estimated from
+    those in the batch, scaled by domains / domains in the batch.
     """
 
     domain_weights: Tensor
@@ -189,7 +189,7 @@ class GroupDRO(DomainObjective):
             raise InputError(f"rate must be above 0, got {rate:g}.")
         self.rate, there = rate, torch.atleast_2d(present).double()
         if not ((there == 0) | (there == 1)).all():
-            raise InputError("present must say of each domain code whether training has it: True or False.")
+            raise InputError("present must contain only True or False, one per domain code.")
         self.n_domains = there.sum(1).numpy()
         self.register_buffer("domain_weights", there / there.sum(1, keepdim=True))
 
@@ -198,7 +198,7 @@ class GroupDRO(DomainObjective):
         if self.training:
             growth = np.zeros_like(weights)
             np.add.at(growth, codes, self.rate * risks * (by_domain.counts.n_examples > 0))
-            weights = weights * np.exp(growth - growth.max(1, keepdims=True))  # the same once they add up to 1
+            weights = weights * np.exp(growth - growth.max(1, keepdims=True))  # cancels in the normalisation
             weights /= weights.sum(1, keepdims=True)
             self.domain_weights.copy_(torch.from_numpy(weights))
         slope = weights[codes] * by_domain.counts.per_domain * self.n_domains[:, None]
@@ -206,9 +206,9 @@ class GroupDRO(DomainObjective):
 
 
 class QRM(DomainObjective):
-    """Quantile risk minimization (Eastwood et al. 2022): the risk that a share of the domains stays below.
+    """Quantile risk minimization (Eastwood et al. 2022): a quantile of the risks of domains.
 
-    The distribution of risks is estimated from the domains of a batch by Gaussian kernels of the normal reference
+    The distribution of risks is estimated from the domains of a batch by Gaussian kernels with the normal reference
     bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
     """
 
@@ -223,7 +223,7 @@ class QRM(DomainObjective):
             return mean, share
         n, there = by_domain.counts.n_domains, share > 0
         deviations, n_free = (risks - mean[:, None]) * there, np.maximum(n - 1, 1)
-        # The variance has a little more, for a slope also where all risks are equal.
+        # The small constant keeps the gradient finite if all risks are equal.
         spread, factor = np.sqrt((deviations**2).sum(1) / n_free + 1e-12), 1.06 * n**-0.2
         value, distances, nearness = _kernel_quantile(risks, factor * spread, self.quantile, share)
         by_width = (nearness * distances).sum(1) * factor / (n_free * spread)
@@ -243,17 +243,17 @@ def domain_objective(
     quantile: float = 0.75,
     n_steps: int | None = None,
 ) -> DomainObjective:
-    """Return an objective by its name, with its usual weight and warm-up where none are given.
+    """Return an objective by name, with its default weight and warm-up if not given.
 
-    `present` tells which domains each replica of a stack trains on, (replica, domain code). A warm-up that is not given
-    takes a quarter of the training's `n_steps` at most.
+    `present` marks the domains that each replica of a stack is trained on, (replica, domain code). The default warm-up
+    is at most a quarter of the training's `n_steps`.
     """
     warmup = 500 if name in ("irm", "vrex", "qrm") else 0
     if n_steps is not None:
         warmup = min(warmup, n_steps // 4)
     warmup = warmup if warmup_steps is None else warmup_steps
     if weight is not None and name not in WITH_A_WEIGHT:
-        raise InputError(f"{name} has no weight, but a {'rate' if name == 'group-dro' else 'quantile'}.")
+        raise InputError(f"{name} has no weight; set its {'rate' if name == 'group-dro' else 'quantile'} instead.")
     if name == "group-dro":
         return GroupDRO(present, rate)
     if name == "qrm":
@@ -263,7 +263,7 @@ def domain_objective(
 
 
 class _WithSlopes(torch.autograd.Function):
-    """A value whose slopes by some tensors are known."""
+    """A value with known gradients with respect to some tensors."""
 
     @staticmethod
     def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ class _WithSlopes(torch.autograd.Function):
 
 
 def _precise(outputs: Tensor) -> Tensor:
-    """Return outputs in single precision at least."""
+    """Return outputs in at least single precision."""
     return outputs if outputs.dtype in (torch.float32, torch.float64) else outputs.float()
 
 
@@ -289,13 +289,13 @@ def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
 
 
 def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return, by replica, where the distribution function that kernels make of the risks reaches a share.
+    """Return, by replica, a quantile of the kernel density estimate of the risks.
 
-    Also how far from each risk that is, in widths, and each kernel's part of the density there. Found on a grid and by
-    Newton's steps.
+    Also return its distance from each risk in bandwidths, and each kernel's part of the density there. Found on a grid,
+    refined by Newton's method.
     """
     width, there = widths[:, None], parts > 0
-    offset = width * ndtri(share)  # every kernel's own quantile is so far off
+    offset = width * ndtri(share)  # each kernel's own quantile, relative to its centre
     low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
     high = np.where(there, risks, -np.inf).max(1, keepdims=True) + offset
     grid = low + (high - low) * STEPS

@@ -1,4 +1,4 @@
-"""Where training runs: in this process alone, or by way of accelerate in several, or with mixed precision.
+"""Run training in this process, or through accelerate in several processes or with mixed precision.
 
 Only this module knows about processes and precision; only `batches` knows about files.
 """
@@ -19,7 +19,7 @@ from domaincover.training.batches import ALONE, Batch, Shard
 
 
 class Engine:
-    """One process and full precision; accelerate is not needed."""
+    """Training in one process with full precision, without accelerate."""
 
     shard: Shard = ALONE
 
@@ -30,22 +30,22 @@ class Engine:
 
     @property
     def is_alone(self) -> bool:
-        """Whether steps are this process's own affair."""
+        """Whether training runs in this process only."""
         return type(self) is Engine
 
     @property
     def is_main(self) -> bool:
-        """Whether this process is the one that writes files and talks."""
+        """Whether this is the process that writes files and prints."""
         return self.shard.rank == 0
 
     def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
-        """Return what computes scores in training, and the optimiser to step."""
+        """Return the callable that computes scores in training, and the optimiser."""
         return network, optimizer
 
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, AbstractContextManager[Any]]]:
-        """Yield a batch in as many pieces as `accumulate` says, each with the context of its backward pass."""
+        """Yield a batch in `accumulate` pieces, each with the context of its backward pass."""
         n_examples = batch.labels.shape[1]
-        n_pieces = min(self.accumulate, n_examples // 2)  # of two examples or more, which BatchNorm needs
+        n_pieces = min(self.accumulate, n_examples // 2)  # at least two examples each, which BatchNorm needs
         if n_pieces <= 1:
             yield batch, nullcontext()
             return
@@ -56,11 +56,11 @@ class Engine:
             yield piece, nullcontext() if k == n_pieces - 1 else self._without_exchange()
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of this process's part of a loss."""
+        """Accumulate the gradient of this process's part of a loss."""
         loss.backward()
 
     def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
-        """Add the gradient of a loss whose slopes by the network's outputs are known."""
+        """Accumulate the gradient of a loss with known gradients with respect to the network's outputs."""
         torch.autograd.backward(outputs, slopes)
 
     def sum(self, values: Tensor) -> Tensor:
@@ -68,33 +68,33 @@ class Engine:
         return values
 
     def whole(self, own: Tensor, n: int) -> Tensor:  # noqa: ARG002 - for several processes
-        """Return what all processes have of a batch of n, (replica, example, …)."""
+        """Return the complete batch of n examples, (replica, example, …), gathered from all processes."""
         return own
 
     def own_part(self, whole: Tensor) -> Tensor:
-        """Return this process's part of what belongs to a whole batch."""
+        """Return this process's part of a complete batch."""
         return whole
 
     def agree(self, wish: bool) -> bool:
-        """Return whether any process wishes to."""
+        """Return whether any process passes True."""
         return wish
 
     def share_buffers(self, network: nn.Module) -> None:
-        """Give all processes the main one's buffers, such as running means."""
+        """Copy the main process's buffers, such as running means, to all processes."""
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return what later steps depend on, by name."""
+        """Return the state as named tensors."""
         return {}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from such a state."""
+        """Restore a saved state."""
 
     def _without_exchange(self) -> AbstractContextManager[Any]:
         return nullcontext()
 
 
 class Accelerated(Engine):
-    """Several processes, started by torchrun, or mixed precision: through accelerate."""
+    """Training in several processes started by torchrun, or with mixed precision, through accelerate."""
 
     def __init__(self, device: str = "cpu", accumulate: int = 1, precision: Precision = "full") -> None:
         super().__init__(device, accumulate)
@@ -103,17 +103,17 @@ class Accelerated(Engine):
         self.device = str(self._accelerator.device)
 
     def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
-        """Return the network wrapped for several processes and mixed precision, and the optimiser."""
-        # A wrapper, since accelerate changes a module's forward: passes without a gradient stay as they are.
+        """Return the network prepared for several processes and mixed precision, and the optimiser."""
+        # Wrapped, since accelerate modifies a module's forward, which passes without gradient use unmodified.
         self._wrapped = self._accelerator.prepare_model(_Forward(network))
         return self._wrapped, self._accelerator.prepare_optimizer(optimizer)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient; what is exchanged is a mean over processes, and a sum is meant."""
+        """Accumulate the gradient; accelerate averages over processes, and a sum is needed."""
         self._accelerator.backward(loss * self.shard.n_processes)
 
     def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
-        """Add the gradient; accelerate scales that of half precision, for which it needs a loss."""
+        """Accumulate the gradient by way of a loss, which accelerate needs for half-precision scaling."""
         self.backward(
             torch.stack([(output * slope).sum() for output, slope in zip(outputs, slopes, strict=True)]).sum()
         )
@@ -124,21 +124,21 @@ class Accelerated(Engine):
         return cast(Tensor, self._accelerator.reduce(on_device, "sum")).to(values.device)
 
     def whole(self, own: Tensor, n: int) -> Tensor:
-        """Return what all processes have of a batch of n."""
+        """Return the complete batch of n examples, gathered from all processes."""
         whole = own.new_zeros(len(own), n, *own.shape[2:])
         whole[:, self.shard.part_of_batch(n)] = own
         return self.sum(whole)
 
     def own_part(self, whole: Tensor) -> Tensor:
-        """Return this process's part of what belongs to a whole batch."""
+        """Return this process's part of a complete batch."""
         return whole[:, self.shard.part_of_batch(whole.shape[1])]
 
     def agree(self, wish: bool) -> bool:
-        """Return whether any process wishes to."""
+        """Return whether any process passes True."""
         return bool(self.sum(torch.tensor(float(wish))) > 0)
 
     def share_buffers(self, network: nn.Module) -> None:
-        """Give all processes the main one's buffers."""
+        """Copy the main process's buffers to all processes."""
         if self.shard.n_processes > 1:
             from accelerate.utils import broadcast
 
@@ -146,12 +146,12 @@ class Accelerated(Engine):
                 buffer.copy_(broadcast(buffer.contiguous()))
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return the scale of half-precision gradients, where there is one."""
+        """Return the scale of half-precision gradients, if any."""
         scaler = self._accelerator.scaler
         return {} if scaler is None else {name: torch.tensor(value) for name, value in scaler.state_dict().items()}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with that scale."""
+        """Restore that scale."""
         if self._accelerator.scaler is not None and state:
             self._accelerator.scaler.load_state_dict({name: value.item() for name, value in state.items()})
 
@@ -169,12 +169,12 @@ class _Forward(nn.Module):
 
 
 def n_processes() -> int:
-    """Return how many processes torchrun started."""
+    """Return the number of processes started by torchrun."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def make_engine(device: str = "cpu", precision: Precision = "full", accumulate: int = 1) -> Engine:
-    """Return the engine for what was asked, and for how this process was started."""
+    """Return an engine for the given settings and the way this process was started."""
     check_precision(device, precision)
     if n_processes() == 1 and precision == "full":
         return Engine(device, accumulate)
@@ -182,11 +182,11 @@ def make_engine(device: str = "cpu", precision: Precision = "full", accumulate: 
 
 
 def check_precision(device: str, precision: str) -> None:
-    """Refuse a precision that there is not, or not on this device."""
+    """Reject an unknown precision, or one that the device does not support."""
     if precision not in get_args(Precision):
         raise InputError(f"precision must be 'full', 'bf16' or 'fp16', got {precision!r}.")
     if precision == "fp16" and device == "cpu":
-        raise InputError("precision 'fp16' needs a GPU; on a CPU take 'bf16' or 'full'.")
+        raise InputError("precision 'fp16' needs a GPU; on a CPU use 'bf16' or 'full'.")
     if precision != "full" or n_processes() > 1:
         check_installed("accelerate", "several processes and mixed precision", "accelerate")
 
@@ -195,5 +195,5 @@ def _accelerator(precision: Precision, cpu: bool) -> Any:
     from accelerate import Accelerator
     from accelerate.state import AcceleratorState
 
-    AcceleratorState._reset_state()  # it keeps the precision of the first training in a process; processes stay
+    AcceleratorState._reset_state()  # otherwise the precision of the first training in a process is kept
     return Accelerator(mixed_precision="no" if precision == "full" else precision, cpu=cpu)

@@ -1,4 +1,4 @@
-"""How far the features of domains lie apart, with the slope by the features."""
+"""Distances between the features of domains, with gradients."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from domaincover.training.by_domain import ByDomain
+from domaincover.training.domain_batches import ByDomain
 
 KERNEL_RATES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 
 
 def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean over pairs of domains of mean K(a, a) + mean K(b, b) − 2 mean K(a, b), and its slope.
+    """Return the mean over pairs of domains of mean K(a, a) + mean K(b, b) − 2 mean K(a, b), and its gradient.
 
-    K is the sum of Gaussian kernels exp(−rate · squared distance). By replica, and of the features' shape.
+    K is the sum of Gaussian kernels exp(−rate · squared distance). The value is by replica.
     """
-    # Distances are differences of squares, which are exact only about 0.
+    # Centred, since squared distances are computed as differences of squares, which lose precision far from 0.
     rows, is_there = by_domain.split(features - features.mean(1, keepdim=True))
     rows = rows.contiguous()
     n_replicas, n_domains, n_each, _ = rows.shape
@@ -29,9 +29,9 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
     squares = rows.square().sum(-1)
     sums = squares.index_select(1, one).unsqueeze(3) + squares.index_select(1, other).unsqueeze(2)
     distances = torch.baddbmm(sums.flatten(0, 1), a, b.transpose(1, 2), alpha=-2).clamp_(min=0)
-    _with_itself(distances, n_replicas, n_domains).zero_()  # and not what rounding leaves
+    _with_itself(distances, n_replicas, n_domains).zero_()  # removes rounding errors
     rates, both = _rates(rows.dtype, rows.device)
-    # What is clamped is nothing, and computing with numbers so small is slow.
+    # Clamped values are negligible, and subnormal numbers are slow.
     kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-80).exp_()
     total, pull = (both @ kernels).view(2, n_replicas, len(one), n_each, n_each)
     weights = _even_weights(n_replicas, n_domains, n_each) if is_there is None else _pair_weights(by_domain)
@@ -41,7 +41,7 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
         pair = is_there[:, one].unsqueeze(3) & is_there[:, other].unsqueeze(2)
         total, pull = total * pair, pull * pair
     value, pull = (total.sum((2, 3)) * weights).sum(1), pull.flatten(0, 1)
-    _with_itself(pull, n_replicas, n_domains).zero_()  # nothing pulls an example to itself
+    _with_itself(pull, n_replicas, n_domains).zero_()  # the distance of an example to itself is constant
     slope = torch.zeros_like(rows)
     by_a = torch.baddbmm(pull.sum(2, keepdim=True) * a, pull, b, alpha=-1)
     by_b = torch.baddbmm(pull.sum(1).unsqueeze(2) * b, pull.transpose(1, 2), a, alpha=-1)
@@ -51,17 +51,17 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the mean over pairs of domains of the squared differences of means and of covariances, and its slope.
+    """Return the mean over pairs of domains of squared differences of means and covariances, and its gradient.
 
-    They are averaged over coordinates, and over entries. The mean over all pairs is twice the sample variance over
-    domains, so no pair is formed.
+    Differences are averaged over coordinates and entries. The mean over all pairs is twice the sample variance over
+    domains, so no pairs are formed.
     """
     rows, is_there = by_domain.split(features)
     n_replicas, n_domains, n_each, n_features = rows.shape
     rows = rows.reshape(-1, n_each, n_features)
     n: Tensor | int = n_each
     n_free: Tensor | int = n_each - 1
-    if is_there is not None:  # a domain with one example has a mean, too, but no covariance
+    if is_there is not None:  # a domain with one example has a mean but no covariance
         n, n_free = (_by_domain(np.maximum(by_domain.counts.n_examples - k, 1), rows) for k in (0, 1))
     means = rows.sum(1, keepdim=True) / n
     centred = rows - means if is_there is None else (rows - means) * is_there.view(-1, n_each, 1)
@@ -73,7 +73,7 @@ def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, T
 
 
 def _spread(by_domain: ByDomain, moments: Tensor) -> tuple[Tensor, Tensor]:
-    """Return twice the sample variance over domains, averaged over entries, by replica, and its slope."""
+    """Return twice the sample variance over domains, averaged over entries, by replica, and its gradient."""
     n_replicas, n_domains = by_domain.codes.shape
     each = moments.view(n_replicas, n_domains, -1)
     if by_domain.in_turns:
@@ -92,7 +92,7 @@ def _by_domain(numbers: NDArray[Any], like: Tensor) -> Tensor:
 
 
 def _pairs(n_domains: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return both sides of all pairs of domains, those of a domain with itself first."""
+    """Return both sides of all pairs of domains, starting with each domain paired with itself."""
     own, (one, other) = np.arange(n_domains), np.triu_indices(n_domains, 1)
     return np.concatenate([own, one]), np.concatenate([own, other])
 
@@ -104,19 +104,19 @@ def _pairs_on(n_domains: int, device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 def _with_itself(of_pairs: Tensor, n_replicas: int, n_domains: int) -> Tensor:
-    """Return what is said of every example and itself, of (replica · pair, example, example)."""
+    """Return the entries of each example with itself, of (replica · pair, example, example)."""
     return of_pairs.unflatten(0, (n_replicas, -1))[:, :n_domains].diagonal(dim1=-2, dim2=-1)
 
 
 @lru_cache(maxsize=16)
 def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the exponents' factors, and what makes K and its slope of the seven kernels."""
+    """Return the negative rates, and the factors that give K and its derivative from the seven kernels."""
     rates = -torch.tensor(KERNEL_RATES, dtype=dtype, device=device)
     return rates, torch.stack([torch.ones_like(rates), rates])
 
 
 def _pair_weights(by_domain: ByDomain) -> Tensor:
-    """Return what the kernel of two examples counts in the discrepancy, by replica and pair of domains."""
+    """Return the weight of the kernel of two examples, by replica and pair of domains."""
     n, per_example = by_domain.counts.n_domains[:, None], by_domain.counts.per_example
     a, b = _pairs(per_example.shape[1])
     # A domain is in n − 1 of the n (n − 1) / 2 pairs.
@@ -126,5 +126,5 @@ def _pair_weights(by_domain: ByDomain) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _even_weights(n_replicas: int, n_domains: int, n_each: int) -> Tensor:
-    """Return them for domains that take turns, which is the same in every batch."""
+    """Return the weights for alternating domains, which are the same in every batch."""
     return _pair_weights(ByDomain(np.tile(np.arange(n_domains), (n_replicas, n_each)), n_domains))

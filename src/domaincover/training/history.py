@@ -1,4 +1,4 @@
-"""What networks went through while they were trained."""
+"""Training histories."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from domaincover.training.engine import Engine
 
 @dataclass(frozen=True)
 class History:
-    """What one network went through, a row per dual step (per epoch where there is none).
+    """The training history of one network, with one row per dual step (per epoch if there are none).
 
-    `recall` and `multipliers` are steps × domains × labels, the multipliers as the step left them; None for
+    `recall` and `multipliers` have the shape (steps, domains, labels), the multipliers after the step; None for
     objectives without multipliers.
     """
 
@@ -30,13 +30,13 @@ class History:
 
 
 class Record:
-    """Collects what becomes the histories."""
+    """Collect the values of training histories."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._losses: list[Tensor] = []
         self._steps: list[tuple[int, int]] = []
-        self._columns: list[list[Tensor]] = [[], [], [], []]  # mean loss, and of dual steps: size, recall, multipliers
+        self._columns: list[list[Tensor]] = [[], [], [], []]  # mean loss; for dual steps also size, recall, multipliers
 
     @property
     def mean_loss(self) -> Tensor:
@@ -44,12 +44,12 @@ class Record:
         return self._columns[0][-1]
 
     def add_loss(self, losses: Tensor) -> None:
-        """Take note of a batch."""
+        """Record the loss of a batch."""
         self._losses.append(losses)
 
     def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
-        """Take note of a dual step, or an epoch."""
-        if self._losses:  # those of a checkpoint lie elsewhere than later ones
+        """Record a dual step or an epoch."""
+        if self._losses:  # losses from a checkpoint may be on another device
             losses = torch.stack([loss.to(self._losses[-1].device) for loss in self._losses])
             loss = self._engine.sum(losses.mean(0)).cpu()
         else:
@@ -60,19 +60,19 @@ class Record:
             column.append(value.cpu())
 
     def histories(self) -> list[History]:
-        """Return a history for each network."""
+        """Return the history of each network."""
         epoch, batch = map(np.array, zip(*self._steps, strict=True))
         by_network = [_by_network(column) for column in self._columns if column]
         return [History(epoch, batch, *values) for values in zip(*by_network, strict=True)]
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return everything by name."""
+        """Return the state as named tensors."""
         kept = {f"column.{k}": torch.stack(column) for k, column in enumerate(self._columns) if column}
         kept |= {"losses": torch.stack(self._losses)} if self._losses else {}
         return kept | {"steps": torch.tensor(self._steps, dtype=torch.int64).reshape(-1, 2)}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from such a state."""
+        """Restore a saved state."""
         self._steps = [(int(epoch), int(batch)) for epoch, batch in state["steps"]]
         self._losses = [*state["losses"]] if "losses" in state else []
         self._columns = [[*state[f"column.{k}"]] if f"column.{k}" in state else [] for k in range(4)]

@@ -1,4 +1,4 @@
-"""What is told about training while it runs: to a progress bar, a tracker, a file."""
+"""Callbacks of training, for progress bars, trackers and files."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from typing import NamedTuple
 
 
 class Step(NamedTuple):
-    """How training stands after a dual step, or an epoch where there are none; of several networks, the mean."""
+    """Training metrics after a dual step, or an epoch if there are none, averaged over networks."""
 
     epoch: int
     batch: int
-    n_batches: int  # of all epochs, up to here
+    n_batches: int  # since the start of training
     loss: float
     worst_recall: float | None = None
     set_size: float | None = None
 
 
 class Listener:
-    """Hears of training; what it does not care for, it leaves as it is here."""
+    """Base class of training callbacks; the methods do nothing."""
 
     def start(self, epochs: int, n_batches: int) -> None:
-        """Training begins, of so many epochs with so many batches each."""
+        """Training starts, with so many epochs and batches per epoch."""
 
     def batch(self, n_examples: int) -> None:
-        """A batch of so many examples of each network has been learned from."""
+        """A batch with `n_examples` examples per network has been processed."""
 
     def step(self, step: Step) -> None:
-        """The multipliers have moved, or an epoch has ended."""
+        """The multipliers have been updated, or an epoch has ended."""
 
     def epoch(self, n_done: int) -> None:
-        """So many epochs have ended."""
+        """`n_done` epochs have ended."""
 
     def finish(self) -> None:
-        """Training has ended, well or not."""
+        """Training has ended, successfully or not."""
 
 
 class OnEpoch(Listener):
-    """Calls a function at the end of every epoch."""
+    """Call a function at the end of every epoch."""
 
     def __init__(self, call: Callable[[], object]) -> None:
         self._call = call

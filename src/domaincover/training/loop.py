@@ -1,4 +1,4 @@
-"""Epochs of primal and dual steps, for one network or a stack of them."""
+"""The training loop: epochs of primal and dual steps, for one network or a stack."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from domaincover.training.selection import BestWeights, shortfall
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train; the defaults are the paper's for its synthetic data, but for `keep`.
+    """Training settings; the defaults are the paper's for its synthetic data, except `iterate`.
 
-    With multipliers, weights swing about the target: an update that doubles a multiplier blows the sets up until
-    later ones bring them back. `keep="last"` takes the weights where the paper stops, anywhere in that swing; "best"
-    takes those of the dual step that was at target in every training cell (or came closest) with the smallest sets.
-    Where a judge is given, it decides, and training stops after `patience` of its verdicts without better weights.
-    `judge_at="epochs"` asks it only then, since a pass over held-out examples is dear where the network is. `decay`
-    lowers the learning rate to 0 over the second half.
+    With multipliers, weights oscillate around the target: an update that doubles a multiplier inflates the sets until
+    later ones shrink them. `iterate="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
+    "best" keeps those of the dual step that was at target in every training cell (or came closest) with the smallest
+    sets. A judge, if given, decides instead, and training stops after `patience` evaluations without improvement.
+    `judge_at="epochs"` evaluates only after epochs, since a pass over held-out examples is expensive for large
+    networks. `decay` lowers the learning rate to 0 over the second half.
     """
 
     epochs: int = 30
     learning_rate: float = 1e-3
     update_every: int = 500
     recall_from: RecallFrom = "full-pass"
-    keep: Iterate = "best"
+    iterate: Iterate = "best"
     decay: bool = False
     patience: int | None = None
     judge_at: JudgeAt = "steps"
@@ -55,15 +55,15 @@ class TrainingSettings:
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.keep not in get_args(Iterate):
-            raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
+        if self.iterate not in get_args(Iterate):
+            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
 
 
 NO_FEATURES = (
-    "MMD and CORAL compare the features that a network learns, and this one has no trained layer before its last "
-    "linear one; give it a hidden layer, or train the whole network."
+    "MMD and CORAL compare learned features, and this network has no trained layer before its last linear one; "
+    "add a hidden layer, or train the entire network."
 )
-DIVERGED = "training diverged: the network's scores are not numbers; lower learning_rate."
+DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
 
@@ -79,9 +79,9 @@ def train(
 ) -> list[History]:
     """Train the networks in place, each as if alone, and return their histories.
 
-    Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if there is one, says after every
-    dual step (epoch, where there are none) how good the weights are: two criteria per replica, lower is better. With
-    checkpoints, training goes on from the newest one, and gives what it would have given without the interruption.
+    Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
+    after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
+    training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
     training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
@@ -157,7 +157,7 @@ class _Training:
 
     def _finish(self) -> list[History]:
         if not self.is_finished:
-            if self.settings.keep == "best":
+            if self.settings.iterate == "best":
                 self.best.restore()
             self.is_finished = True
             self._keep(self.settings.epochs, 0)
@@ -177,7 +177,7 @@ class _Training:
         self.n_steps += 1
 
     def _backward(self, batch: Batch) -> Tensor:
-        """Add the gradient of this process's part of the loss, piece by piece, and return that part."""
+        """Accumulate the gradient of this process's part of the loss, piece by piece, and return that part."""
         losses: list[Tensor] = []
         for piece, context in self.engine.pieces(batch):
             with context:
@@ -187,22 +187,22 @@ class _Training:
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
 
     def _loss(self, batch: Batch) -> Tensor:
-        """Return a batch's part of the loss of the whole batch, by replica."""
+        """Return a batch's part of the complete batch's loss, by replica."""
         scores = self.outputs(batch.examples)
-        if batch.share == 0:  # a stand-in is no example, and not to be counted
+        if batch.share == 0:  # placeholder examples must not be counted
             self.objective.eval()
         loss: Tensor = self.objective(scores, batch.labels, batch.domains)
         self.objective.train()
         return loss if batch.share == 1 else loss * batch.share
 
     def _between(self, epoch: int, number: int) -> None:
-        """Move the multipliers, judge the weights, take note."""
+        """Update the multipliers, evaluate the weights, record."""
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
         moved = self.dual.step() if self.dual is not None else None
         self.record.add_step(epoch, number, *(moved or ()))
-        if self.n_steps == self.n_steps_judged:  # two updates in a row: the same weights are not judged again
+        if self.n_steps == self.n_steps_judged:  # two updates in a row: the weights have not changed
             return
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
@@ -223,11 +223,11 @@ class _Training:
         self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
 
     def _keep(self, epoch: int, n_done: int) -> None:
-        """Write a checkpoint, from which epoch and batch training can go on."""
+        """Write a checkpoint from which training can resume."""
         if self.checkpoints is None:
             return
         counts = None if self.dual is None else self.dual.counts
-        if counts is not None and not self.engine.is_alone:  # the main process keeps what all have counted
+        if counts is not None and not self.engine.is_alone:  # the main process stores the counts of all
             counts.sum_over(self.engine.sum)
         if self.engine.is_main:
             self.checkpoints.write(self._state(epoch, n_done))
@@ -249,7 +249,7 @@ class _Training:
 
     @torch.no_grad()
     def _load(self, state: State) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         for name, own in self._parts().items():
             saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
             if name in ("network", "objective"):
@@ -262,13 +262,13 @@ class _Training:
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
         self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
         self.is_finished = state.content["is_finished"]
-        if self.compared is not None:  # as the last step left it: an epoch that only lacks its end is judged by that
+        if self.compared is not None:  # as the last step left it, since the end of an epoch may still be due
             self.compared.objective.begin_step(max(self.n_steps - 1, 0))
         if self.dual is not None and not self.engine.is_main:
             self.dual.counts.reset()
 
     def _parts(self) -> dict[str, dict[str, Tensor]]:
-        """Return all that changes while training, by part and name."""
+        """Return all state that changes during training, by part and name."""
         weights = [*self.stacked.parameters(), *self.stacked.buffers()]
         parts = {
             "network": {str(k): value for k, value in enumerate(weights)},
@@ -283,7 +283,7 @@ class _Training:
 
 
 def _generator_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of torch's own generators, from which dropout draws."""
+    """Return the states of torch's global generators, which dropout uses."""
     states = {"generator.cpu": torch.get_rng_state()}
     return states | ({"generator.cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
 
@@ -295,23 +295,23 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
 
 
 class _DomainSteps:
-    """The loss of objectives that compare the domains of a whole batch, also where several processes share it."""
+    """Backward passes of objectives that compare the domains of a complete batch, also across several processes."""
 
     def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
         if engine.accumulate > 1:
             raise InputError(
-                "accumulate cuts batches into pieces, and this objective compares the domains of whole ones; leave "
-                "accumulate at 1, and lower batch_size if memory is short."
+                "accumulate splits batches, but this objective compares the domains of complete batches; use "
+                "accumulate=1, and lower batch_size if memory is short."
             )
         if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
-            raise InputError("several processes compare domains in whole batches of equal size: take DomainBatches.")
+            raise InputError("comparing domains in several processes needs DomainBatches.")
         objective.in_turns = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
         self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
 
     def backward(self, network: Callable[..., Any], batch: Batch) -> Tensor:
-        """Add the gradient by one's own examples of the whole batch's loss, and return one's share of that loss.
+        """Accumulate the gradient of the complete batch's loss for one's own examples; return one's share of the loss.
 
-        Every process knows all outputs, and so the whole loss; their gradients add up to that of one process.
+        Every process gathers all outputs and computes the complete loss; the gradients add up to that of one process.
         """
         if self.objective.needs_features:
             outputs = network(batch.examples, batch.domains)
@@ -337,7 +337,7 @@ class DualStep(NamedTuple):
 
 
 class _Dual:
-    """The dual steps."""
+    """The dual steps: updates of the multipliers."""
 
     def __init__(
         self,
@@ -360,7 +360,7 @@ class _Dual:
 
     @torch.no_grad()
     def step(self) -> DualStep:
-        """Move the multipliers by the recall of the training examples."""
+        """Update the multipliers from the recall of the training examples."""
         if self._settings.recall_from == "full-pass":
             self.counts.reset()
             self._stacked.eval()

@@ -1,4 +1,4 @@
-"""One multiplier per (domain, label) cell, and its update (the paper's Algorithm 1, update_c)."""
+"""Multipliers of (domain, label) cells and their update (the paper's Algorithm 1, update_c)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from domaincover.errors import InputError
 
 
 def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tensor, floor: float, cap: float) -> Tensor:
-    """Raise the multipliers of cells below the target, lower those above; a cell without recall (NaN) keeps its own.
+    """Raise the multipliers of cells below the target and lower those above; cells without recall (NaN) do not change.
 
-    ν = 1 − (recall − target), doubled below the target, is the factor.
+    The factor is ν = 1 − (recall − target), doubled below the target.
     """
     factor = 1 - (recall - target_recall)
     factor = torch.where(factor > 1, 2 * factor, factor)
@@ -22,34 +22,34 @@ def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tens
 
 
 def check_codes(codes: Tensor, n: int, what: str) -> None:
-    """Refuse codes beyond 0 to n − 1: they would meet the multipliers of other cells."""
+    """Raise if codes are not within 0 to n − 1, since they would select multipliers of other cells."""
     low, high = int(codes.min()), int(codes.max())
     if low < 0 or high >= n:
         raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
 
 
 class CellCounts:
-    """Hits and examples of every cell, gathered batch by batch; also the labels in all sets, for the mean size.
+    """Count hits and examples of every cell, and the labels in all sets, over batches.
 
-    Batches are kept and counted together, since counting each one would cost as much as the loss itself.
+    Batches are collected and counted together, since counting each would cost as much as the loss.
     """
 
     MOST_PENDING_SCORES = 2_000_000
 
     def __init__(self, shape: tuple[int, ...], first_cells: Tensor) -> None:
         self.shape = shape  # (…replicas, domains, labels)
-        self._first_cells = first_cells  # the number of each replica's first cell
+        self._first_cells = first_cells  # the index of each replica's first cell
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything counted so far."""
+        """Reset all counts."""
         self._pending: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_pending = 0
         self._hits = self._examples = torch.zeros(self.shape, dtype=torch.float64)
         self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.float64)
 
     def add(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
-        """Count a batch: scores (…, example, label), label codes and cell numbers (…, example); a mask, if given."""
+        """Add a batch: scores (…, example, label), label codes and cell indices (…, example), and an optional mask."""
         if counts is not None:
             self._count(scores, labels, cells, counts)
             return
@@ -59,9 +59,9 @@ class CellCounts:
             self._count_pending()
 
     def recall(self) -> Tensor:
-        """Return the recall of every cell, NaN where no example was counted."""
+        """Return the recall of every cell, NaN for cells without examples."""
         self._count_pending()
-        return self._hits / self._examples  # 0 / 0 is NaN, as it should be
+        return self._hits / self._examples  # 0 / 0 is NaN, as intended
 
     def mean_set_size(self) -> Tensor:
         """Return the mean number of labels per set, by replica."""
@@ -69,19 +69,19 @@ class CellCounts:
         return self._labels_in_sets / self._examples.sum((-2, -1))
 
     def sum_over(self, total: Callable[[Tensor], Tensor]) -> None:
-        """Replace the counts by their totals, over processes for example."""
+        """Replace the counts by their totals, for example over processes."""
         self._count_pending()
         self._hits, self._examples, self._labels_in_sets = map(
             total, (self._hits, self._examples.double(), self._labels_in_sets)
         )
 
     def saved_state(self) -> dict[str, Tensor]:
-        """Return the counts by name."""
+        """Return the counts as named tensors."""
         self._count_pending()
         return {"hits": self._hits, "examples": self._examples.double(), "labels_in_sets": self._labels_in_sets}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from such counts."""
+        """Restore saved counts."""
         self.reset()
         self._hits, self._examples, self._labels_in_sets = (
             state[name] for name in ("hits", "examples", "labels_in_sets")
@@ -110,7 +110,7 @@ class CellCounts:
         self._labels_in_sets = self._labels_in_sets.to(hits.device) + in_set.sum((-2, -1))
 
     def _check(self, labels: Tensor, cells: Tensor) -> None:
-        """Refuse codes that would count in another cell or replica."""
+        """Raise for codes that would be counted in another cell or replica."""
         n_domains, n_labels = self.shape[-2:]
         domains = torch.div(cells - labels, n_labels, rounding_mode="floor")
         check_codes(labels, n_labels, "label")

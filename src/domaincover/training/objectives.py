@@ -1,6 +1,6 @@
-"""What a network minimises: scores, label codes and domain codes of a batch to a loss.
+"""Training objectives: a loss from the scores, label codes and domain codes of a batch.
 
-Every objective also takes a stack, with replicas along a leading axis, and then returns one loss per replica.
+Given a stack, with replicas along a leading axis, an objective returns one loss per replica.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from domaincover.training.multipliers import CellCounts, updated_multipliers
 
 
 class CrossEntropy(nn.Module):
-    """Mean cross-entropy of logits, whatever the domain: ERM."""
+    """Mean cross-entropy of logits, ignoring domains (ERM)."""
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:  # noqa: ARG002
         """Return the mean loss of the batch."""
@@ -30,18 +30,18 @@ class CrossEntropy(nn.Module):
 
 
 class SetCoverLoss(nn.Module):
-    """SET-COVER's loss for a batch: a score of at least 0 puts a label into the set.
+    """SET-COVER's loss: a label is in the set if its score is at least 0.
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
-    full-set penalty relu(1 + score) as well. Summed over labels, averaged over the batch. The multipliers are a
-    buffer; `update` moves them by the recall that the batches since the last update had.
+    full-set penalty also relu(1 + score). Costs are summed over labels and averaged over the batch. The multipliers
+    are a buffer; `update` adjusts them by the recall in the batches since the last update.
 
     >>> import torch
     >>> loss = SetCoverLoss(n_domains=3, n_labels=2, target_recall=0.9)
-    >>> scores = torch.tensor([[2.0, -2.0], [2.0, 0.5]])  # the second example's set holds both labels
+    >>> scores = torch.tensor([[2.0, -2.0], [2.0, 0.5]])  # the second example's set contains both labels
     >>> loss(scores, torch.tensor([0, 1]), torch.tensor([2, 2]))
     tensor(2.7500)
-    >>> loss.update()  # recall by domain and label; a cell without examples has none and keeps its multiplier
+    >>> loss.update()  # recall by domain and label; a cell without examples is NaN and keeps its multiplier
     tensor([[nan, nan],
             [nan, nan],
             [1., 1.]], dtype=torch.float64)
@@ -64,9 +64,9 @@ class SetCoverLoss(nn.Module):
         floor: float = 1e-6,
         cap: float = 1e6,
     ) -> None:
-        """Make the loss; a sequence of target recalls makes it one for a stack, with a replica for each.
+        """Initialise the loss; a sequence of target recalls defines a stack with one replica each.
 
-        The multipliers start at `initial_multiplier`: one number, one for each label, or such a row for each replica.
+        `initial_multiplier` is one number, one per label, or one per replica and label.
         """
         super().__init__()
         targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
@@ -87,7 +87,7 @@ class SetCoverLoss(nn.Module):
         replicas = (len(targets),) if np.ndim(target_recall) else ()
         self.shape = (*replicas, n_domains, n_labels)
         self.penalty, self.floor, self.cap = penalty, floor, cap
-        self.gather = True  # off where the recall comes from elsewhere
+        self.gather = True  # False if recall is computed separately
         first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
         by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
@@ -96,7 +96,7 @@ class SetCoverLoss(nn.Module):
         self.counts = CellCounts(self.shape, first_cells)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the batch's loss; while training, gather its hits for the next update."""
+        """Return the batch's loss; in training mode, also count its hits for the next update."""
         cells = self._cells(labels, domains)
         own = labels.unsqueeze(-1)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
@@ -109,12 +109,12 @@ class SetCoverLoss(nn.Module):
         return loss / labels.shape[-1]
 
     def count(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
-        """Count scores for the next update without a loss, in a full pass for example; a mask may leave some out."""
+        """Count scores for the next update without computing a loss; a mask can exclude examples."""
         self.counts.add(scores.detach(), labels, self._cells(labels, domains), counts)
 
     @torch.no_grad()
     def update(self) -> Tensor:
-        """Move the multipliers by the recall counted since the last update, and return that recall."""
+        """Update the multipliers from the recall counted since the last update, and return that recall."""
         recall = self.counts.recall().to(self.multipliers.device)
         self.counts.reset()
         self.multipliers.copy_(updated_multipliers(self.multipliers, recall, self.target_recall, self.floor, self.cap))

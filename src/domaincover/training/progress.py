@@ -1,4 +1,4 @@
-"""A bar in the terminal while a network trains."""
+"""Terminal progress bar of training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from domaincover.training.listeners import Listener, Step
 
 
 class ProgressBar(Listener):
-    """Shows epochs, loss, worst recall, set size, examples per second and the time left; gone when training ends."""
+    """Show epochs, loss, worst recall, set size, examples per second and remaining time; removed at the end."""
 
     def __init__(self, name: str, console: Console | None = None) -> None:
         columns = (TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[about]}"))
@@ -28,12 +28,12 @@ class ProgressBar(Listener):
         self._bar.start()
 
     def batch(self, n_examples: int) -> None:
-        """Move on by a batch."""
+        """Advance by a batch."""
         self._n_examples += n_examples
         self._bar.advance(self._task)
 
     def step(self, step: Step) -> None:
-        """Show how training stands."""
+        """Update the metrics."""
         rate = self._n_examples / max(time.monotonic() - self._started, 1e-9)
         figures = [f"epoch {step.epoch + 1} of {self._epochs}", f"loss {step.loss:.3f}"]
         if step.worst_recall is not None and math.isfinite(step.worst_recall):
@@ -42,5 +42,5 @@ class ProgressBar(Listener):
         self._bar.update(self._task, completed=step.n_batches, about=about)
 
     def finish(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._bar.stop()

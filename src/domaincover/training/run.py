@@ -1,4 +1,4 @@
-"""How a training is carried out: what it leaves behind, where it goes on, in what precision."""
+"""Execution settings of training: checkpoints, precision and trackers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,25 +25,27 @@ LOCK = ".lock"
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """How to carry out a training; what is learned is the same, up to rounding and what BatchNorm sees of a batch.
+    """How to run a training; the result is the same up to rounding and BatchNorm's batch statistics.
 
     Parameters
     ----------
     checkpoints : path or None
-        Folder for checkpoints: at every epoch and every so many minutes, the last two of each training.
+        Folder for checkpoints, written after every epoch and every `checkpoint_minutes`; the last two are kept.
     checkpoint_minutes : float
         Minutes between checkpoints within an epoch.
     resume : bool
-        Go on from the checkpoints of an interrupted training. Without it, such checkpoints are refused.
+        Resume from the checkpoints of an interrupted training; without it, existing checkpoints are an error.
     precision : "full", "bf16" or "fp16"
-        Mixed precision, by way of accelerate.
+        Mixed precision, through accelerate.
     accumulate : int
-        Pieces in which a batch goes through the network, for want of memory.
+        Number of pieces in which a batch is processed, to save memory.
     trackers : tuple of str
-        Where to tell how training goes: "csv", "tensorboard", "mlflow" (its local store) or "wandb" (offline unless
+        Where to log metrics: "csv", "tensorboard", "mlflow" (its local store) or "wandb" (offline unless
         WANDB_MODE says otherwise).
     tracking : path
         Folder for what trackers write.
+    on_epoch : callable or None
+        Called after every epoch with the number of networks that train together.
     """
 
     checkpoints: str | Path | None = None
@@ -53,32 +55,37 @@ class TrainingRun:
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
     tracking: str | Path = "tracking"
+    on_epoch: Callable[[int], object] | None = None
+
+    def __deepcopy__(self, memo: Any) -> TrainingRun:
+        """Return itself, which cannot change: copies of an estimator report to the same callback."""
+        return self
 
     def engine(self, device: str) -> Engine:
-        """Return what training runs on."""
+        """Return the engine that training runs on."""
         return make_engine(device, self.precision, self.accumulate)
 
     def open_checkpoints(self, identity: Mapping[str, Any]) -> Checkpoints | None:
-        """Return the place for the checkpoints of a training, a folder of its own; None where none are asked for."""
+        """Return the checkpoints of a training, in a folder of its own; None if not requested."""
         if self.checkpoints is None:
             return None
         plain = json.dumps(identity, default=str, sort_keys=True)
         own = Path(self.checkpoints) / hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
         kept = Checkpoints(own, identity, self.checkpoint_minutes)
         state = None if self.resume else kept.newest()
-        # A finished one is taken as it is: a fit may hold the same training twice, such as a baseline's.
+        # A finished training is reused: one fit may contain the same training twice, such as a baseline's.
         if state is not None and not state.content["is_finished"]:
             raise InputError(
-                f"{self.checkpoints} holds checkpoints of this very training; give resume=True (--resume) to go on "
-                "from them, or delete the folder to start afresh."
+                f"{self.checkpoints} contains checkpoints of this training; pass resume=True (--resume) to resume "
+                "it, or delete the folder to start again."
             )
         return kept
 
 
 def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> BaseFileLock:
-    """Mark a folder of checkpoints as that of a command; refuse another command's, or one that is not to go on.
+    """Lock a checkpoint folder for a command; raise if it belongs to another command, or exists without `resume`.
 
-    Nobody else can open it as long as what is returned is kept, or the process lives.
+    The lock is held until the returned object is released or the process ends.
     """
     place = Path(folder) / LOCK
     lock, was_there = FileLock(place), place.exists()
@@ -88,8 +95,7 @@ def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -
             lock.acquire(timeout=0)
         except Timeout:
             raise InputError(
-                f"another fit is at work with the checkpoints in {folder}; wait until it has ended, or name another "
-                "folder."
+                f"another fit is using the checkpoints in {folder}; wait until it has ended, or choose another folder."
             ) from None
     try:
         _mark(folder, command, resume)
@@ -106,25 +112,25 @@ def _mark(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
     if path.is_file():
         if not resume:
             raise InputError(
-                f"{folder} holds checkpoints of an interrupted fit; add --resume to go on from them, or name another "
+                f"{folder} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
                 "folder."
             )
         try:
             before = dict(plain_json(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{path} cannot be read ({error}); name another folder.") from None
+            raise InputError(f"{path} cannot be read ({error}); choose another folder.") from None
         differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))
         if differing:
             raise InputError(
-                f"{folder} holds checkpoints of another fit, with another {', '.join(differing[:5])}; name another "
-                "folder, or give what was given then."
+                f"{folder} contains checkpoints of another fit, with a different {', '.join(differing[:5])}; choose "
+                "another folder, or use the same settings."
             )
     else:
         write_whole(path, json.dumps(plain, indent=1).encode())
 
 
 def close_checkpoints(folder: str | Path) -> None:
-    """Delete the checkpoints in a folder, and the folder where nothing else is in it."""
+    """Delete the checkpoints in a folder, and the folder if it is then empty."""
     folder = Path(folder)
     for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
         remove_unfinished(own)

@@ -1,4 +1,4 @@
-"""Scores without a gradient, block by block."""
+"""Compute scores in blocks, without gradient."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from domaincover.training.batches import LazyPool
 
 
 def score(network: nn.Module, examples: NDArray[Any] | LazyExamples, rows_at_once: int = 65_536) -> NDArray[Any]:
-    """Return the network's scores, examples by labels; what cannot be read scores highest for every label."""
+    """Return the network's scores, (example, label); unreadable examples score infinity for every label."""
     network.eval()
     weights = next(network.parameters())
     return score_blocks(network, examples, weights.device, weights.dtype, rows_at_once)
@@ -28,7 +28,7 @@ def score_blocks(
     dtype: torch.dtype = torch.float32,
     rows_at_once: int = 65_536,
 ) -> NDArray[Any]:
-    """Return scores block by block, without a gradient; lazy examples are read as their blocks come."""
+    """Return scores computed in blocks, without gradient; lazy examples are read on demand."""
     if not isinstance(examples, LazyExamples):
         rows = row_blocks(len(examples), rows_at_once)
         blocks = [network(torch.as_tensor(examples[some[0] : some[-1] + 1]).to(device, dtype)).cpu() for some in rows]
@@ -36,7 +36,7 @@ def score_blocks(
     scores = []
     for block in examples.blocks(row_blocks(len(examples), LazyPool.rows_at_once)):
         some = network(torch.from_numpy(block.values).to(device)).float().cpu()
-        if block.readable is not None:  # nothing is known of it, so its set is to hold every label
+        if block.readable is not None:  # nothing is known of them, so their sets contain every label
             some[torch.from_numpy(~block.readable)] = torch.inf
         scores.append(some)
     return torch.cat(scores).numpy()

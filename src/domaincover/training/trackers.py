@@ -1,4 +1,4 @@
-"""Where to tell how training goes: a CSV file, TensorBoard, MLflow, Weights & Biases. None needs an account."""
+"""Log training metrics to a CSV file, TensorBoard, MLflow or Weights & Biases; none needs an account."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Settings = Mapping[str, Any]
 
 
 class Tracker(Listener):
-    """Hears of every step; a subclass brings `_open`, `_log` and `_close`."""
+    """Base class of trackers; subclasses implement `_open`, `_log` and `_close`."""
 
     def __init__(self, folder: str | Path, name: str, settings: Settings) -> None:
         self.folder, self.name = Path(folder), name
@@ -28,7 +28,7 @@ class Tracker(Listener):
         self._is_open = False
 
     def start(self, epochs: int, n_batches: int) -> None:
-        """Open what is written to."""
+        """Open the log."""
         self.settings |= {"epochs": epochs, "batches_per_epoch": n_batches}
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -36,14 +36,14 @@ class Tracker(Listener):
         self._is_open = True
 
     def step(self, step: Step) -> None:
-        """Log the figures of a step."""
+        """Log the metrics of a step."""
         figures = {"loss": step.loss, "worst_recall": step.worst_recall, "set_size": step.set_size}
         known = {key: value for key, value in figures.items() if value is not None and math.isfinite(value)}
         with writing(self.folder):
             self._log(step.n_batches, {"epoch": step.epoch + 1, **known})
 
     def finish(self) -> None:
-        """Close what was opened."""
+        """Close the log."""
         if self._is_open:
             self._close()
             self._is_open = False
@@ -56,7 +56,7 @@ class Tracker(Listener):
 
 
 class CsvTracker(Tracker):
-    """A file `NAME.csv` with a line for each step; one that is there is kept, and another made beside it."""
+    """Log to `NAME-1.csv`, one line per step; an existing file is kept and the next number used."""
 
     COLUMNS = ("batch", "epoch", "loss", "worst_recall", "set_size", "seconds")
 
@@ -64,7 +64,7 @@ class CsvTracker(Tracker):
         stem, number = self.name.replace(" ", "").replace("×", "x"), 1
         while (path := self.folder / f"{stem}-{number}.csv").exists():
             number += 1
-        self._file = path.open("x", buffering=1, encoding="utf-8")  # line by line: an interrupted run keeps its lines
+        self._file = path.open("x", buffering=1, encoding="utf-8")  # line-buffered, so that interrupted runs keep lines
         self._file.write(",".join(self.COLUMNS) + "\n")
         self._started = time.monotonic()
 
@@ -77,7 +77,7 @@ class CsvTracker(Tracker):
 
 
 class TensorBoardTracker(Tracker):
-    """Event files that `tensorboard --logdir FOLDER` shows."""
+    """Log event files for `tensorboard --logdir FOLDER`."""
 
     def _open(self) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -94,7 +94,7 @@ class TensorBoardTracker(Tracker):
 
 
 class MlflowTracker(Tracker):
-    """A run in MLflow's local store, or where MLFLOW_TRACKING_URI says."""
+    """Log to MLflow's local store, or to MLFLOW_TRACKING_URI."""
 
     EXPERIMENT = "domaincover"
 
@@ -118,7 +118,7 @@ class MlflowTracker(Tracker):
 
 
 class WandbTracker(Tracker):
-    """A Weights & Biases run, offline unless WANDB_MODE says otherwise; `wandb sync` sends it later."""
+    """Log to Weights & Biases, offline unless WANDB_MODE says otherwise; upload later with `wandb sync`."""
 
     def _open(self) -> None:
         import wandb
@@ -150,16 +150,16 @@ PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
 
 
 def make_tracker(kind: str, folder: str | Path, name: str, settings: Settings) -> Tracker:
-    """Return a tracker by its name."""
+    """Return a tracker by name."""
     check_tracker(kind)
     return MAKERS[kind](folder, name, settings)
 
 
 def check_tracker(kind: str) -> None:
-    """Refuse a tracker that there is not, or whose package is not installed, before training."""
+    """Raise if a tracker is unknown or its package is not installed."""
     from importlib.util import find_spec
 
     if kind not in TRACKERS:
-        raise InputError(f"no tracker {kind!r}; there are {', '.join(TRACKERS)}.")
+        raise InputError(f"unknown tracker {kind!r}: choose one of {', '.join(TRACKERS)}.")
     if kind in PACKAGES and find_spec(PACKAGES[kind]) is None:
-        raise InputError(f"the tracker {kind!r} needs a package that is not here: pip install 'domaincover[trackers]'.")
+        raise InputError(f"the tracker {kind!r} needs {PACKAGES[kind]}: pip install 'domaincover[trackers]'.")
