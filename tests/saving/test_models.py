@@ -531,5 +531,5 @@ def test_image_settings_of_models_saved_with_the_old_name_of_resize_are_read():
     reader = PartsReader({}, None, ())
     read = reader._value({"reader": ["ImageReader", {"crop": 0.1, "fit": "crop"}]})
     assert read == ImageReader(crop=0.1, resize="crop")
-    with pytest.raises(InputError, match=r"'TextReader' with .*resize is nothing that it can hold"):
+    with pytest.raises(InputError, match="'TextReader' with resize"):
         reader._value({"reader": ["TextReader", {"fit": "crop"}]})
