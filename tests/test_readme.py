@@ -44,12 +44,11 @@ def test_the_tree_of_the_readme_names_what_is_there():
 
 def test_the_commands_of_the_readme_are_those_of_the_command_line():
     from domaincover.cli import app
-    from domaincover.cli.study import paper
-    from domaincover.paper.experiment import PAPER
+    from domaincover.paper.commands import study_names
 
-    commands = {command.name or command.callback.__name__ for command in app.registered_commands} | {"paper", "data"}
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands} | {"data"}
     shell = "".join(re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL))
     assert set(re.findall(r"^domaincover (\w+)", shell, re.MULTILINE)) == commands
     experiments = re.findall(r"^domaincover paper ([\w-]+)", shell, re.MULTILINE)
-    assert set(experiments) <= {"all", *PAPER, *(command.name for command in paper.registered_commands)}
+    assert set(experiments) <= set(study_names.studies())
     assert {"all", "list", "synthetic", "camelyon17", "amazon"} <= set(experiments)
