@@ -156,7 +156,7 @@ def test_a_table_of_one_column_gives_its_name(networks):
     model = fit(ERMClassifier(network=network, **QUICK), pd.DataFrame({"review": X}))
     assert model.feature_names_in_.tolist() == ["review"]
     assert model.encoder_.kinds_ == {"review": "text"}
-    with pytest.raises(InputError, match="texts are one column of a table, got 2: a, b"):
+    with pytest.raises(InputError, match="texts must be one column of a table, got 2: a, b"):
         model.predict_set(pd.DataFrame({"a": X, "b": X}))
 
 
@@ -231,7 +231,7 @@ class TestUnreadable:
         network = replace(networks[kind][0], max_unreadable=0.05)
         with pytest.warns(UserWarning, match=r"2 of 120 images .* left out: .*empty.png .*0 bytes.*torn.png"):
             model = fit(SetCoverClassifier(network=network, **QUICK), paths)
-        with pytest.warns(UserWarning, match=r"2 of 120 images cannot be read .* their sets hold every label"):
+        with pytest.warns(UserWarning, match=r"2 of 120 images cannot be read .* their sets contain every label"):
             sets = model.predict_set(paths)
         assert sets[[10, 21]].all()
         with warnings.catch_warnings():
@@ -305,15 +305,19 @@ class TestUnreadable:
         (ImageNetwork(crop=0.7), PIXELS, "crop is the share cut off each side"),
         (ImageNetwork(module=conv, backbone=halves), PIXELS, "module and backbone are two networks"),
         (ImageNetwork(workers=-1), PIXELS, "workers must be 0 or more, got -1"),
-        (ImageNetwork(max_unreadable=2), PIXELS, "max_unreadable is a share from 0 to 1, got 2"),
-        (ImageNetwork(hidden=0), PIXELS, "hidden must be one width or several, whole numbers from 1, got 0"),
-        (ImageNetwork(module=lambda n: conv(n + 1)), PIXELS, r"score per label, 2; for two images it gives \(2, 3\)"),
-        (ImageNetwork(module=conv(2)), PIXELS, "network is a network already; pass a function"),
-        (ImageNetwork(module=conv), list(range(N)), "'image' holds 0 at row 0, which is no path of an image"),
+        (ImageNetwork(max_unreadable=2), PIXELS, "max_unreadable must be from 0 to 1, got 2"),
+        (
+            ImageNetwork(hidden=0),
+            PIXELS,
+            "hidden must be one or several positive integers, whole numbers from 1, got 0",
+        ),
+        (ImageNetwork(module=lambda n: conv(n + 1)), PIXELS, r"score per label, 2; for two images it returns \(2, 3\)"),
+        (ImageNetwork(module=conv(2)), PIXELS, "network must be a function that returns a new; pass a function"),
+        (ImageNetwork(module=conv), list(range(N)), "'image' holds 0 at row 0, which is not a path"),
         (ImageNetwork(module=conv), PIXELS.astype(float), "images in an array must be uint8"),
         (ImageNetwork(module=conv), [None] * N, "120 of 120 paths in 'image' are missing, first at row 0"),
         (ImageNetwork(module=conv), [], "there are no images"),
-        (ImageNetwork(module=lambda n: n), PIXELS, "network must make a torch.nn.Module, got int"),
+        (ImageNetwork(module=lambda n: n), PIXELS, "network must return a torch.nn.Module, got int"),
         (ImageNetwork(backbone=lambda: nn.Identity()), PIXELS, r"gives \(image, feature\), got \(1, 3, 224, 224\)"),
         (TextNetwork(), TEXTS, "a TextNetwork needs a model"),
     ],
@@ -395,7 +399,7 @@ def test_the_words_say_what_learns_and_why(folder):
     if not torch.cuda.is_available():
         assert frozen.in_words("auto").startswith("No GPU was found: the network stays as it is")
     assert "trains the whole network" in ImageNetwork(model=folder / "resnet", learn="head").in_words("cpu")
-    assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "The whole network is trained, on cpu."
+    assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "Training the entire network, on cpu."
     assert "takes long without a GPU" in ImageNetwork().in_words("cpu")
 
 

@@ -179,9 +179,7 @@ def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, fol
 def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, tmp_path, capsys):
     few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1]
     assert paper("fmow", folders["fmow"].folder, tmp_path / "a", "--network", resnet, *few) == 0
-    assert (
-        "No GPU was found: the network stays as it is and a head is trained on its features" in capsys.readouterr().err
-    )
+    assert "No GPU was found: training a head on the frozen network's features" in capsys.readouterr().err
     assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], "--methods", "erm") == 0
     assert "a perceptron with 10 hidden units is trained on its word-embeddings" in capsys.readouterr().err
 
@@ -191,7 +189,7 @@ def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_pat
     few += ["--batch-size", 3 * 6 - 1]  # a last batch of one image of one pixel would be too little for BatchNorm
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
-    assert "The whole network is trained, on cpu." in told
+    assert "Training the entire network, on cpu." in told
     assert "starts from random weights; the paper starts from ImageNet's: give --weights" in told
 
 
@@ -327,7 +325,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ),
         ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
-        ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "nothing has trained it yet"),
+        ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "this one has random weights"),
         ("camelyon17", ["--network", "microsoft/resnet-50"], "microsoft/resnet-50"),
         ("camelyon17", ["--learn", "some"], "'some'"),
         ("amazon", ["--max-tokens", 0], "--max-tokens must be at least 1, got 0"),

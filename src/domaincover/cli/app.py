@@ -12,7 +12,7 @@ import typer
 
 from domaincover.cli import data, doctor, experiments, model, promises, study, wilds_study  # noqa: F401
 from domaincover.cli.networks import is_main_process
-from domaincover.cli.streams import ending_when_told, take_any_text, write_no_more
+from domaincover.cli.streams import sigterm_as_interrupt, take_any_text, write_no_more
 from domaincover.errors import InputError
 from domaincover.files import fault, is_full
 
@@ -41,7 +41,7 @@ def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
     take_any_text()
     try:
-        with ending_when_told() as ending, _one_talks():
+        with sigterm_as_interrupt() as ending, _one_talks():
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)

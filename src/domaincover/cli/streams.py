@@ -70,7 +70,7 @@ class Ending:
 
 
 @contextmanager
-def ending_when_told() -> Iterator[Ending]:
+def sigterm_as_interrupt() -> Iterator[Ending]:
     """Treat SIGTERM as Ctrl-C."""
     ending = Ending()
     try:

@@ -1,4 +1,4 @@
-"""From images and texts to what a network reads: their pixels or tokens as they are needed, or features of them."""
+"""Encode images and texts for a network: pixels or tokens read on demand, or frozen features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domaincover.options import SourceKind
 
 
 class SourceEncoder(BaseEstimator):
-    """Reads sources lazily, for a network that learns as a whole; or makes standardised features of them for a head."""
+    """Read sources lazily to train an entire network, or compute standardised features to train a head."""
 
     def __init__(
         self,
@@ -34,33 +34,33 @@ class SourceEncoder(BaseEstimator):
         self.cache = cache
 
     def fit(self, X: NDArray[Any], backbone: Backbone | None, freezes: bool, device: str, name: str) -> SourceEncoder:
-        """Learn the scale of the features, where the backbone stays as it is."""
+        """Learn the scale of the features, if the backbone is frozen."""
         self.kinds_ = {name: self.kind} if name else {}
         self.config_ = None if backbone is None or freezes else backbone.config_
         self._device = device
         if freezes:
-            assert backbone is not None  # noqa: S101 - for the type checker: a head needs features
+            assert backbone is not None  # noqa: S101 - for the type checker
             self.backbone_ = backbone
             self.scaler_ = TableEncoder().fit(self._features(X))
         return self
 
     def use(self, device: str) -> str:
-        """Compute on a device from now on, or on the CPU where there is no such one here; return which."""
+        """Set the device, falling back to the CPU if there is no GPU, and return it."""
         self._device = "cpu" if device.startswith("cuda") and not torch.cuda.is_available() else device
         return self._device
 
     @property
     def is_lazy(self) -> bool:
-        """Whether examples are read as they are needed, and not turned into features first."""
+        """Whether examples are read on demand rather than encoded as features."""
         return not hasattr(self, "backbone_")
 
     @property
     def n_features_out(self) -> int:
-        """How many features the head reads."""
+        """Number of input features of the head."""
         return int(self.scaler_.n_features_out)
 
     def encode(self, X: NDArray[Any]) -> NDArray[np.float32] | LazyExamples:
-        """Return lazy examples, or features; those of a source that cannot be read are NaN."""
+        """Return lazy examples, or features, which are NaN for unreadable sources."""
         if self.is_lazy:
             return self._lazy(X)
         features = self._features(X)
@@ -69,7 +69,7 @@ class SourceEncoder(BaseEstimator):
         return encoded
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
-        assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
+        assert self.reader is not None  # noqa: S101 - for the type checker
         workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
