@@ -20,13 +20,12 @@ With --seed 1 to 4 the target is reached on 26 to 29 days, with 1.9 to 2.3 label
 import pandas as pd
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess
-from domaincover.paper.packaged_data import read_flights
+from domaincover import SetCoverClassifier, assess, read_example
 
 
 def load() -> Table:
     """Return what is known when a flight leaves, how late it lands, and the day: every third of the year."""
-    X, lateness, date = read_flights()
+    X, lateness, date = read_example("flights")
     kept = pd.to_datetime(date + " 2013", format="%d %b %Y").dt.day_of_year % 3 == 0
     return Table(X[kept], lateness[kept], date[kept])
 

@@ -3,14 +3,12 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import fill, shorten
+from textwrap import shorten
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover import to_label_lists
-from domaincover.report.domain_chart import domain_figure
-from domaincover.report.domain_table import domain_table, summary_table
 
 
 class Table(NamedTuple):
@@ -42,15 +40,14 @@ def main(
     options = parser.parse_args()
     table = load() if data is None else load(options.data)
     result = judge(table, options.seed)
-    reports = {"SET-COVER": result.unseen["model"], "ERM": result.unseen["ERM"]}
-    print(f"{title}\n\n{summary_table(reports, result.target_recall)}")
-    print(fill(str(result.diagnosis), width=110))
-    print(f"\nUnseen domains, worst first\n{domain_table(reports, result.target_recall, most_rows=5)}")
+    print(f"{title}\n\n{result}")
+    worst = result.unseen["model"].to_frame().nsmallest(5, "min_recall")[["n", "min_recall", "set_size"]]
+    print(f"\nThe five unseen domains with the lowest min recall\n{worst.round(3).to_string()}\n")
     if label is not None:
-        print(f"Recall of {label} by unseen domain\n{recalls_of(label, reports)}\n")
+        print(f"Recall of {label} by unseen domain\n{recalls_of(label, result.methods)}\n")
     print(f"Some rows of unseen domains\n{some_sets(result, table, columns)}")
     if options.figure:
-        domain_figure(reports, result.target_recall, options.figure, title=title)
+        result.plot(title).save(options.figure, scale_factor=2)
 
 
 def recalls_of(label: str, reports: dict[str, Any]) -> str:

@@ -19,13 +19,12 @@ are alike, so a season tells less than its number of rows.
 
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess
-from domaincover.paper.packaged_data import read_storms
+from domaincover import SetCoverClassifier, assess, read_example
 
 
 def load() -> Table:
     """Return the state of every storm every six hours, its kind a day later, and the year."""
-    return Table(*read_storms())
+    return Table(*read_example("storms"))
 
 
 def judge(table: Table, seed: int = 0):

@@ -18,13 +18,12 @@ worst, Utah, has 0.75, where one label has 0.65.
 
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess
-from domaincover.paper.packaged_data import read_votes
+from domaincover import SetCoverClassifier, assess, read_example
 
 
 def load() -> Table:
     """Return the answers, vote and state of everyone who told their vote."""
-    return Table(*read_votes())
+    return Table(*read_example("votes"))
 
 
 def judge(table: Table, seed: int = 0):

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from domaincover.cli.judging import seen_domains
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from domaincover import ConformalSetClassifier, ERMClassifier, TableEncoder, certify, load, save
-from domaincover.cli.judging import seen_domains
 
 from .test_cli_model import LABELS, ROLES, patients, written
 

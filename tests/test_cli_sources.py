@@ -10,9 +10,9 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from domaincover.cli.networks import EFFECTS
 
 from domaincover import ImageNetwork, SetCoverClassifier, load
-from domaincover.cli.networks import EFFECTS
 from tests.processes import LIMIT, wait_until
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 

@@ -28,10 +28,12 @@ if TYPE_CHECKING:
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.paper.packaged_data import read_example
     from domaincover.paper.plugins import register_dataset, register_method
     from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.promises.certificates import Certificate, certify
     from domaincover.promises.plans import DomainPlan, plan_domains
+    from domaincover.report.domain_table import summary_table
     from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
     from domaincover.training.run import TrainingRun
@@ -72,12 +74,14 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
+    "read_example": "paper.packaged_data",
     "read_wilds": "paper.wilds.reader",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
     "robust_thresholds": "calibration.rules",
     "save": "saving.models",
     "share_at_target_scorer": "estimators.scorers",
+    "summary_table": "report.domain_table",
     "to_label_lists": "estimators.base",
 }
 
@@ -115,12 +119,14 @@ __all__ = [
     "plan_domains",
     "pooled_thresholds",
     "predict_set",
+    "read_example",
     "read_wilds",
     "register_dataset",
     "register_method",
     "robust_thresholds",
     "save",
     "share_at_target_scorer",
+    "summary_table",
     "to_label_lists",
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,9 +23,11 @@ from domaincover.prediction_sets import (
 )
 
 if TYPE_CHECKING:
+    import altair as alt
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
+MOST_ROWS_IN_NOTEBOOK = 30
 
 
 @dataclass(frozen=True)
@@ -152,6 +154,31 @@ class DomainReport:
         columns |= {f"recall[{name}]": self.recall[:, k] for k, name in enumerate(texts(self.label_names))}
         columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(texts(self.label_names))}
         return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
+
+    def plot(
+        self,
+        target_recall: float,
+        *,
+        name: str = "model",
+        baseline: Mapping[str, DomainReport] | None = None,
+        title: str = "Recall by domain",
+    ) -> alt.HConcatChart:
+        """Return an Altair chart of recall and set size by domain, worst domain first.
+
+        `baseline` adds the min recall and set size of another method on the same domains, under its name. The chart is
+        shown in a notebook, and written by its own `save`: `report.plot(0.9).save("domains.png")`.
+        """
+        from domaincover.report.domain_chart import domain_plot
+
+        others = baseline or {}
+        if name in others:
+            raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
+        return domain_plot({name: self, **others}, target_recall, title)
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, worst domain first; names are escaped."""
+        frame = self.to_frame().sort_values("min_recall", kind="stable")
+        return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK)
 
 
 def domain_report(

@@ -359,3 +359,42 @@ def test_names_of_any_kind_make_plain_data():
 def test_labels_in_a_column_are_taken_as_fit_takes_them():
     in_column = assess(LINEAR, DATA.examples, DATA.labels[:, None], DATA.domains, random_state=0)
     assert in_column.diagnosis == assess(LINEAR, *GIVEN, random_state=0).diagnosis
+
+
+# What is shown
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return assess(LINEAR, *row_numbers(4, 80), random_state=0)
+
+
+def test_a_printed_assessment_has_a_row_per_method_and_the_diagnosis(shown):
+    table, diagnosis = shown.summary_table(), str(shown.diagnosis)
+    assert str(shown).startswith(table)
+    assert " ".join(str(shown).split()).endswith(diagnosis)
+    assert max(map(len, str(shown).splitlines())) <= 110
+    assert [line.split()[0] for line in table.splitlines()[2:4]] == list(shown.methods)
+
+
+def test_the_methods_of_an_assessment_go_by_their_names(shown):
+    assert list(shown.methods.values()) == list(shown.unseen.values())
+    assert next(iter(shown.methods)) == type(shown.model).__name__
+    judged = assess(SetCoverClassifier(epochs=1, hidden=2, random_state=0), *row_numbers(4, 80), random_state=0)
+    assert list(judged.methods) == ["SET-COVER", "ERM"]
+
+
+def test_an_assessment_plots_its_unseen_domains(shown):
+    spec = shown.plot("My title").to_dict()
+    assert spec["title"]["text"] == "My title"
+    assert len(spec["hconcat"]) == 2
+
+
+def test_an_assessment_in_a_notebook_shows_summary_diagnosis_and_domains_with_names_escaped():
+    X, y, domains = row_numbers(4, 80)
+    hostile = np.array([f"<script>alert({domain})</script>" for domain in domains])
+    text = assess(LINEAR, X, y, hostile, random_state=0)._repr_html_()
+    assert text.count("<table") == 2
+    assert "Median min recall" in text
+    assert "alert(" in text
+    assert "<script" not in text

@@ -43,17 +43,14 @@ def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
 
 
 def test_a_reader_who_leaves_ends_a_command_without_a_word(tmp_path, study):
-    reading, writing = os.pipe()
-    os.close(reading)
-
     def unread():
+        reading, writing = os.pipe()
+        os.close(reading)
         sys.stdout = open(writing, "w", encoding="utf-8")  # noqa: SIM115
         sys.argv = ["domaincover", "results", str(study)]
         main()
 
-    process = Child(unread, tmp_path / "said")
-    os.close(writing)
-    assert process.wait() == 1
+    assert Child(unread, tmp_path / "said").wait() == 1
     assert (tmp_path / "said").read_text() == ""
 
 

@@ -9,7 +9,6 @@ from domaincover.report.domain_chart import (
     MOST_ROWS,
     domain_chart,
     domain_chart_data,
-    domain_figure,
     marks_in_words,
     note_on_rest,
     overview_chart,
@@ -177,30 +176,38 @@ def test_the_overview_draws_every_domain_of_every_method():
     assert sorted(map(len, overview_chart(data).to_dict()["datasets"].values())) == [1, 2 * 365]
 
 
-def test_a_figure_on_disk_has_two_pixels_per_point(tmp_path):
-    reports = random_reports(np.random.default_rng(0), 5)
-    domain_figure(reports, 0.9, tmp_path / "a.png")
+def test_a_plot_is_written_by_its_own_save(tmp_path):
+    random_reports(np.random.default_rng(0), 5)["ERM"].plot(0.9).save(tmp_path / "a.png", scale_factor=2)
     header = (tmp_path / "a.png").read_bytes()[:24]
     assert header.startswith(b"\x89PNG")
     assert struct.unpack(">II", header[16:])[0] > 1400
 
 
-def test_a_figure_says_target_domains_and_labels_in_text(tmp_path):
-    domain_figure(random_reports(np.random.default_rng(0), 70), 0.9, tmp_path / "a.svg", title="My title")
+def test_a_plot_says_target_domains_and_labels_in_text(tmp_path):
+    (name, model), (other, baseline) = random_reports(np.random.default_rng(0), 70).items()
+    model.plot(0.9, name=name, baseline={other: baseline}, title="My title").save(tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert all(words in text for words in ("target 0.9", "My title", "ward 1", "label 2", "The worst 60 of 70 domains"))
+    assert f"Ring and short bar: min recall and set size of {other}" in text
 
 
-def test_hostile_names_are_only_text_in_a_figure(tmp_path):
-    reports = {HOSTILE: report([[0.9] * 3], [HOSTILE], (HOSTILE, "dog", "owl"))}
-    domain_figure(reports, 0.9, tmp_path / "a.svg", title=HOSTILE)
+def test_hostile_names_are_only_text_in_a_plot(tmp_path):
+    one = report([[0.9] * 3], [HOSTILE], (HOSTILE, "dog", "owl"))
+    one.plot(0.9, name=HOSTILE, title=HOSTILE).save(tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "alert(1)" in text
     assert "<script" not in text
     assert "<img" not in text
 
 
-def test_a_figure_of_unknown_kind_is_refused(tmp_path):
-    with pytest.raises(InputError, match=r"cannot draw .*a\.gif: its name must end in \.png, \.svg or \.pdf"):
-        domain_figure({"a": report([[0.9] * 3])}, 0.9, tmp_path / "a.gif")
-    assert list(tmp_path.iterdir()) == []
+def test_a_baseline_under_the_reports_own_name_is_rejected():
+    one = report([[0.9] * 3])
+    with pytest.raises(InputError, match="the baseline has the report's own name, 'model'"):
+        one.plot(0.9, baseline={"model": one})
+
+
+def test_a_report_in_a_notebook_is_a_table_worst_domain_first_with_names_escaped():
+    text = report([[0.95] * 3, [0.5, 1, 1]], ["fine", HOSTILE], (HOSTILE, "dog", "owl"))._repr_html_()
+    assert text.index("alert(1)") < text.index("0.500") < text.index("fine") < text.index("0.950")
+    assert "<script" not in text
+    assert "<img" not in text

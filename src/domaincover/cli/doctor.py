@@ -1,4 +1,4 @@
-"""The command that looks whether all works: doctor."""
+"""The command `doctor`: check the installation."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from domaincover.cli.terminal import text_width
+from domaincover.terminal.messages import text_width
 
 if TYPE_CHECKING:
-    from domaincover.cli.health import Findings, Package
+    from domaincover.cli.installation import Findings, Package
 
 PURPOSES = {
-    "data": "data sets of examples and studies",
+    "data": "data sets of the examples and studies",
     "images": "networks on images",
     "text": "networks on texts",
     "accelerate": "mixed precision, several processes",
@@ -24,21 +24,21 @@ PURPOSES = {
 }
 NOT_WORKING = 1
 MARKS = {"good": ("✓", "green"), "absent": ("-", "dim"), "note": ("!", "yellow"), "bad": ("✗", "red")}
-PLAIN_MARKS = {"good": "ok", "absent": "-", "note": "!", "bad": "NO"}  # where the output has no other letters
+PLAIN_MARKS = {"good": "ok", "absent": "-", "note": "!", "bad": "NO"}  # for encodings without these characters
 
 
 def doctor(
-    format: Annotated[Literal["text", "json"], typer.Option(help="How to print; json is for bug reports.")] = "text",  # noqa: A002
+    format: Annotated[Literal["text", "json"], typer.Option(help="Output format; json is for bug reports.")] = "text",  # noqa: A002
 ) -> None:
-    """Look whether all works: versions, devices, optional packages, folders, and a small run from data to a report.
+    """Check the installation: versions, devices, optional packages, folders, and a smoke run from data to a report.
 
-    Nothing is left on the disk. In the JSON, your own folder is written as ~.
+    No files are kept. In the JSON, your home folder is written as ~.
 
     Example: domaincover doctor
     """
-    from domaincover.cli.health import examine
+    from domaincover.cli.installation import check_installation
 
-    findings = examine()
+    findings = check_installation()
     if format == "json":
         typer.echo(json.dumps(findings.to_dict(), indent=2))
     else:
@@ -48,7 +48,7 @@ def doctor(
 
 
 def _show(findings: Findings) -> None:
-    """Print what was found, with a mark each, and a verdict."""
+    """Print the findings, each with a mark, and a verdict."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -57,8 +57,8 @@ def _show(findings: Findings) -> None:
     parts = {
         f"domaincover {findings.environment['domaincover']}": _basics(findings),
         "Optional": [_extra(name, packages) for name, packages in findings.extras.items()],
-        f"Trial run, {findings.seconds:.1f} seconds": [
-            ("bad" if fault else "good", step, fault) for step, fault in findings.trial.items()
+        f"Smoke run, {findings.seconds:.1f} seconds": [
+            ("bad" if fault else "good", step, fault) for step, fault in findings.smoke_run.items()
         ],
     }
     for title, lines in parts.items():
@@ -82,7 +82,7 @@ def _mark(state: str) -> str:
 
 
 def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
-    """Yield state, name and text of what domaincover runs on."""
+    """Yield state, name and text of each requirement."""
     about, fits = findings.environment, all(package.fits for package in findings.required)
     memory = "" if about["memory"] is None else f", {about['memory'] / 2**30:.0f} GB of memory"
     yield "good", "Python", f"{about['python']} on {about['platform']}"
@@ -93,7 +93,7 @@ def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
     yield "good" if is_utf8 else "note", "encoding", encodings + ("" if is_utf8 else "; PYTHONUTF8=1 makes it UTF-8")
     yield "good" if fits else "bad", "packages", _versions(findings.required)
     for folder in findings.folders:
-        can = "can be written" if folder.writable else "cannot be written"
+        can = "writable" if folder.writable else "not writable"
         yield "good" if folder.writable else "note", folder.what, f"{can}, {folder.free / 1e9:.1f} GB free"
 
 
@@ -117,7 +117,7 @@ def _versions(packages: Iterable[Package]) -> str:
 
 def _verdict(findings: Findings) -> str:
     if findings.problems:
-        return "Something that is needed does not work."
+        return "The installation does not work: see the problems above."
     missing = [name for name, packages in findings.extras.items() if not all(package.fits for package in packages)]
-    also = f" Optional and missing: {', '.join(missing)}." if missing else ""
-    return f"All that is needed works.{also}"
+    also = f" Optional extras not installed: {', '.join(missing)}." if missing else ""
+    return f"The installation works.{also}"

@@ -1,19 +1,17 @@
-"""What the commands show and write beside models: tables, pages, notes."""
+"""Tables, pages and notes that the commands on one model print and write."""
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.cli.terminal import text_width
 from domaincover.errors import InputError
+from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_page(path: Path | None) -> None:
-    """Refuse a page that could not be written, before work is done."""
+    """Reject a page that cannot be written, before any work."""
     if path is None:
         return
     above = next(folder for folder in path.absolute().parents if folder.exists())
@@ -32,24 +30,24 @@ def check_page(path: Path | None) -> None:
 
 
 def check_not_table(path: Path | None, option: str, table: Path) -> None:
-    """Refuse to write over the table that is read."""
+    """Reject an output that would overwrite the input table."""
     if path is not None and path.exists() and path.samefile(table):
-        raise InputError(f"{option} is the table itself, which would be lost; choose another name than {path}.")
+        raise InputError(f"{option} would overwrite the input table {path}; choose another name.")
 
 
 def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
-    """Say which domains training had, and what the fit's own evaluation found about single labels."""
+    """Return notes on domains seen in training, on the promise, and on the evaluation made by `fit`."""
     from domaincover.promises.certificates import seen_among
 
     n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
     notes = []
     if n_seen:
         notes.append(
-            f"Domains that were in the training data: {n_seen} of {len(report.domain_names)}; if their rows were "
-            "too, their recall says little about new domains."
+            f"{n_seen} of {len(report.domain_names)} domains were in the training data; if their rows were too, their "
+            "recall says little about new domains."
         )
     if (promise := model.promise) is not None:
-        notes.append(f"Promised by the model: {promise}")
+        notes.append(f"Promise of the model: {promise}")
     assessment = extra.get("assessment")
     if assessment:
         notes.append(f"When the model was fitted: {assessment['diagnosis']['text']}")
@@ -57,7 +55,7 @@ def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mappi
 
 
 def print_reports(reports: Mapping[str, DomainReport], target: float, notes: Sequence[str], kind: str) -> None:
-    """Print the domains worst first, the methods side by side, and what it all says in sentences."""
+    """Print the domains worst first, the methods side by side, and a summary in sentences."""
     from domaincover.report.domain_headline import summary_lines
     from domaincover.report.domain_table import domain_table, summary_table
 
@@ -77,7 +75,7 @@ def write_page(
     certificate: Certificate | None = None,
     about: Sequence[str] = (),
 ) -> None:
-    """Write the same as a page, with a certificate and what is to be said about it, and say where the page is."""
+    """Write the same as an HTML page, with a certificate and notes on it, and print its address."""
     from domaincover.report.domain_page import write_domain_page
 
     shown = {name: str(value) for name, value in settings.items()}
@@ -94,18 +92,3 @@ def write_page(
         certificate_notes=about,
     )
     say(f"The page is {path.resolve().as_uri()}")
-
-
-@contextmanager
-def warnings_in_a_line() -> Iterator[None]:
-    """Say what the estimators warn of without the lines of code that did."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("default", UserWarning)
-        yield
-    for message in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"Note: {' '.join(message.split())}")
-
-
-def say(message: str) -> None:
-    """Tell the user something that is not a result: it goes to standard error."""
-    typer.echo(message, err=True)

@@ -1,4 +1,4 @@
-"""What comes between a command and its terminal: signs it cannot show, a reader who left, a call to end."""
+"""Standard streams and signals: characters an encoding lacks, closed pipes, SIGTERM."""
 
 from __future__ import annotations
 
@@ -25,60 +25,60 @@ PLAIN = {
     "’": "'",
 }
 PLAIN |= {"“": '"', "”": '"', "→": "->", "∞": "inf", "²": "^2", "ε": "epsilon", "δ": "delta", "λ": "lambda"}
-IN_PLAIN_SIGNS = "domaincover-plain"
+PLAIN_CHARACTERS = "domaincover-plain"
 
 
-def take_any_text() -> None:
-    """Let standard output and error take whatever text there is, in whatever encoding they have."""
+def accept_any_text() -> None:
+    """Let standard output and error accept any text, whatever their encoding."""
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started this process
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
-    codecs.register_error(IN_PLAIN_SIGNS, _in_plain_signs)
+    codecs.register_error(PLAIN_CHARACTERS, _in_plain_characters)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors=IN_PLAIN_SIGNS)
+            stream.reconfigure(errors=PLAIN_CHARACTERS)
 
 
-def _in_plain_signs(error: UnicodeError) -> tuple[str, int]:
-    """Write a sign that an encoding does not have as one that looks like it, or by its number."""
+def _in_plain_characters(error: UnicodeError) -> tuple[str, int]:
+    """Replace a character that an encoding lacks by a similar one, or by its code."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     sign = error.object[error.start]
     return PLAIN.get(sign, sign.encode("ascii", "backslashreplace").decode()), error.start + 1
 
 
-def write_no_more() -> None:
-    """Send what is still to be written nowhere: there is no room."""
+def discard_output() -> None:
+    """Discard what is still buffered: the disk is full."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # one that tests have put in its place has no number
+        with suppress(OSError, ValueError):  # a stream that tests substituted has no file descriptor
             stream.flush()
             continue
         with suppress(OSError, ValueError):
             os.dup2(nowhere, stream.fileno())
 
 
-class Ending:
-    """Whether the process was told to end, as a machine that is shut down or a batch system tells it."""
+class Termination:
+    """Whether SIGTERM was received, as from a shutdown or a batch system."""
 
-    was_asked = False
+    was_received = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """End as Ctrl-C does, so that nothing half-written stays and other processes go."""
-        self.was_asked = True
+        """Raise what Ctrl-C raises, so that partial files are removed and child processes end."""
+        self.was_received = True
         raise KeyboardInterrupt
 
 
 @contextmanager
-def sigterm_as_interrupt() -> Iterator[Ending]:
+def sigterm_as_interrupt() -> Iterator[Termination]:
     """Treat SIGTERM as Ctrl-C."""
-    ending = Ending()
+    termination = Termination()
     try:
-        before = signal.signal(signal.SIGTERM, ending)
-    except ValueError:  # not the main thread, which is where signals arrive
-        yield ending
+        before = signal.signal(signal.SIGTERM, termination)
+    except ValueError:  # not the main thread, which receives signals
+        yield termination
         return
     try:
-        yield ending
+        yield termination
     finally:
         signal.signal(signal.SIGTERM, before)

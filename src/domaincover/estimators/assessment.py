@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from html import escape
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,9 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.prediction_sets import Sets, check_target_recall, share
+
+if TYPE_CHECKING:
+    import altair as alt
 
 Failure = Literal["none", "overlap", "drop", "both"]
 SMALLEST_DROP = 0.02  # of accuracy, worth the name
@@ -86,6 +91,39 @@ class Assessment:
             "unseen": {name: self._plain(report) for name, report in self.unseen.items()},
             "seen": {name: self._plain(report) for name, report in self.seen.items()},
         }
+
+    @property
+    def methods(self) -> dict[str, DomainReport]:
+        """The reports on unseen domains by the names that are shown: the model's, and ERM."""
+        names = {MODEL: "SET-COVER" if isinstance(self.model, SetCoverClassifier) else type(self.model).__name__}
+        return {names.get(name, name): report for name, report in self.unseen.items()}
+
+    def summary_table(self, width: int = 110) -> str:
+        """Return the results on unseen domains as text, one row per method; no line is longer than the width."""
+        from domaincover.report.domain_table import summary_table
+
+        return summary_table(self.methods, self.target_recall, width=width)
+
+    def plot(self, title: str = "Recall by unseen domain") -> alt.HConcatChart:
+        """Return an Altair chart of recall and set size by unseen domain, worst first, beside the baseline.
+
+        It is shown in a notebook, and written by its own `save`: `assessment.plot().save("domains.png")`.
+        """
+        (name, report), *others = self.methods.items()
+        return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
+
+    def __str__(self) -> str:
+        return f"{self.summary_table()}\n{fill(str(self.diagnosis), width=110)}"
+
+    def _repr_html_(self) -> str:
+        """Return the summary, the diagnosis and the model's unseen domains for a notebook; names are escaped."""
+        import pandas as pd
+
+        from domaincover.report.domain_table import summary_texts
+
+        rows = {name: summary_texts(report, self.target_recall) for name, report in self.methods.items()}
+        domains = self.unseen[MODEL]._repr_html_()
+        return f"{pd.DataFrame(rows).T.to_html()}<p>{escape(str(self.diagnosis))}</p>{domains}"
 
     def _plain(self, report: DomainReport) -> dict[str, Any]:
         return {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}

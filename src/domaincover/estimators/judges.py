@@ -84,7 +84,7 @@ class SmallestSets:
         # A cell with fewer than 1 / (1 - target) examples is at target only without a miss: too few to be informative.
         n_in_cells = np.bincount(cell_of(held_out.domains, held_out.labels, int(held_out.labels.max()) + 1))
         least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
-        self._too_few = least - 1 if n_in_cells.max() >= least else 0
+        self._min_cell_size = least if n_in_cells.max() >= least else 1
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean set size."""
@@ -98,7 +98,7 @@ class SmallestSets:
 
     def _threshold(self, scores: NDArray[np.float32]) -> float:
         by_cell = cell_thresholds(
-            scores, self._held_out.labels, self._held_out.domains, self._target_recall, self._too_few
+            scores, self._held_out.labels, self._held_out.domains, self._target_recall, self._min_cell_size
         )
         return min(0.0, float(by_cell.min()))
 

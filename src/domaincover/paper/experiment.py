@@ -1,4 +1,4 @@
-"""An experiment: a TOML file that says what is run, and which tables and figures are made of it."""
+"""Experiments: what is run, and which figures are drawn. One is read from a TOML file, or named after a data set."""
 
 from __future__ import annotations
 
@@ -7,86 +7,119 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from domaincover.errors import InputError, suggestion
-from domaincover.options import FIGURES, Figure
-from domaincover.paper.datasets import DATASET_GROUPS, Sizes, check_plain, is_installed, study_datasets
+from domaincover.errors import InputError
+from domaincover.options import Figure
+from domaincover.paper.datasets import Sizes, check_plain, is_installed, study_dataset, study_datasets
+from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
 from domaincover.paper.methods import GROUPS, study_methods
 from domaincover.paper.plugins import registered
-from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS, Study, why_not
+from domaincover.paper.study import Study, why_not
+from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 from domaincover.paper.wilds.source import WildsSource
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
 Kind = Literal["grid", "theory", "times"]
-# Ten domains promise little, least about labels that not all of them have.
+# A promise from ten domains must be weak, most of all for labels that some of them lack.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_SEEDS = 1
-MOST_TRAINING_DOMAINS = 1000  # of the theory: their examples are all in memory
 Note = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What a file says, by the names that it has for it; what is not given is as a study has it."""
+    """The content of a TOML file, by its keys; a key that is absent has the default of the study or data set."""
 
     name: str
     title: str = ""
-    paper: str = ""  # which table or figure of the paper it is
+    paper: str = ""  # the table or figure of the paper
     kind: Kind = "grid"
     datasets: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("paper",)
     target_recalls: tuple[float, ...] = (0.9,)
     seeds: int = 5
     figures: tuple[Figure, ...] = ("cross",)
-    domains: tuple[int, ...] = ()  # of the theory: how many train
+    domains: tuple[int, ...] = ()  # of the theory: numbers of training domains
     steps: int = 3_000  # of the theory
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # STUDY_KEYS
+    sizes: Mapping[str, int] = field(default_factory=dict)  # SIZE_KEYS
+    wilds: Mapping[str, Any] = field(default_factory=dict)  # WILDS_KEYS
+
+    def with_values(self, values: Mapping[str, Any], place: str) -> Experiment:
+        """Return the experiment with other values of some keys; `place` names their origin in errors."""
+        check_keys(values, place)
+        own: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in _of(values, OWN_KEYS).items()
+        }
+        check_choices(values, place)
+        changed = replace(
+            self,
+            **own,
+            settings={**self.settings, **_of(values, STUDY_KEYS)},
+            sizes={**self.sizes, **_of(values, SIZE_KEYS)},
+            wilds={**self.wilds, **_of(values, WILDS_KEYS)},
+        )
+        check_plain(changed.name, f"experiment in {place}", reserved=())
+        changed._check(place)
+        return changed
+
+    def _check(self, place: str) -> None:
+        methods = study_methods(self.methods)
+        if self.kind == "times" and not {"erm", "set-cover"} <= set(methods):
+            raise InputError(f'{place}: times are of erm and set-cover; give methods = ["erm", "set-cover"].')
+        if self.kind == "times" and len(self.target_recalls) > 1:
+            raise InputError(f"{place}: times are of one target recall, got {len(self.target_recalls)}.")
+        if self.kind == "theory" and not self.domains:
+            raise InputError(f"{place}: domains is missing: numbers of training domains, as domains = [2, 5, 10].")
 
     def studies(self, sources: tuple[WildsSource, ...], quick: bool, note: Note) -> Iterator[Study]:
-        """Yield what is to be run: a study for each data set, with the methods that can be run on it."""
+        """Yield a study for each data set, with the methods that can be run on it."""
         seeds = QUICK_SEEDS if quick else self.seeds
         settings = dict(self.settings) | (QUICK_SETTINGS if quick else {})
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
             shared: dict[str, Any] = {"target_recalls": self.target_recalls, "seeds": tuple(range(seeds)), **settings}
-            setting = Study((dataset,), (), sources=own, sizes=settings.get("sizes"), quick=quick).setting(dataset)
+            if self.sizes and not own:
+                shared["sizes"] = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
+            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), quick=quick).setting(dataset)
             confidence = settings.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():
                 if reason is not None:
                     note(f"{name} is left out on {dataset}: {reason}")
             methods = tuple(name for name, reason in reasons.items() if reason is None)
-            yield Study((dataset,), methods, sources=own, **shared)
+            if methods:
+                yield Study((dataset,), methods, sources=own, **shared)
 
     def present_datasets(self, sources: tuple[WildsSource, ...], note: Note) -> list[str]:
-        """Return the data sets that are at hand; a group may lack some, one that is named may not."""
+        """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
         given = {source.name for source in sources}
-        there: list[str] = []
+        present: list[str] = []
         for name in self.datasets:
             members = study_datasets([name])
             if name == "wilds":
                 members = tuple(member for member in members if member in given)
                 if not members:
-                    note("WILDS is left out: give --wilds, the folder that holds the released ones.")
+                    note("WILDS is left out: give --wilds, the folder with the released data sets.")
             elif name == "installable" and not is_installed():
                 note(f"{', '.join(members)} are left out: pip install 'domaincover[data]'.")
                 members = ()
-            elif name in DATASET_GROUPS["wilds"] and name not in given:
-                raise InputError(f"{name} of WILDS is read from a folder; give --wilds, and what it holds is used.")
-            there += members
-        return list(dict.fromkeys(there))
+            elif name in WILDS and name not in given:
+                raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
+            present += members
+        return list(dict.fromkeys(present))
 
 
 def paper_experiments() -> dict[str, Experiment]:
-    """Return the paper's experiments by name; data sets and methods of plug-ins take part in them."""
+    """Return the paper's experiments by name, with the data sets and methods of plug-ins."""
     folder = files("domaincover.paper") / "experiments"
     texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in PAPER}
     return {name: with_plugins(parsed(text, name, f"paper/{name}.toml")) for name, text in texts.items()}
 
 
 def with_plugins(experiment: Experiment) -> Experiment:
-    """Return an experiment with the data sets of plug-ins, and with their methods where it compares groups of them."""
+    """Return an experiment with the data sets of plug-ins, and with their methods if it compares groups of methods."""
     if experiment.kind == "theory":
         return experiment
     datasets, methods = registered()
@@ -98,12 +131,20 @@ def with_plugins(experiment: Experiment) -> Experiment:
     )
 
 
+def dataset_experiment(name: str) -> Experiment:
+    """Return the experiment of one data set, or of a group of them: the paper's five methods at recall 0.9."""
+    for dataset in study_datasets([name]):
+        if dataset not in WILDS:
+            study_dataset(dataset)
+    return Experiment(name, title="Comparison of the paper's methods", datasets=(name,))
+
+
 def read_experiment(path: Path) -> Experiment:
-    """Read an experiment from a file of one's own."""
+    """Read an experiment from a TOML file."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot read {path}: {reason}.") from None
     experiment = parsed(text, path.stem, str(path))
     if experiment.kind != "theory" and not experiment.datasets:
@@ -112,108 +153,15 @@ def read_experiment(path: Path) -> Experiment:
 
 
 def parsed(text: str, name: str, place: str) -> Experiment:
-    """Return the experiment that a text describes; what it does not know is refused, with what may be meant."""
+    """Return the experiment that a TOML text describes; unknown keys are rejected with a suggestion."""
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{place} is no TOML: {error}") from None
+        raise InputError(f"{place} is not valid TOML: {error}") from None
     except (ValueError, RecursionError):  # which Python's parser lets through
-        raise InputError(f"{place} holds a number of thousands of digits, or lists in lists without end.") from None
-    known = {**OWN_KEYS, **STUDY_KEYS, **SIZE_KEYS}
-    for key, value in content.items():
-        if key not in known:
-            meant = suggestion(key, known, f"there are {', '.join(known)}.")
-            raise InputError(f"{place}: no key {key!r}; {meant}")
-        if not _is(value, known[key]):
-            raise InputError(f"{place}: {key} must be {IN_WORDS[known[key]]}, got {_short(value)}.")
-    own: dict[str, Any] = {"name": name}
-    own |= {
-        key: tuple(value) if isinstance(value, list) else value for key, value in content.items() if key in OWN_KEYS
-    }
-    settings: dict[str, Any] = {key: value for key, value in content.items() if key in STUDY_KEYS}
-    if sizes := {key: value for key, value in content.items() if key in SIZE_KEYS}:
-        missing = [key for key in SIZE_KEYS if key not in sizes]
-        if missing:
-            raise InputError(f"{place}: {', '.join(sizes)} needs {', '.join(missing)} as well.")
-        settings["sizes"] = Sizes(**sizes)
-    _check_choices(place, own)
-    check_plain(own["name"], f"experiment in {place}", reserved=())
-    return Experiment(**own, settings=settings)
+        raise InputError(f"{place} has a number of thousands of digits, or lists nested too deeply.") from None
+    return Experiment(name).with_values(content, place)
 
 
-TEXT, INTEGER, NUMBER, TEXTS, NUMBERS, INTEGERS = "text", "integer", "number", "texts", "numbers", "integers"
-IN_WORDS = {
-    TEXT: "a text",
-    INTEGER: "a whole number",
-    NUMBER: "a number",
-    TEXTS: "a list of texts",
-    NUMBERS: "a list of numbers",
-    INTEGERS: "a list of whole numbers",
-}
-OWN_KEYS = {
-    "name": TEXT,
-    "title": TEXT,
-    "paper": TEXT,
-    "kind": TEXT,
-    "datasets": TEXTS,
-    "methods": TEXTS,
-    "target_recalls": NUMBERS,
-    "seeds": INTEGER,
-    "figures": TEXTS,
-    "domains": INTEGERS,
-    "steps": INTEGER,
-}
-STUDY_KEYS = {
-    "epochs": INTEGER,
-    "batch_size": INTEGER,
-    "learning_rate": NUMBER,
-    "update_every": INTEGER,
-    "recall_from": TEXT,
-    "min_cell_size": INTEGER,
-    "domain_confidence": NUMBER,
-    "domains_per_batch": INTEGER,
-    "penalty_weight": NUMBER,
-}
-SIZE_KEYS = dict.fromkeys(Sizes._fields, INTEGER)
-
-
-def _is(value: Any, kind: str) -> bool:
-    if kind.endswith("s"):
-        return isinstance(value, list) and all(_is(item, kind[:-1]) for item in value)
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, str if kind == TEXT else int if kind == INTEGER else int | float)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
-
-
-def _check_choices(place: str, own: Mapping[str, Any]) -> None:
-    if own.get("kind", "grid") not in get_args(Kind):
-        raise InputError(f"{place}: kind must be one of {', '.join(get_args(Kind))}, got {own['kind']!r}.")
-    for figure in own.get("figures", ()):
-        if figure not in FIGURES:
-            raise InputError(f"{place}: figures must be among {', '.join(FIGURES)}, got {figure!r}.")
-    for key in ("datasets", "methods", "target_recalls"):
-        if own.get(key) == ():
-            raise InputError(f"{place}: {key} is empty.")
-    methods = study_methods(own.get("methods", ()))
-    if own.get("kind") == "times" and not {"erm", "set-cover"} <= set(methods):
-        raise InputError(f'{place}: times are of erm and set-cover; give methods = ["erm", "set-cover"].')
-    if own.get("kind") == "times" and len(own.get("target_recalls", (0.9,))) > 1:
-        raise InputError(f"{place}: times are of one target recall, got {len(own['target_recalls'])}.")
-    if own.get("kind") == "theory" and not own.get("domains"):
-        raise InputError(f"{place}: domains is missing: how many train, such as domains = [2, 5, 10].")
-    for count in own.get("domains", ()):
-        if not 1 <= count <= MOST_TRAINING_DOMAINS:
-            raise InputError(f"{place}: domains takes numbers from 1 to {MOST_TRAINING_DOMAINS}, got {count}.")
-    if own.get("steps", 1) < 1:
-        raise InputError(f"{place}: steps must be at least 1, got {own['steps']}.")
-    if own.get("steps", 1) > MOST_AT_ALL:
-        raise InputError(f"{place}: steps must be at most {MOST_AT_ALL}, got {own['steps']}.")
-    if own.get("seeds", 1) < 1:
-        raise InputError(f"{place}: seeds is the number of seeds and must be at least 1, got {own['seeds']}.")
-    if own.get("seeds", 1) > MOST_SEEDS:
-        raise InputError(f"{place}: seeds must be at most {MOST_SEEDS}, got {own['seeds']}.")
+def _of(values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key in keys}

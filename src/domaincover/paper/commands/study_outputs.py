@@ -1,4 +1,4 @@
-"""What is made of finished runs: the tables and figures of each experiment, and one page. No training."""
+"""Tables and figures of each experiment, and one page, from finished runs. No training."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.cli.outputs import say
-from domaincover.cli.terminal import text_width
 from domaincover.files import plain_json, write_whole
+from domaincover.options import FigureFormat, TableStyle
+from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.options import TableStyle
     from domaincover.paper.collect import StudyTables
     from domaincover.paper.experiment import Experiment
 
 RESULTS = "results"
 PAGE = "report.html"
-QUICK_NOTE = "This is a quick look, with a little of everything, to see that all works: do not quote its numbers."
+QUICK_NOTE = "Smoke run with few epochs, domains and rows: do not quote its numbers."
 MADE = ".made.json"
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
-FigureFormat = Literal["png", "svg", "pdf"]
 
 
-def make_products(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat) -> None:
-    """Make tables, figures and page of what is finished; what is there and still true is left as it is."""
+def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat) -> None:
+    """Make tables, figures and page of finished runs; files that are up to date are kept."""
     state = _state(out)
     tables = _collected(out)
     for experiment in experiments:
@@ -54,23 +52,23 @@ def _maker(
 
 
 def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) -> int:
-    """Make files, unless those made before from the same state are all there; return how many there are."""
+    """Make files, unless all files made from the same state are present; return their number."""
     digest = hashlib.sha256(state.encode()).hexdigest()
     note = folder / MADE
     before = _note(note)
     if before.get("state") == digest and all((folder / name).is_file() for name in before["files"]):
         return len(before["files"])
     folder.mkdir(parents=True, exist_ok=True)
-    note.unlink(missing_ok=True)  # what is made now may be interrupted
+    note.unlink(missing_ok=True)  # this may be interrupted
     names = [path.relative_to(folder).as_posix() for path in make()]
     for name in set(before.get("files", ())) - set(names):
-        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and no longer true
+        (folder / name).unlink(missing_ok=True)  # of other figures or formats, and outdated
     write_whole(note, json.dumps({"state": digest, "files": names}).encode())
     return len(names)
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """Return what was made before, and from which state; nothing where that is not known."""
+    """Return the files made before and their state; nothing if that is unknown."""
     try:
         found = plain_json(path.read_text(encoding="utf-8"))
         own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
@@ -80,7 +78,7 @@ def _note(path: Path) -> dict[str, Any]:
 
 
 def _state(out: Path) -> str:
-    """Return what all products depend on: the finished runs, by when they were, the paper's numbers, this version."""
+    """Return what all outputs depend on: finished runs with their times, the paper's numbers, this version."""
     from domaincover import __version__
     from domaincover.paper.published import published_results, published_times
 
@@ -162,7 +160,7 @@ def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
 
 
 def read_theory(out: Path) -> dict[str, Any] | None:
-    """Return what the theory's experiment found, if it was run in this directory."""
+    """Return the results of the theory experiment, if it was run in this directory."""
     from domaincover.paper.theory import simulation as theory
 
     return theory.read_theory(out / "theory")
@@ -174,7 +172,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
-    """Write the page of all that a study's directory holds."""
+    """Write the page of all results in a study's directory."""
     from domaincover.paper.published import published_results, published_times
     from domaincover.paper.report.page import write_page
 

@@ -1,4 +1,4 @@
-"""What `doctor` looks at: versions, devices, folders, and a small run from data to a report."""
+"""What `doctor` checks: versions, devices, folders, and a smoke run from data to a report."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from domaincover.cli.study import n_cores
 from domaincover.data.feature_cache import default_cache_folder, home_folder
 from domaincover.errors import one_line
+from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -32,7 +32,7 @@ FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 
 @dataclass(frozen=True)
 class Package:
-    """A package that is asked for, and the version that is here; None where it is missing."""
+    """A required package, and the installed version; None if it is missing."""
 
     name: str
     wanted: str
@@ -42,7 +42,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Folder:
-    """Whether a folder can be written to, and the bytes that are free there."""
+    """Whether a folder is writable, and its free bytes."""
 
     what: str
     writable: bool
@@ -51,7 +51,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class Findings:
-    """All that was looked at; it goes into bug reports, so the user's own folder is not named in it."""
+    """All findings; they go into bug reports, so the home folder is not named in them."""
 
     environment: dict[str, Any]
     encodings: dict[str, str]
@@ -59,28 +59,32 @@ class Findings:
     required: list[Package]
     extras: dict[str, list[Package]]
     folders: list[Folder]
-    trial: dict[str, str]  # what went wrong by step, empty where it went well; steps after a fault are not there
-    seconds: float  # that the trial took
+    smoke_run: dict[str, str]  # error by step, empty if it passed; steps after an error are absent
+    seconds: float  # of the smoke run
 
     @property
     def problems(self) -> list[str]:
-        """What keeps domaincover from working, a line each."""
-        packages = [f"{p.name}{p.wanted} is needed, {p.version or 'none'} is here" for p in self.required if not p.fits]
-        return packages + [f"the trial run could not {step}: {fault}" for step, fault in self.trial.items() if fault]
+        """What keeps domaincover from working, one line each."""
+        packages = [
+            f"{p.name}{p.wanted} is required, {p.version or 'none'} is installed" for p in self.required if not p.fits
+        ]
+        return packages + [
+            f"the smoke run could not {step}: {fault}" for step, fault in self.smoke_run.items() if fault
+        ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it all as JSON has it."""
+        """Return all findings for JSON."""
         return {**asdict(self), "problems": self.problems}
 
 
-def examine() -> Findings:
-    """Look at all that domaincover needs or can make use of, and try it."""
+def check_installation() -> Findings:
+    """Check what domaincover requires and can use, and do a smoke run."""
     from packaging.requirements import Requirement
 
     asked = [Requirement(text) for text in requires("domaincover") or ()]
     extras = dict.fromkeys(extra for one in asked if (extra := _extra_of(one)) not in ("", *FOR_DEVELOPERS))
     began = time.perf_counter()
-    trial = dict(_trial())
+    smoke_run = dict(_smoke_run())
     return Findings(
         environment=_environment(),
         encodings={"files": locale.getpreferredencoding(False), "standard output": sys.stdout.encoding},
@@ -88,7 +92,7 @@ def examine() -> Findings:
         required=[_package(one) for one in asked if not _extra_of(one)],
         extras={extra: [_package(one) for one in asked if _extra_of(one) == extra] for extra in extras},
         folders=[_folder("current folder", Path.cwd()), _folder("cache of features", default_cache_folder())],
-        trial=trial,
+        smoke_run=smoke_run,
         seconds=round(time.perf_counter() - began, 1),
     )
 
@@ -107,7 +111,7 @@ def _environment() -> dict[str, Any]:
 def _devices() -> dict[str, Any]:
     try:
         import torch
-    except (ImportError, OSError) as error:  # OSError: a library that torch loads is damaged or missing
+    except (ImportError, OSError) as error:  # OSError: a library that torch loads is corrupt or missing
         return {"fault": _one_line(error)}
     return {
         "threads": torch.get_num_threads(),
@@ -117,7 +121,7 @@ def _devices() -> dict[str, Any]:
 
 
 def _extra_of(requirement: Requirement) -> str:
-    """Return the extra that asks for a package, or nothing if domaincover always does."""
+    """Return the extra that requires a package, or nothing if domaincover itself does."""
     found = re.search('extra == "(.+?)"', str(requirement.marker))
     return found[1] if found else ""
 
@@ -136,20 +140,20 @@ def _folder(what: str, path: Path) -> Folder:
     return Folder(what, there.is_dir() and os.access(there, os.W_OK | os.X_OK), shutil.disk_usage(there).free)
 
 
-def _trial() -> Iterator[tuple[str, str]]:
-    """Go from data to a page in a folder that is then removed; yield each step and what went wrong, up to a fault."""
+def _smoke_run() -> Iterator[tuple[str, str]]:
+    """Go from data to a page in a temporary folder; yield each step and its error, up to the first error."""
     try:
         place = tempfile.TemporaryDirectory(prefix="domaincover-")
     except OSError as error:
         yield "make a temporary folder", _one_line(error)
         return
     with place as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so small a run is not meant to converge
+        warnings.simplefilter("ignore")  # so small a run does not converge
         made: dict[str, Any] = {"folder": Path(folder)}
         for name, step in STEPS.items():
             try:
                 made |= step(**made)
-            except Exception as error:  # whatever it is, it is what was looked for
+            except Exception as error:  # any error is a finding
                 yield name, _one_line(error)
                 return
             yield name, ""
@@ -179,7 +183,7 @@ def _save_and_load(model: SetClassifier, folder: Path, **_: Any) -> dict[str, An
 
 def _predict(data: DomainDataset, model: SetClassifier, loaded: SetClassifier, **_: Any) -> dict[str, Any]:
     if not (model.predict_set(data.examples) == loaded.predict_set(data.examples)).all():
-        raise RuntimeError("the loaded model gives other sets than the one that was saved")
+        raise RuntimeError("the loaded model predicts other sets than the saved one")
     return {}
 
 
@@ -187,7 +191,7 @@ def _report(data: DomainDataset, loaded: SetClassifier, folder: Path, **_: Any) 
     from domaincover.report.domain_page import write_domain_page
 
     report = loaded.domain_report(data.examples, data.labels, data.domains)
-    write_domain_page(folder / "page.html", {"set-cover": report}, 0.9, title="Trial")
+    write_domain_page(folder / "page.html", {"set-cover": report}, 0.9, title="Smoke run")
     return {}
 
 
@@ -201,5 +205,5 @@ STEPS: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def _one_line(error: BaseException) -> str:
-    """Return what went wrong without the user's folder, which is nobody's business in a bug report."""
+    """Return an error without the name of the home folder, which is private."""
     return one_line(error).replace(str(home_folder()), "~")

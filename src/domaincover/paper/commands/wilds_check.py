@@ -1,4 +1,4 @@
-"""Commands about data sets on the disk: data check."""
+"""The command `data check`: what a released WILDS folder holds."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from domaincover.cli import completion
+from domaincover.paper.commands import study_names
+from domaincover.terminal.completion import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.wilds.folder_check import WildsCheck
 
-data = typer.Typer(help="Look at data sets on the disk.", no_args_is_help=True)
+data = typer.Typer(help="Check data sets on disk.", no_args_is_help=True)
 
 HEADS = ["Label", "Examples", "Domains", "Cells kept", "Cells dropped", "Examples kept"]
 
 
 @data.callback()
 def _group() -> None:
-    """Keep `check` a command of its own, though it is the only one."""
+    """Keep `check` a subcommand, though it is the only one."""
 
 
 @data.command("check")
@@ -30,20 +31,20 @@ def data_check(
         typer.Argument(
             metavar="NAME",
             help="camelyon17, fmow, iwildcam or amazon.",
-            autocompletion=completion.one_of(completion.wilds),
+            autocompletion=one_of(study_names.wilds),
             show_default=False,
         ),
     ],
     folder: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="The released folder, or the one that holds it.", show_default=False),
+        typer.Argument(metavar="DIR", help="The released folder, or its parent.", show_default=False),
     ],
     min_cell_size: Annotated[
-        int, typer.Option(min=1, help="A label with fewer examples in a domain is dropped there.")
+        int, typer.Option(min=1, help="Labels with fewer examples in a domain are dropped there.")
     ] = 101,
-    style: Annotated[Literal["table", "json"], typer.Option("--format", help="How to print.")] = "table",
+    style: Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")] = "table",
 ) -> None:
-    """Check a WILDS folder: its domains, labels and cells, and what is missing; no image is opened.
+    """Check a WILDS folder: count domains, labels and cells, and find missing files. No image is opened.
 
     Example: domaincover data check camelyon17 data
     """

@@ -1,0 +1,95 @@
+"""The command `certify`: a certificate for new domains from domains that a model has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile, TextOrJson
+from domaincover.cli.outputs import write_page
+from domaincover.errors import InputError
+from domaincover.terminal.messages import say, text_width
+
+if TYPE_CHECKING:
+    from domaincover.cli.evaluate import Evaluation
+
+
+def certify(
+    model: ModelFolder,
+    table: TableFile,
+    label: LabelColumn = None,
+    domain: DomainColumn = None,
+    target_recall: Annotated[
+        float | None, typer.Option(help="Recall to certify; default: the target that the model was fitted for.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95,
+    min_cell_size: MinCellSize = None,
+    unseen_only: Annotated[
+        bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on.")
+    ] = False,
+    style: TextOrJson = "text",
+    html: Page = None,
+) -> None:
+    """Certify how likely the next domain is at target, from domains that the model has not seen.
+
+    Example: domaincover certify model new.csv --html certificate.html
+    """
+    from domaincover.cli.evaluate import evaluated
+    from domaincover.prediction_sets import check_share, check_target_recall
+    from domaincover.promises import certificates
+
+    check_share(confidence, "--confidence")
+    if target_recall is not None:
+        check_target_recall(target_recall)
+    given = evaluated(model, table, label, domain, min_cell_size, html)
+    seen = _seen_domains(given)
+    judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
+    target = judged.target_recall if target_recall is None else target_recall
+    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
+    n_domains = len(given.report.domain_names)
+    if n_left_out := n_domains - certificate.domains.n_domains:
+        say(f"Left out because the model was trained on them: {n_left_out} of {n_domains} domains.")
+    if html is not None:
+        settings = {**judged.settings, "target_recall": target, "confidence": confidence}
+        write_page(html, judged.reports, target, [], settings, kind="unseen", certificate=certificate)
+    typer.echo(certificate.to_json() if style == "json" else certificate.text(text_width()))
+
+
+def _seen_domains(judged: Evaluation) -> Sequence[Hashable]:
+    """Return the domains of the model; reject a model that does not know them."""
+    seen = judged.model.seen_domains_
+    if seen is None:
+        raise InputError(
+            "the model does not record the domains that it was trained on, so none is known to be new; "
+            "fit it with domains, or call domaincover.certify from Python."
+        )
+    return seen
+
+
+def _all_unseen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
+    """Reject domains that the model has seen."""
+    from domaincover.cli.inputs import listed
+    from domaincover.promises.certificates import seen_among
+
+    names = judged.report.domain_names
+    known = [name for name, is_seen in zip(names, seen_among(names, seen), strict=True) if is_seen]
+    if known:
+        n_others = len(names) - len(known)
+        advice = f"; --unseen-only certifies on the other {n_others}" if n_others > 1 else ""
+        raise InputError(
+            f"{len(known)} of {len(names)} domains were seen in training: {listed(known)}; a certificate is about new "
+            f"domains{advice}."
+        )
+    return judged
+
+
+def _without_seen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
+    """Leave out the domains that the model has seen."""
+    from domaincover.promises.certificates import seen_among
+
+    is_seen = seen_among(judged.report.domain_names, seen)
+    if all(is_seen):
+        raise InputError(f"all {len(is_seen)} domains were seen in training; a certificate is about new domains.")
+    return judged._replace(report=judged.report.subset([row for row, known in enumerate(is_seen) if not known]))

@@ -1,0 +1,100 @@
+"""The command `fit`: from a table, images or texts to a saved model and its evaluation in unseen domains."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from domaincover.cli.fit_options import FitOptions
+from domaincover.cli.network_options import learned_settings
+from domaincover.cli.outputs import print_reports, write_page
+from domaincover.terminal.command_options import takes
+from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.terminal.processes import is_main_process
+
+if TYPE_CHECKING:
+    from domaincover.cli.inputs import LabelledTable
+    from domaincover.estimators.assessment import Assessment
+    from domaincover.estimators.base import SetClassifier
+
+REFITTED = (
+    "This is about the evaluated model, which has not seen these domains. The final model is refitted on all domains, "
+    "including these: it is fitted the same way to more data, but it is not itself the one certified here."
+)
+
+
+@takes(FitOptions)
+def fit(options: FitOptions) -> None:
+    """Fit a set-valued model to a table, images or texts, and evaluate it on domains that it has not seen.
+
+    Example: domaincover fit visits.csv --label outcome --domain hospital --out model
+    """
+    from domaincover.cli.inputs import kinds_in_words, read_training
+    from domaincover.data.tables import open_table
+    from domaincover.saving.sealed import check_folder
+
+    options.check()
+    check_folder(options.out)
+    data = open_table(options.table)
+    options = options.for_table(data)
+    features, sources = options.feature_columns(data), options.sources
+
+    from domaincover.saving.models import save  # imports torch, which a mistyped option need not wait for
+    from domaincover.training.run import close_checkpoints
+
+    network = sources.make_network()
+    model = options.make_classifier(network)
+    min_domains = 2 if options.hold_out_domains > 0 else 1
+    training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
+    options.check_enough_domains(training.n_domains)
+    images = [] if sources.image_column is None else training.X[sources.image_column].tolist()
+    command = {**options.identity(), "features": features, "network": learned_settings(network)}
+    lock = options.training.open_checkpoints(options.table, images, command)
+    say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
+    settings = options.saved_settings(model)
+    assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
+    fitted = _final_fit(model, training) if assessment is None or options.final_fit else assessment.model
+    if is_main_process():
+        extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
+        save(fitted, options.out, extra=extra)
+        if lock is not None and options.training.checkpoints is not None:
+            close_checkpoints(options.training.checkpoints)
+            lock.release()
+    folder = shlex.quote(str(options.out))
+    say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
+
+
+def _assess(
+    model: SetClassifier, training: LabelledTable, settings: Mapping[str, Any], options: FitOptions
+) -> Assessment:
+    """Evaluate a copy of the model on held-out domains, print the result, and write the page."""
+    from domaincover.cli.evaluate import certificate_if_unseen
+    from domaincover.estimators.assessment import MODEL, assess, n_held_out
+
+    n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
+    say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
+    chosen = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
+    with warnings_as_notes():
+        assessment = assess(model, *training, **chosen, random_state=options.seed)
+    names = {MODEL: settings["method"]}
+    reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
+    notes, target = [str(assessment.diagnosis)], options.target_recall
+    if (promise := assessment.model.promise) is not None:
+        notes.append(f"Promise of the model evaluated here: {promise}")
+    print_reports(reports, target, notes, kind="unseen")
+    if options.html is not None:
+        shown = {**settings, "table": options.table.name}
+        certificate = certificate_if_unseen(assessment.unseen[MODEL], target, assessment.model)
+        about = [REFITTED] if options.final_fit else []
+        write_page(options.html, reports, target, notes, shown, kind="unseen", certificate=certificate, about=about)
+    return assessment
+
+
+def _final_fit(model: SetClassifier, training: LabelledTable) -> SetClassifier:
+    say(f"Fitting the final model on all domains: {training.n_domains}.")
+    with warnings_as_notes():
+        fitted = model.fit(training.X, training.labels, domains=training.domains)
+    if (promise := fitted.promise) is not None:
+        say(f"Promise: {promise}")
+    return fitted

@@ -1,0 +1,165 @@
+"""The options of `fit` as one object, which makes the classifier and the settings that are saved with it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from domaincover.cli.arguments import MinCellSize, Page, TableFile, complete_columns
+from domaincover.cli.network_options import SourceOptions, TrainingOptions
+from domaincover.cli.outputs import check_not_table, check_page
+from domaincover.errors import InputError
+from domaincover.options import Base, FittedCalibration, Method, OnInfeasible
+
+if TYPE_CHECKING:
+    from domaincover.data.tables import Table
+    from domaincover.estimators.base import SetClassifier
+    from domaincover.estimators.source_network import SourceNetwork
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitOptions:
+    """Arguments and options of `fit`."""
+
+    table: TableFile
+    out: Annotated[Path, typer.Option(help="Folder for the model.")]
+    label: Annotated[str | None, typer.Option(help="Column to predict.", autocompletion=complete_columns)] = None
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the domain of each row: hospital, user, day, …", autocompletion=complete_columns
+        ),
+    ] = None
+    method: Annotated[
+        Method, typer.Option(help="Method that makes the sets; erm and those after it predict single labels.")
+    ] = "set-cover"
+    base: Annotated[Base, typer.Option(help="Model that scores labels; boosting: with robust, pooled, erm.")] = "mlp"
+    target_recall: Annotated[float, typer.Option(help="Recall wanted for every label in every domain.")] = 0.9
+    domain_confidence: Annotated[
+        float | None,
+        typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
+    ] = None
+    calibration: Annotated[
+        FittedCalibration | None,
+        typer.Option(help="How the promise is calibrated; cross-fit (default) has no proof, the others have one."),
+    ] = None
+    on_infeasible: Annotated[
+        OnInfeasible | None,
+        typer.Option(help="With too few domains for the promise: raise (default), or widen sets to all labels."),
+    ] = None
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=complete_columns)
+    ] = None
+    hold_out_domains: Annotated[
+        float, typer.Option(help="Share of the domains held out for the evaluation; 0 for none.")
+    ] = 0.25
+    final_fit: Annotated[
+        bool, typer.Option("--final-fit/--no-final-fit", help="Refit on all domains, or keep the evaluated model.")
+    ] = True
+    min_cell_size: MinCellSize = None
+    html: Page = None
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random draws.")] = 0
+    sources: SourceOptions = field(default_factory=SourceOptions)
+    training: TrainingOptions = field(default_factory=TrainingOptions)
+
+    def check(self) -> None:
+        """Reject values out of range and options that contradict each other."""
+        from domaincover.prediction_sets import check_share, check_target_recall
+
+        check_target_recall(self.target_recall)
+        check_page(self.html)
+        share = self.hold_out_domains
+        if not 0 <= share < 1:
+            raise InputError(f"--hold-out-domains is a share of the domains, from 0 to below 1, got {share:g}.")
+        if share == 0 and not self.final_fit:
+            raise InputError("--no-final-fit keeps the evaluated model, but --hold-out-domains 0 evaluates none.")
+        if share == 0 and self.html is not None:
+            raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
+        if self.domain_confidence is not None:
+            check_share(self.domain_confidence, "--domain-confidence")
+            return
+        for option, value in (("--calibration", self.calibration), ("--on-infeasible", self.on_infeasible)):
+            if value is not None:
+                raise InputError(f"{option} is about a promise; give --domain-confidence, such as 0.9, as well.")
+
+    def for_table(self, data: Table) -> FitOptions:
+        """Return the options with the columns of a table; a folder of images has its own."""
+        check_not_table(self.html, "--html", self.table)
+        label, domain = self.label, self.domain
+        if data.path.is_dir():
+            label, domain = label or "label", domain or "domain"
+        for option, name in (("--label", label), ("--domain", domain)):
+            if name is None:
+                raise InputError(f"{option} is missing: name its column of {data.path}.")
+        return replace(self, label=label, domain=domain, sources=self.sources.for_table(data))
+
+    @property
+    def roles(self) -> tuple[str, str]:
+        """The columns of labels and domains."""
+        return str(self.label), str(self.domain)
+
+    def feature_columns(self, data: Table) -> list[str]:
+        """Return the columns to learn from."""
+        from domaincover.cli.inputs import feature_columns
+
+        return self.sources.learned_columns(feature_columns(data, *self.roles, self.drop or []), *self.roles)
+
+    def make_classifier(self, network: SourceNetwork | None) -> SetClassifier:
+        """Return the unfitted classifier."""
+        from domaincover.estimators.recipes import make_classifier
+
+        return make_classifier(
+            self.method,
+            self.base,
+            self.target_recall,
+            network=network,
+            training=self.training.parameters(),
+            domain_confidence=self.domain_confidence,
+            calibration=self.calibration or "cross-fit",
+            on_infeasible=self.on_infeasible or "raise",
+            random_state=self.seed,
+            verbose=sys.stderr.isatty(),
+        )
+
+    def check_enough_domains(self, n_domains: int) -> None:
+        """Reject a promise that needs more domains than there are, before training."""
+        from domaincover.calibration.confidence import confidence_text, domains_needed
+        from domaincover.estimators.assessment import n_held_out
+
+        if self.domain_confidence is None or self.on_infeasible == "widen":
+            return
+        n_to_train = 1 if self.calibration == "held-out-domains" else 0
+        n_evaluate = n_held_out(n_domains, self.hold_out_domains) if self.hold_out_domains > 0 else 0
+        n_left, n_needed = n_domains - n_evaluate - n_to_train, domains_needed(self.domain_confidence)
+        if n_left < n_needed:
+            beside = " beside one to train on" if n_to_train else ""
+            held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
+            raise InputError(
+                f"--domain-confidence {self.domain_confidence:g} takes {n_needed} domains{beside}, and there are "
+                f"{n_domains}{held_out}; the most that {n_left} allow is {confidence_text(n_left)}. Ask for less, "
+                "add domains, or use --on-infeasible widen for sets that hold every label."
+            )
+
+    def identity(self) -> dict[str, Any]:
+        """Return the options that a fit depends on, beside its data and network."""
+        names = [
+            *("seed", "method", "base", "target_recall", "label", "domain"),
+            *("hold_out_domains", "domain_confidence", "calibration"),
+        ]
+        return {name: getattr(self, name) for name in names}
+
+    def saved_settings(self, model: SetClassifier) -> dict[str, Any]:
+        """Return the settings that are saved with the model and shown on its page."""
+        names = ("label", "domain", "method", "base", "target_recall", "hold_out_domains", "min_cell_size", "seed")
+        settings = {name: getattr(self, name) for name in names}
+        promises = self.domain_confidence is not None
+        if self.min_cell_size is None:
+            settings["min_cell_size"] = model.min_cell_size if promises else 1
+        if promises:
+            settings |= {"method": f"{self.method}-joint", "domain_confidence": self.domain_confidence}
+            settings["calibration"] = self.calibration or "cross-fit"
+        return settings

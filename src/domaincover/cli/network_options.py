@@ -1,0 +1,280 @@
+"""Options of networks on images and texts, and of their training."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from domaincover.cli.arguments import complete_columns
+from domaincover.errors import InputError
+from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
+from domaincover.terminal.completion import one_of
+from domaincover.terminal.processes import is_main_process
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+    from domaincover.data.tables import Table
+    from domaincover.estimators.source_network import SourceNetwork
+
+SOURCES, TRAINING = "Images and texts", "Training of networks"
+WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
+COLUMNS = {"images": "--image-column", "texts": "--text-column"}
+# Options that have an effect on images, on texts, or on both.
+EFFECTS = {
+    "images and texts": ("network", "learn", "download", "cache"),
+    "images": ("weights", "image_size", "crop", "max_unreadable", "workers"),
+    "texts": ("text_features", "max_tokens"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions:
+    """Options of networks on images and texts."""
+
+    image_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with image paths, relative to the table's folder.",
+            autocompletion=complete_columns,
+            rich_help_panel=SOURCES,
+        ),
+    ] = None
+    text_column: Annotated[
+        str | None, typer.Option(help="Column with texts.", autocompletion=complete_columns, rich_help_panel=SOURCES)
+    ] = None
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="resnet-18 (for images), or the folder of a transformers model.",
+            autocompletion=one_of(lambda: ["resnet-18"]),
+            rich_help_panel=SOURCES,
+        ),
+    ] = None
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            help="torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later.",
+            rich_help_panel=SOURCES,
+        ),
+    ] = None
+    learn: Annotated[
+        Learn,
+        typer.Option(
+            help="Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU.",
+            rich_help_panel=SOURCES,
+        ),
+    ] = "auto"
+    image_size: Annotated[
+        int | None, typer.Option(min=1, help="Resize images to this height and width.", rich_help_panel=SOURCES)
+    ] = None
+    crop: Annotated[
+        float,
+        typer.Option(help="Share cut from each side of an image first.", rich_help_panel=SOURCES, show_default=False),
+    ] = 0.0
+    max_unreadable: Annotated[
+        float, typer.Option(help="Largest share of unreadable images; they are skipped.", rich_help_panel=SOURCES)
+    ] = 0.01
+    text_features: Annotated[
+        TextFeatures,
+        typer.Option(help="Features of a text: its mean word embedding, or an encoder.", rich_help_panel=SOURCES),
+    ] = "word-embeddings"
+    max_tokens: Annotated[
+        int | None, typer.Option(min=3, help="Truncate texts to so many tokens.", rich_help_panel=SOURCES)
+    ] = None
+    download: Annotated[
+        bool,
+        typer.Option("--download", help="Download --network from the Hugging Face hub.", rich_help_panel=SOURCES),
+    ] = False
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder that caches features; default: the user's.", rich_help_panel=SOURCES)
+    ] = None
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes that load images.", rich_help_panel=SOURCES)] = (
+        None
+    )
+
+    @property
+    def column(self) -> str | None:
+        """The column with images or texts."""
+        return self.text_column if self.image_column is None else self.image_column
+
+    def for_table(self, data: Table) -> SourceOptions:
+        """Check the columns; a folder of images has its own."""
+        options = self
+        if data.path.is_dir():
+            if self.text_column is not None:
+                raise InputError(f"{data.path} is a folder of images; --text-column needs a table.")
+            options = replace(self, image_column="path")
+        if options.image_column is not None and options.text_column is not None:
+            raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
+        if options.column is not None:
+            data.check_column(options.column, "--text-column" if options.image_column is None else "--image-column")
+        options._check_effects()
+        return options
+
+    def _check_effects(self) -> None:
+        """Reject an option that would have no effect."""
+        mine = "images" if self.image_column else "texts" if self.text_column else ""
+        defaults = {field.name: field.default for field in fields(self)}
+        for kinds, names in EFFECTS.items():
+            given = [name for name in names if getattr(self, name) != defaults[name]]
+            if given and mine not in kinds.split(" and "):
+                columns = " or ".join(COLUMNS[kind] for kind in kinds.split(" and "))
+                do = f"it has no effect on {mine}, leave it out" if mine else f"give {columns} as well"
+                raise InputError(f"--{given[0].replace('_', '-')} is for {kinds}; {do}.")
+
+    def learned_columns(self, tabular: list[str], label: str, domain: str) -> list[str]:
+        """Return the columns to learn from: the one with images or texts, or those of a table."""
+        if self.column is None:
+            return tabular
+        option = "--image-column" if self.image_column else "--text-column"
+        for other, name in (("--label", label), ("--domain", domain)):
+            if name == self.column:
+                raise InputError(f"{option} and {other} are both {name!r}; they must be two columns.")
+        return [self.column]
+
+    def make_network(self) -> SourceNetwork | None:
+        """Return the network for images or texts; None for tables of numbers and categories."""
+        if self.column is None:
+            return None
+        from domaincover.estimators.image_network import ImageNetwork
+        from domaincover.estimators.text_network import TextNetwork
+
+        shared: dict[str, Any] = {"learn": self.learn, "download": self.download, "workers": self.workers}
+        shared["cache"] = "auto" if self.cache is None else str(self.cache)
+        network: SourceNetwork
+        if self.image_column is not None:
+            network = ImageNetwork(
+                model=self.network or "resnet-18",
+                weights=None if self.weights is None else str(self.weights),
+                image_size=self.image_size,
+                crop=self.crop,
+                max_unreadable=self.max_unreadable,
+                **shared,
+            )
+        else:
+            if self.network is None:
+                raise InputError(
+                    "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or "
+                    "its name on the Hugging Face hub with --download."
+                )
+            network = TextNetwork(
+                model=self.network, features=self.text_features, max_tokens=self.max_tokens, hidden=(64,), **shared
+            )
+        network.check()
+        return network
+
+
+def learned_settings(network: SourceNetwork | None) -> dict[str, Any] | None:
+    """Return the settings of a network that its training depends on, which identify checkpoints."""
+    if network is None:
+        return None
+    return {name: value for name, value in asdict(network).items() if name not in WITHOUT_INFLUENCE}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options of the training of networks."""
+
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of training.", rich_help_panel=TRAINING)] = None
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples in a batch.", rich_help_panel=TRAINING)] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=TRAINING)] = None
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Device to train on: auto, cpu, cuda, …",
+            autocompletion=one_of(lambda: DEVICES),
+            rich_help_panel=TRAINING,
+        ),
+    ] = "auto"
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option(help="Folder for checkpoints; removed once the model is saved.", rich_help_panel=TRAINING),
+    ] = None
+    checkpoint_minutes: Annotated[
+        float, typer.Option(help="Minutes between checkpoints within an epoch.", rich_help_panel=TRAINING)
+    ] = 10.0
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue from the checkpoints of an interrupted fit.", rich_help_panel=TRAINING),
+    ] = False
+    precision: Annotated[
+        Precision, typer.Option("--precision", help="Mixed precision, with accelerate.", rich_help_panel=TRAINING)
+    ] = "full"
+    accumulate: Annotated[
+        int, typer.Option(min=1, help="Split each batch into so many parts to save memory.", rich_help_panel=TRAINING)
+    ] = 1
+    tracker: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tracker",
+            help="csv, tensorboard, mlflow or wandb; may be repeated.",
+            autocompletion=one_of(lambda: TRACKERS),
+            rich_help_panel=TRAINING,
+        ),
+    ] = None
+    tracking: Annotated[Path, typer.Option(help="Folder for the output of trackers.", rich_help_panel=TRAINING)] = Path(
+        "tracking"
+    )
+
+    def parameters(self) -> dict[str, Any]:
+        """Return parameters of a network classifier, only those that were given."""
+        import torch
+
+        from domaincover.training.engine import check_precision
+        from domaincover.training.run import TrainingRun
+        from domaincover.training.trackers import check_tracker
+
+        trackers = tuple(self.tracker or ())
+        for tracker in trackers:
+            check_tracker(tracker)
+        on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
+        check_precision("cpu" if on_cpu else "cuda", self.precision)
+        if self.resume and self.checkpoints is None:
+            raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
+        run = TrainingRun(
+            checkpoints=self.checkpoints,
+            checkpoint_minutes=self.checkpoint_minutes,
+            resume=self.resume,
+            precision=self.precision,
+            accumulate=self.accumulate,
+            trackers=trackers,
+            tracking=self.tracking,
+        )
+        given: dict[str, Any] = {
+            **self._learned(),
+            "device": None if self.device == "auto" else self.device,
+            "run": None if run == TrainingRun(tracking=self.tracking) else run,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def open_checkpoints(self, table: Path, images: Iterable[str], command: dict[str, Any]) -> BaseFileLock | None:
+        """Lock the folder of checkpoints, or reject another fit's; None without checkpoints. Keep what is returned."""
+        if self.checkpoints is None or not is_main_process():
+            return None
+        from domaincover.training.run import open_command
+
+        identity = {**command, **self._learned(), "table": _digest(table, images)}
+        return open_command(self.checkpoints, identity, self.resume)
+
+    def _learned(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")}
+
+
+def _digest(table: Path, images: Iterable[str]) -> str:
+    """Return a digest of a table's bytes, and of the places and sizes of its images."""
+    digest = hashlib.blake2b()
+    if table.is_file():
+        with table.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    above = table if table.is_dir() else table.parent
+    for path in sorted(set(images)):
+        n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
+        digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()

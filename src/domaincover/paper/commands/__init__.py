@@ -1,0 +1,1 @@
+"""The commands on studies: paper, run, results, report, figures, data check."""

@@ -1,0 +1,134 @@
+"""Runs experiments and makes their tables, figures and page; the same call continues an interrupted one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from domaincover.errors import InputError
+from domaincover.files import writing
+from domaincover.paper.commands.study_progress import print_outcome, print_plan, progress_bars
+from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.terminal.processes import n_cores
+
+if TYPE_CHECKING:
+    from domaincover.paper.commands.study_options import StudyOptions
+    from domaincover.paper.experiment import Experiment
+    from domaincover.paper.runner import Failure, Workers
+    from domaincover.paper.study import Study
+
+SOME_FAILED = 1
+
+
+def run_experiments(
+    experiments: Sequence[Experiment], options: StudyOptions, out: Path, plugins: tuple[str, ...]
+) -> None:
+    """Run what is not finished of experiments, and make their tables, figures and page."""
+    from domaincover.paper.commands.study_outputs import make_outputs, print_table
+    from domaincover.paper.run_directory import at_work, open_study
+    from domaincover.paper.runner import Workers
+
+    options.check()
+    experiments = [options.applied(experiment) for experiment in experiments]
+    studies, n_jobs = _studies(experiments, options)
+    grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]
+    workers = Workers(n_jobs, options.scheduler, plugins)
+    with writing(out):
+        open_study(out)
+        with at_work(out):
+            failures = _run(grid, out, workers) if grid else []
+            for experiment in experiments:
+                failures += _measure(experiment, studies[experiment.name], out, options.quick)
+            with warnings_as_notes():
+                make_outputs(experiments, out, options.figure_format)
+    if len(experiments) == 1:
+        print_table(experiments[0], out)
+    if failures:
+        raise typer.Exit(SOME_FAILED)
+
+
+def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
+    """Return the studies by experiment, and the number of processes; print notes on what is left out and why."""
+    from domaincover.paper.commands.wilds_sources import sharing_cores, sources_of
+    from domaincover.paper.runner import check_sources
+
+    notes: dict[str, None] = {}
+    studies: dict[str, list[Study]] = {}
+    for experiment in experiments:
+        sources = sources_of(experiment, options.wilds, options.quick, notes.setdefault)
+        found = () if experiment.kind == "theory" else experiment.studies(sources, options.quick, notes.setdefault)
+        studies[experiment.name] = list(found)
+    if not any(studies.values()) and all(experiment.kind != "theory" for experiment in experiments):
+        raise InputError(f"nothing is left to run. {' '.join(notes)}")
+    whole = any(source.trains_whole_networks for own in studies.values() for study in own for source in study.sources)
+    n_jobs = options.jobs or (1 if whole else n_cores())  # whole networks one at a time: they use all cores
+    for experiment in experiments:
+        workers = experiment.wilds.get("workers")
+        studies[experiment.name] = [
+            replace(study, sources=tuple(sharing_cores(source, n_jobs, workers) for source in study.sources))
+            for study in studies[experiment.name]
+        ]
+    check_sources([study for own in studies.values() for study in own])
+    for note in notes:
+        say(f"Note: {note}")
+    return studies, n_jobs
+
+
+def _run(studies: Sequence[Study], out: Path, workers: Workers) -> list[Failure]:
+    """Do the runs of studies that are not finished, and print how that goes; return what failed."""
+    from domaincover.paper.runner import plan_studies, run_study
+
+    with warnings_as_notes():
+        plan = plan_studies(studies, out, say)
+    print_plan(plan, workers)
+    with warnings_as_notes(), progress_bars(plan) as on_progress:
+        outcome = run_study(plan, out, workers, on_progress)
+    print_outcome(outcome, out)
+    return list(outcome.failures)
+
+
+def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
+    """Return the studies whose runs are wanted: for training times only those of whole networks."""
+    if experiment.kind == "grid":
+        return list(studies)
+    return [study for study in studies if study.setting(study.datasets[0]).trains_whole_networks]
+
+
+def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick: bool) -> list[Failure]:
+    """Do what is not a grid of runs, alone on this machine: training times and the theory; return what failed."""
+    from domaincover.paper.theory.simulation import TheorySettings, run_theory
+    from domaincover.paper.training_times import measure_times
+
+    def theory() -> None:
+        settings = TheorySettings(n_seeds=experiment.seeds, steps=100 if quick else experiment.steps)
+        counts = experiment.domains[:2] if quick else experiment.domains
+        run_theory(settings, counts, out / "theory", lambda n: say(f"Theory: trained on {n} domains."))
+
+    def times(study: Study) -> None:
+        measure_times(study, out, lambda name: say(f"Measuring training times on {name}."))
+
+    tasks: dict[str, Callable[[], None]] = {}
+    if experiment.kind == "times":
+        tasks = {f"times on {study.datasets[0]}": partial(times, study) for study in studies}
+    elif experiment.kind == "theory":
+        tasks = {"theory": theory}
+    return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]
+
+
+def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
+    """Do a task; print why it failed, and continue."""
+    from domaincover.paper.runner import Failure
+
+    try:
+        task()
+    except Exception as error:
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        failure = Failure(name, 1, f"{kind}{' '.join(str(error).split())}", is_input=isinstance(error, InputError))
+        say(f"Failed: {name}: {failure.reason}")
+        return failure
+    return None

@@ -1,0 +1,108 @@
+"""The commands `paper` and `run`: experiments of the paper, data sets by name, and TOML files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from domaincover.errors import InputError, suggestion
+from domaincover.paper.commands import study_names
+from domaincover.paper.commands.run_studies import run_experiments
+from domaincover.paper.commands.study_names import ALL, LIST
+from domaincover.paper.commands.study_options import StudyOptions
+from domaincover.terminal.command_options import takes
+from domaincover.terminal.completion import one_of
+from domaincover.terminal.messages import text_width
+
+if TYPE_CHECKING:
+    from domaincover.paper.experiment import Experiment
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperOptions(StudyOptions):
+    """Arguments and options of `paper`."""
+
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME…",
+            help="Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four "
+            "synthetic ones), synthetic-10-random, camelyon17, …",
+            autocompletion=one_of(study_names.studies),
+            show_default=False,
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileOptions(StudyOptions):
+    """Arguments and options of `run`."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File of the experiment.", show_default=False)]
+
+
+@takes(PaperOptions)
+def paper(options: PaperOptions) -> None:
+    """Run experiments of the paper, or its five methods on a data set, and write tables, figures and a page.
+
+    Finished runs are kept: the same command continues an interrupted study. `paper list` prints the experiments.
+
+    Example: domaincover paper main targets --datasets synthetic
+    """
+    if options.names == [LIST]:
+        _print_list()
+        return
+    plugins = options.loaded_plugins()
+    run_experiments(_experiments(options.names), options, options.directory("paper"), plugins)
+
+
+@takes(FileOptions)
+def run(options: FileOptions) -> None:
+    """Run the experiment of a TOML file, and write its tables, figures and page.
+
+    Example: domaincover run my.toml --plugin my_methods.py --out runs/my
+    """
+    from domaincover.paper.experiment import read_experiment
+
+    plugins = options.loaded_plugins()
+    experiment = read_experiment(options.file)
+    run_experiments([experiment], options, options.directory(experiment.name), plugins)
+
+
+def _experiments(names: Sequence[str]) -> list[Experiment]:
+    """Return experiments by name: of the paper, or of a data set."""
+    from domaincover.paper.datasets import SYNTHETIC_NAME
+    from domaincover.paper.experiment import dataset_experiment, paper_experiments
+
+    known = paper_experiments()
+    chosen: dict[str, Experiment] = {}
+    for name in names:
+        if name == ALL:
+            chosen |= known
+        elif name in known:
+            chosen[name] = known[name]
+        elif name in study_names.datasets() or SYNTHETIC_NAME.fullmatch(name):
+            chosen[name] = dataset_experiment(name)
+        else:
+            there_are = f"there are the experiments {', '.join(known)}, all, and data sets such as synthetic."
+            meant = suggestion(name, study_names.studies(), there_are)
+            raise InputError(f"no experiment or data set {name!r}; {meant}")
+    return list(chosen.values())
+
+
+def _print_list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from domaincover.paper.experiment import paper_experiments
+
+    table = Table(box=None, pad_edge=False)
+    for head in ("Name", "What it shows", "In the paper"):
+        table.add_column(head)
+    for experiment in paper_experiments().values():
+        table.add_row(experiment.name, experiment.title, experiment.paper)
+    Console(width=text_width(), highlight=False).print(table)

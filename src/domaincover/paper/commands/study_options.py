@@ -1,0 +1,110 @@
+"""The options that `paper` and `run` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from domaincover.errors import InputError, suggestion
+from domaincover.options import FigureFormat
+from domaincover.paper.commands import study_names
+from domaincover.terminal.completion import one_of, with_commas
+
+if TYPE_CHECKING:
+    from domaincover.paper.experiment import Experiment
+
+RUNS = Path("runs")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """Options of a study, whether of the paper or of a TOML file."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."),
+    ] = None
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds: 0, 1, …; default: the experiment's.")] = None
+    datasets: Annotated[
+        str,
+        typer.Option(
+            help="Only these data sets of the experiment, with commas; synthetic, installable and wilds are groups.",
+            autocompletion=with_commas(study_names.datasets),
+        ),
+    ] = ""
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
+            autocompletion=one_of(study_names.settings),
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes; default: the number of cores, or one for whole networks.")
+    ] = None
+    scheduler: Annotated[
+        str | None, typer.Option(help="Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
+    ] = None
+    plugin: Annotated[
+        list[str] | None, typer.Option(help="Module or .py file that registers data sets or methods; may be repeated.")
+    ] = None
+    quick: Annotated[bool, typer.Option("--quick", help="Smoke run: few epochs, domains and rows, one seed.")] = False
+    wilds: Annotated[
+        Path | None, typer.Option(help="Folder with released WILDS data sets, or one of them; those found take part.")
+    ] = None
+    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format of the figures.")] = "png"
+
+    def loaded_plugins(self) -> tuple[str, ...]:
+        """Load the plug-ins, and return them by names that other processes find."""
+        from domaincover.paper.plugins import absolute, load_plugins
+
+        plugins = tuple(map(absolute, self.plugin or ()))
+        load_plugins(plugins)
+        return plugins
+
+    def directory(self, name: str) -> Path:
+        """Return the directory of the study."""
+        return self.out or RUNS / f"{name}{'-quick' if self.quick else ''}"
+
+    def check(self) -> None:
+        """Reject numbers of seeds and processes that are out of range."""
+        from domaincover.paper.study import MOST_SEEDS
+
+        if self.seeds is not None and not 1 <= self.seeds <= MOST_SEEDS:
+            bound = "at least 1" if self.seeds < 1 else f"at most {MOST_SEEDS}"
+            raise InputError(f"--seeds is the number of seeds and must be {bound}, got {self.seeds}.")
+        if self.jobs is not None and self.jobs < 1:
+            raise InputError(f"--jobs must be at least 1, got {self.jobs}.")
+
+    def values(self) -> dict[str, Any]:
+        """Return the keys that `--set` and `--seeds` set."""
+        from domaincover.paper.experiment_keys import parse_settings
+
+        values = parse_settings(self.assignments or ())
+        if self.seeds is not None:
+            if "seeds" in values:
+                raise InputError("--seeds and --set seeds are both given; give one of them.")
+            values["seeds"] = self.seeds
+        return values
+
+    def applied(self, experiment: Experiment) -> Experiment:
+        """Return an experiment with these seeds, settings and data sets; the theory has no data sets."""
+        from domaincover.paper.datasets import study_datasets
+
+        experiment = experiment.with_values(self.values(), "--set")
+        if experiment.kind == "theory" or not self.datasets:
+            return experiment
+        wanted = tuple(dict.fromkeys(name.strip() for name in self.datasets.split(",") if name.strip()))
+        if not wanted:
+            raise InputError("--datasets is empty.")
+        own = study_datasets(experiment.datasets)
+        for name in study_datasets(wanted):
+            if name not in own:
+                meant = suggestion(name, own, f"there are {', '.join(own)}.")
+                raise InputError(f"--datasets: {experiment.name} has no data set {name!r}; {meant}")
+        return replace(experiment, datasets=wanted)

@@ -1,0 +1,1 @@
+"""What all commands share: messages, completion, and options that are declared as a dataclass."""

@@ -1,0 +1,53 @@
+"""Commands whose arguments and options are the fields of a frozen dataclass.
+
+Typer reads the parameters of a function. A command with dozens of options would list them in its signature and pass
+them on one by one; here they are declared once, as fields with typer's annotations, and arrive as one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature
+from typing import Any, TypeVar, get_type_hints
+
+Options = TypeVar("Options")
+
+
+def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Make a command for typer of a function that takes an options object.
+
+    A field whose type is itself a dataclass stands for all fields of that dataclass.
+    """
+
+    def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
+        @wraps(command)
+        def called(**given: Any) -> None:
+            command(_made(options, given))
+
+        parameters = list(_parameters(options))
+        called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return called
+
+    return decorate
+
+
+def _parameters(options: type) -> Iterator[Parameter]:
+    hints = get_type_hints(options, include_extras=True)
+    for field in fields(options):
+        if is_dataclass(hints[field.name]):
+            yield from _parameters(hints[field.name])
+            continue
+        default = Parameter.empty if field.default is MISSING else field.default
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+
+
+def _made(options: type[Options], given: Mapping[str, Any]) -> Options:
+    hints = get_type_hints(options)
+    values = {
+        field.name: _made(hints[field.name], given) if is_dataclass(hints[field.name]) else given[field.name]
+        for field in fields(options)  # type: ignore[arg-type]
+    }
+    return options(**values)

@@ -1,0 +1,15 @@
+"""The processes and cores that a command runs on."""
+
+from __future__ import annotations
+
+import os
+
+
+def is_main_process() -> bool:
+    """Tell whether this process writes files and messages: the first of those that torchrun starts."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def n_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
