@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Modules are compiled when they are first imported, and kept: pip would compile all of them, most for nothing.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run paper test checks lint types contracts tests benchmarks notebooks docs clean
+.PHONY: run paper test checks lint types contracts tests benchmarks notebooks docs wheel test-lowest clean
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
@@ -44,6 +44,21 @@ notebooks: .venv/.installed-dev
 docs: .venv/.installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
+wheel: .venv/.installed-dev
+	rm -rf build/lib build/bdist.*
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+
+# The tests with the lowest versions that pyproject.toml admits; PYTHON is the oldest one supported, 3.11.
+test-lowest: .venv-lowest/.installed
+	OMP_NUM_THREADS=1 .venv-lowest/bin/python -m pytest -n auto --dist worksteal
+
+.venv-lowest/.installed: pyproject.toml constraints-lowest.txt examples/packages.txt
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -r constraints-lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r examples/packages.txt
+	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
 .venv/.made:
 	$(PYTHON) -m venv .venv
 	touch $@
@@ -62,4 +77,4 @@ docs: .venv/.installed-dev
 	touch $@ .venv/.installed
 
 clean:
-	rm -rf .venv runs .mypy_cache .ruff_cache .pytest_cache .coverage*
+	rm -rf .venv .venv-lowest build dist runs .mypy_cache .ruff_cache .pytest_cache .coverage*

@@ -1,7 +1,8 @@
 """Write files and folders atomically, and report file system errors in one line.
 
-Content is first written under a hidden temporary name that identifies the writing process. The next process that
-writes to the same folder removes temporary files left by killed processes.
+Content is first written under a hidden temporary name that identifies the writing process. It is flushed to the disk
+before it is renamed, so that neither a killed process nor a power cut leaves an incomplete file under the final name.
+The next process that writes to the same folder removes temporary files left by killed processes.
 """
 
 import contextlib
@@ -25,11 +26,12 @@ UNFINISHED = re.compile(r"\..*\.(\d+)-([0-9a-f]{8})-[0-9a-f]{12}\.part", re.DOTA
 PUT_ASIDE = re.compile(UNFINISHED.pattern.removesuffix("part") + "old", re.DOTALL)
 LONGEST_NAME = 150  # bytes of the target's name within its temporary name; most file systems allow 255 in all
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)  # some network file systems cannot flush a folder
 SWAP = 2  # RENAME_EXCHANGE on Linux and RENAME_SWAP on macOS
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: to a temporary name in the same folder, then rename; on failure an old file remains."""
+    """Write a file atomically: to a temporary name beside it, flush, then rename; on failure an old file remains."""
     if not path.name or os.path.isdir(path):
         raise InputError(f"cannot write {path}: it is a directory, not a file.")
     unfinished = unfinished_name(path)
@@ -38,10 +40,42 @@ def write_whole(path: Path, content: bytes) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path.parent)
             unfinished.write_bytes(content)
-            os.replace(unfinished, path)
+            move_into_place(unfinished, path)
     finally:
         with contextlib.suppress(OSError):
             unfinished.unlink()
+
+
+def move_into_place(finished: Path, path: Path) -> None:
+    """Flush a finished file, or a folder with its files, to the disk, and rename it; then flush the rename itself."""
+    _flush(finished)
+    os.replace(finished, path)
+    _flush_entries(path.parent)
+
+
+def _flush(path: Path) -> None:
+    """Flush a file, or all files of a folder and then the folder itself, from memory to the disk."""
+    if path.is_dir():
+        for inner in path.iterdir():
+            _flush(inner)
+        _flush_entries(path)
+        return
+    with open(path, "rb+") as file:  # Windows flushes only what is open for writing
+        os.fsync(file.fileno())
+
+
+def _flush_entries(folder: Path) -> None:
+    """Flush the names in a folder to the disk, where the system can open folders and the disk supports it."""
+    if os.name != "posix":
+        return
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
+    finally:
+        os.close(number)
 
 
 @contextlib.contextmanager
@@ -107,12 +141,13 @@ def machine() -> str:
 
 
 def replace_folder(finished: Path, target: Path) -> None:
-    """Rename a finished folder to its target, which is not a link, and then delete the folder it replaces.
+    """Flush a finished folder, rename it to its target, which is not a link, and delete the folder it replaces.
 
     Where the system can exchange two names atomically, one of the two complete folders is at the target at any time.
     Elsewhere there is a moment with neither; the old one is restored after a failure, or after a kill by
     `recover_folder`.
     """
+    _flush(finished)
     try:
         os.rename(finished, target)  # succeeds for a new name or an empty folder
     except OSError:
@@ -120,6 +155,7 @@ def replace_folder(finished: Path, target: Path) -> None:
             raise
         if not _swap(finished, target):
             _put_in_place(finished, target)
+    _flush_entries(target.parent)
     _remove(finished)
 
 

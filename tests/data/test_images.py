@@ -194,13 +194,13 @@ class TestSize:
         resized = Image.fromarray(pixels).resize((32 * width // short, 32 * height // short), Image.BILINEAR)
         top, left = round((resized.height - 32) / 2), round((resized.width - 32) / 2)
         expected = np.asarray(resized)[top : top + 32, left : left + 32]
-        values = read(ImageReader((32, 32), fit="crop"), save(pixels)).values[0]
+        values = read(ImageReader((32, 32), resize="crop"), save(pixels)).values[0]
         assert np.array_equal(values.transpose(1, 2, 0), expected)
 
     @pytest.mark.parametrize("size", [(7, 31), (31, 7), (13, 13), (1, 1)])
     @pytest.mark.parametrize("own", [(11, 23), (23, 11), (1, 50), (3, 3)])
     def test_fit_crop_gives_the_size_exactly(self, save, own, size):
-        assert read(ImageReader(size, fit="crop"), save(noise(*own))).values.shape == (1, 3, *size)
+        assert read(ImageReader(size, resize="crop"), save(noise(*own))).values.shape == (1, 3, *size)
 
     @pytest.mark.parametrize(("height", "width"), [(2, 90), (90, 2), (3, 250), (600, 7)])
     def test_fit_crop_of_a_long_strip_differs_from_resize_and_crop_by_rounding_only(self, save, height, width):
@@ -208,7 +208,7 @@ class TestSize:
         resized = Image.fromarray(pixels).resize((16 * width // short, 16 * height // short), Image.BILINEAR)
         top, left = round((resized.height - 16) / 2), round((resized.width - 16) / 2)
         expected = np.asarray(resized)[top : top + 16, left : left + 16].transpose(2, 0, 1)
-        values = read(ImageReader((16, 16), fit="crop"), save(pixels)).values[0]
+        values = read(ImageReader((16, 16), resize="crop"), save(pixels)).values[0]
         assert np.abs(values.astype(int) - expected).max() <= 1
 
     def test_fit_crop_never_holds_what_a_long_strip_would_cover(self, save, monkeypatch):
@@ -219,13 +219,13 @@ class TestSize:
             return resize(image, size, *options)
 
         monkeypatch.setattr(Image.Image, "resize", noted)
-        read(ImageReader((224, 224), fit="crop"), save(noise(1, 4000), "wide.png"), save(noise(4000, 1), "high.png"))
+        read(ImageReader((224, 224), resize="crop"), save(noise(1, 4000), "wide.png"), save(noise(4000, 1), "high.png"))
         assert sizes == [(224, 224)] * 2
 
     def test_fit_crop_does_not_distort(self, save):
         """A gradient from left to right in a wide image: the centre's own slope, not all of it squeezed."""
         ramp = np.repeat(np.repeat(np.arange(0, 200, dtype=np.uint8)[None, :, None], 50, 0), 3, 2)
-        values = read(ImageReader((50, 50), fit="crop"), save(ramp)).values[0, 0, 0]
+        values = read(ImageReader((50, 50), resize="crop"), save(ramp)).values[0, 0, 0]
         assert np.array_equal(values, np.arange(75, 125))
 
     def test_own_sizes_that_differ_are_refused_with_both_names(self, save):
@@ -233,7 +233,7 @@ class TestSize:
             read(ImageReader(), save(noise(5, 7), "a.png"), save(noise(6, 7), "b.png"))
 
     def test_a_reader_can_be_sent_to_a_worker(self):
-        reader = ImageReader((4, 5), crop=0.1, fit="crop")
+        reader = ImageReader((4, 5), crop=0.1, resize="crop")
         assert ForkingPickler.loads(ForkingPickler.dumps(reader)) == reader
 
     def test_a_size_from_json_is_a_size(self):
@@ -247,7 +247,7 @@ class TestSize:
             ({"image_size": (5.5, 5)}, "image_size must be"),
             ({"crop": 0.5}, "crop is the share"),
             ({"crop": -0.1}, "crop is the share"),
-            ({"fit": "pad"}, "fit must be one of stretch, crop"),
+            ({"resize": "pad"}, "resize must be one of stretch, crop"),
         ],
     )
     def test_a_reader_that_makes_no_sense_is_refused(self, options, says):
@@ -259,7 +259,7 @@ class TestArrays:
     @pytest.mark.parametrize("channels", [1, 3, 4])
     @pytest.mark.parametrize(
         "reader",
-        [ImageReader(), ImageReader(crop=0.1), ImageReader((8, 9), crop=0.1), ImageReader((8, 9), fit="crop")],
+        [ImageReader(), ImageReader(crop=0.1), ImageReader((8, 9), crop=0.1), ImageReader((8, 9), resize="crop")],
     )
     def test_an_array_is_read_as_the_same_images_on_disk(self, save, reader, channels):
         images = np.stack([noise(21, 30, channels, seed) for seed in range(3)])

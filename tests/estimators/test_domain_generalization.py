@@ -23,8 +23,8 @@ from domaincover import (
     load,
 )
 from domaincover.estimators.assessment import single_label_version
-from domaincover.estimators.network import fit_together
 from domaincover.estimators.recipes import make_classifier
+from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import one_thread
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 

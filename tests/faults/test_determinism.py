@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from domaincover import ERMClassifier, ImageNetwork, load
+from domaincover.paper.job import at_most
 from domaincover.paper.runner import plan_study, run_study
-from domaincover.paper.study_networks import at_most
 from tests.faults.conftest import tiny_study
 from tests.faults.determinism import DOMAINS, LABELS, digest, outcome, outcomes
 

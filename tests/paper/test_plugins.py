@@ -15,11 +15,11 @@ from domaincover import InputError
 from domaincover.paper import datasets, methods
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
-from domaincover.paper.material import draw_material
-from domaincover.paper.own_methods import sets_of_own
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
+from domaincover.paper.predictions import predicted
 from domaincover.paper.runner import Workers, plan_study, run_study
 from domaincover.paper.study import Study
+from domaincover.paper.study_data import draw_study_data
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 
@@ -62,10 +62,9 @@ def test_an_own_method_gives_what_its_estimator_gives_on_the_same_rows(tmp_path)
     load_plugins([PLUGIN])
     do(of_clinics("logistic"), tmp_path / "runs")
     table = pd.read_parquet(tmp_path / "runs/clinics/logistic/target-0.9/seed-1/predictions.parquet")
-    material = draw_material(datasets.study_dataset("clinics"), "erm", 1, 20)
-    rows = material.split.train
-    model = LogisticRegression().fit(material.data.examples[rows], material.data.labels[rows])
-    expected = model.predict(material.data.examples)  # 0 is ill: names are sorted
+    data = draw_study_data(datasets.study_dataset("clinics"), 1, 20)
+    X, y, _ = data.training_numbers
+    expected = LogisticRegression().fit(X, y).predict(data.numbers)  # 0 is ill: names are sorted
     assert (table["in_set[well]"].to_numpy() == (expected == 1)).all()
 
 
@@ -144,9 +143,9 @@ def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_p
 
 def test_data_of_two_dimensions_need_no_table():
     load_plugins([PLUGIN])
-    material = draw_material(datasets.study_dataset("clinics"), "erm", 0, 20)
-    assert material.data.examples.shape == (len(np.concatenate(material.split)), 3)
-    assert np.abs(material.data.examples[material.split.train].mean(axis=0)).max() < 1e-5, "on the training rows' scale"
+    data = draw_study_data(datasets.study_dataset("clinics"), 0, 20)
+    assert data.X.shape == data.numbers.shape == (len(np.concatenate(data.split)), 3)
+    assert np.abs(data.training_numbers[0].mean(axis=0)).max() < 1e-5, "standardised by the training rows"
 
 
 @pytest.mark.parametrize(
@@ -246,7 +245,8 @@ def test_installed_packages_announce_plug_ins_by_an_entry_point(tmp_path, monkey
 
 def test_an_estimator_that_gives_no_sets_is_refused():
     load_plugins([PLUGIN])
-    material = draw_material(datasets.study_dataset("clinics"), "erm", 0, 20)
+    data = draw_study_data(datasets.study_dataset("clinics"), 0, 20)
+    method = methods.study_method("logistic")
 
     class Fits:
         def fit(self, *_):
@@ -257,14 +257,15 @@ def test_an_estimator_that_gives_no_sets_is_refused():
             return np.zeros(len(X))
 
     with pytest.raises(InputError, match="Fits has neither predict_set nor predict"):
-        sets_of_own(Fits(), material)
+        predicted(Fits(), data, method)
     with pytest.raises(InputError, match=r"Numbers must give booleans, .* 2 labels, got float64"):
-        sets_of_own(Numbers(), material)
+        predicted(Numbers(), data, method)
 
 
 def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
     load_plugins([PLUGIN])
-    material = draw_material(datasets.study_dataset("clinics"), "erm", 0, 20)
+    data = draw_study_data(datasets.study_dataset("clinics"), 0, 20)
+    method = methods.study_method("logistic")
 
     class OnlyIll:
         classes_ = np.array([0])
@@ -275,7 +276,7 @@ def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
         def predict_set(self, X):
             return np.zeros((len(X), 1), bool)
 
-    sets = sets_of_own(OnlyIll(), material)
+    sets = predicted(OnlyIll(), data, method).sets
     assert not sets[:, 0].any()
     assert sets[:, 1].all()
 

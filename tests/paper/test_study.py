@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import log_softmax
 
-from domaincover import InputError, joint_thresholds
-from domaincover.calibration.scales import quantile_scale
+from domaincover import InputError
 from domaincover.files import machine
+from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.collect import collect
 from domaincover.paper.datasets import study_dataset, synthetic_name
-from domaincover.paper.job import plan_jobs
-from domaincover.paper.methods import GROUPS, METHODS, Scores, Training, study_methods
+from domaincover.paper.job import estimator_of, plan_jobs
+from domaincover.paper.methods import GROUPS, METHODS, study_methods
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Run, Study
+from domaincover.paper.study_data import draw_study_data
 
 SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
 
@@ -104,12 +104,34 @@ def test_held_out_calibration_gives_the_target_on_average_over_the_calibration_h
 
 
 def test_the_history_of_set_cover_is_kept(finished):
-    history = np.load(finished / "synthetic-10/set-cover/target-0.9/seed-0/history.npz")
-    assert history["multipliers"].shape == history["recall"].shape == (1, 50, 2)
-    assert np.isnan(history["recall"]).sum() == 50, "unseen domains have no recall in training"
-    trained = ~np.isnan(history["recall"][0, :, 0])
-    assert (history["multipliers"][0, ~trained] == 5).all()
+    folder = finished / "synthetic-10/set-cover/target-0.9/seed-0"
+    history = np.load(folder / "history.npz")
+    assert history["multipliers"].shape == history["recall"].shape == (1, 25, 2)
+    assert np.isfinite(history["recall"]).all()
     assert history["loss"].shape == history["set_size"].shape == (1,)
+    table = pd.read_parquet(folder / "predictions.parquet", columns=["split", "domain"])
+    assert set(history["domains"]) == set(table.loc[table["split"] == "train", "domain"])
+    assert history["labels"].tolist() == ["0", "1"]
+
+
+ONE_SEED = Study(("synthetic-10",), ("erm", "robust", "pooled-held-out", "set-cover", "vrex"), seeds=(3,), epochs=1)
+
+
+def assert_a_run_has_the_sets_of_its_estimator(run, out):
+    data = draw_study_data(run.setting, run.seed, run.min_cell_size)
+    X, y, domains = data.training
+    with one_thread():
+        model = estimator_of(run).fit(X, y, domains=domains)
+        sets, scores = model.predict_set(data.X), model.label_scores(data.X)
+    table = pd.read_parquet(out / run.folder / "predictions.parquet")
+    np.testing.assert_array_equal(table.filter(like="in_set").to_numpy(), sets, err_msg=run.method)
+    np.testing.assert_array_equal(table.filter(like="score").to_numpy(), np.float32(scores), err_msg=run.method)
+
+
+def test_a_run_has_the_sets_of_its_estimator_fitted_by_hand_bit_for_bit(tmp_path):
+    do(ONE_SEED, tmp_path)
+    for run in ONE_SEED.runs():
+        assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
 
 
 def test_finished_runs_are_skipped(copy):
@@ -305,29 +327,6 @@ def test_a_run_is_found_by_what_it_is():
     assert Run("synthetic-10", "erm", 0.95, 3).folder == "synthetic-10/erm/target-0.95/seed-3"
 
 
-def test_joint_methods_calibrate_each_domain_by_a_network_that_was_trained_without_it():
-    rng = np.random.default_rng(0)
-    domains, labels = np.repeat([3, 5, 9], 40), rng.integers(2, size=120)
-    rows = np.flatnonzero(rng.random(120) < 0.7)  # those that calibrate
-    training = Training(labels, domains, rows)
-    each = rng.normal(size=(3, 120, 2))
-    scores = Scores(rng.normal(size=(200, 2)), each, np.array([3, 5, 9]))
-
-    def level(logits, rows, of, method):
-        values = log_softmax(logits, axis=1) if method == "erm-joint" else logits
-        base, unit = quantile_scale(values[rows], labels[rows], 0.9)
-        if method == "set-cover-joint":
-            base, unit = base.mean(), unit.mean()
-        return (values[of] - base) / unit
-
-    for method in ("erm-joint", "set-cover-joint"):
-        parts = [level(each[k], domains != name, domains == name, method) for k, name in enumerate((3, 5, 9))]
-        expected = joint_thresholds(np.concatenate(parts)[rows], labels[rows], domains[rows], 0.9, 0.7)
-        sets, thresholds = METHODS[method].predict(scores, training, 0.9, 0.7)
-        np.testing.assert_allclose(thresholds, expected)
-        assert np.array_equal(sets, level(scores.predicting, np.arange(120), slice(None), method) >= thresholds)
-
-
 @pytest.mark.slow
 def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
     study = Study(datasets=("synthetic-10",), methods=("erm-joint", "set-cover-joint"), seeds=(0,), epochs=1)
@@ -335,6 +334,8 @@ def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
     report = json.loads((tmp_path / "synthetic-10/set-cover-joint/target-0.9/seed-0/report.json").read_text())
     assert report["config"]["domain_confidence"] == 0.9
     assert len(set(report["thresholds"])) == 1
+    for run in study.runs():
+        assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
     with pytest.raises(InputError, match=r"was made with other settings \(domain_confidence 0\.9\)"):
         plan_study(replace(study, domain_confidence=0.8), tmp_path)
 

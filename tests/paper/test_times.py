@@ -13,8 +13,8 @@ STUDY = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=4, min
 
 def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):
     trained = []
-    real = times.train_group
-    monkeypatch.setattr(times, "train_group", lambda run, *rest: trained.append(run) or real(run, *rest))
+    real = times.estimator_of
+    monkeypatch.setattr(times, "estimator_of", lambda run: trained.append(run) or real(run))
     open_study(tmp_path)
     measure_times(STUDY, tmp_path)
     warm_up, timed = trained[:2], trained[2:]

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -18,9 +17,8 @@ import torch
 from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper.collect import collect
-from domaincover.paper.job import plan_jobs
+from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.study import Study
-from domaincover.paper.study_networks import Epochs, Replica, groups_of, threads_for
 from domaincover.paper.wilds.hyperparameters import PAPER
 from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
@@ -205,15 +203,6 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
         assert np.abs(scores[0] - scores[1]).max() < 1e-4
 
 
-def test_seeds_train_as_one_stack_only_where_they_have_equally_many_rows():
-    def material(n_rows):
-        return SimpleNamespace(data=SimpleNamespace(examples=np.zeros((n_rows, 2))))
-
-    materials = {seed: material(n) for seed, n in enumerate((5, 6, 5))}
-    replicas = [Replica((seed, None), np.arange(len(m.data.examples))) for seed, m in materials.items()]
-    assert [[replica.key[0] for replica in group] for group in groups_of(replicas, materials)] == [[0, 2], [1]]
-
-
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
     source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
     (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
@@ -293,7 +282,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
     arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
     program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
     process = subprocess.Popen([*program, "--out", str(killed)], stderr=subprocess.DEVNULL)
-    wait_until(lambda: list(killed.glob(".checkpoints/*/state-000003-*")), process)
+    wait_until(lambda: list(killed.glob(".checkpoints/*/*/state-000003-*")), process)
     os.kill(process.pid, signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
     assert not list(killed.glob("**/DONE"))
@@ -417,9 +406,9 @@ def test_a_release_is_the_same_by_its_folder_and_by_the_one_that_holds_it(folder
 
 def test_epochs_of_several_trainings_are_told_as_those_of_one():
     told = []
-    epochs = Epochs(lambda: told.append(1), n_epochs=4, n_trainings=3)
-    for _ in range(7):
-        epochs.one_more()
+    epochs = Epochs(lambda: told.append(1), n_epochs=4, n_networks=3)
+    for n_networks in (2, 2, 1, 1):
+        epochs.add(n_networks)
     assert len(told) == 2
-    epochs.all_done()
+    epochs.finish()
     assert len(told) == 4

@@ -50,7 +50,9 @@ from domaincover import (
     load,
     save,
 )
+from domaincover.data.images import ImageReader
 from domaincover.saving.models import load_extra
+from domaincover.saving.parts import PartsReader
 from domaincover.saving.values import from_json, to_json
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=6, n_per_domain=40, rng=np.random.default_rng(0))
@@ -523,3 +525,11 @@ def test_a_model_that_is_not_fitted_is_refused(name, tmp_path):
 def test_what_is_no_estimator_is_refused(tmp_path):
     with pytest.raises(InputError, match="a dict cannot be saved"):
         save({}, tmp_path / "model")
+
+
+def test_image_settings_of_models_saved_with_the_old_name_of_resize_are_read():
+    reader = PartsReader({}, None, ())
+    read = reader._value({"reader": ["ImageReader", {"crop": 0.1, "fit": "crop"}]})
+    assert read == ImageReader(crop=0.1, resize="crop")
+    with pytest.raises(InputError, match="'TextReader' with resize"):
+        reader._value({"reader": ["TextReader", {"fit": "crop"}]})

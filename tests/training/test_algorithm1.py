@@ -123,8 +123,8 @@ def assert_ours_is_the_papers(data, seeds, targets, settings, penalty="wrong-lab
         assert_same_weights(mine, network, **EXACT)
 
 
-def quick_settings(recall_from="full-pass", update_every=500, keep="last"):
-    return TrainingSettings(EPOCHS, 0.02, update_every, recall_from, keep)
+def quick_settings(recall_from="full-pass", update_every=500, iterate="last"):
+    return TrainingSettings(EPOCHS, 0.02, update_every, recall_from, iterate)
 
 
 RECALLS = pytest.mark.parametrize("recall_from", ["full-pass", "batches"])
@@ -185,16 +185,16 @@ def assert_ours_keeps_the_best(data, seeds, targets, settings):
 @RECALLS
 @pytest.mark.parametrize("data", [COMPLETE, ONE_LABEL_ABSENT, ONE_DOMAIN_EMPTY], ids=["all", "no label", "no domain"])
 def test_the_kept_weights_are_those_of_the_best_update(data, recall_from):
-    settings = quick_settings(recall_from, update_every=4, keep="best")
+    settings = quick_settings(recall_from, update_every=4, iterate="best")
     assert_ours_keeps_the_best(data, [7, 8, 9], [0.2, 0.6, 0.9], settings)
 
 
 def test_alone_the_kept_weights_are_those_of_the_best_update():
-    assert_ours_keeps_the_best(COMPLETE, [7], [0.6], quick_settings(update_every=1, keep="best"))
+    assert_ours_keeps_the_best(COMPLETE, [7], [0.6], quick_settings(update_every=1, iterate="best"))
 
 
 def test_an_update_that_saw_no_examples_is_not_the_best():
-    settings = quick_settings("batches", update_every=6, keep="best")  # again after the epoch, with nothing gathered
+    settings = quick_settings("batches", update_every=6, iterate="best")  # again after the epoch, with nothing gathered
     assert_ours_keeps_the_best(COMPLETE, [7, 8, 9], [0.2, 0.6, 0.9], settings)
 
 
@@ -229,7 +229,7 @@ def test_in_float32_a_replica_of_a_stack_stays_beside_the_one_trained_alone(make
     """A sum over a batch of n errs by n·2⁻²⁴ relative to its terms, and by 100 times that where the terms cancel to a
     hundredth; Adam's step is as relative as the gradient, so the error is this share of the longest way, steps · rate.
     """
-    seeds, settings = [3, 4, 5], TrainingSettings(epochs=1, learning_rate=0.01, keep="last")
+    seeds, settings = [3, 4, 5], TrainingSettings(epochs=1, learning_rate=0.01, iterate="last")
     together = [make(seed).float() for seed in seeds]
     train_ours(together, COMPLETE, seeds, [0.9] * 3, settings, dtype=torch.float32)
     longest_way = -(-N_ROWS // BATCH_SIZE) * settings.learning_rate

@@ -117,7 +117,7 @@ def test_only_weights_after_the_switch_are_judged(warmup, judged):
 def test_where_none_were_judged_the_last_weights_are_kept():
     judged, last = MAKERS["flat"](0), MAKERS["flat"](0)
     train([judged], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2), judge=lambda _: (torch.zeros(1),) * 2)
-    train([last], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2, keep="last"))
+    train([last], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2, iterate="last"))
     assert torch.equal(judged[0].weight, last[0].weight)
 
 
@@ -211,7 +211,7 @@ def distance(penalty, weight):
     data, network = shifted(), perceptron(3, 8, 2, np.random.default_rng(1))
     batches = DomainBatches(MemoryPool([data]), [np.arange(len(data))], [data.domains], 64, [np.random.default_rng(2)])
     loss = domain_objective(penalty, torch.ones(1, 4), weight=weight)
-    train([network], batches, loss, TrainingSettings(epochs=60, learning_rate=0.01, keep="last"))
+    train([network], batches, loss, TrainingSettings(epochs=60, learning_rate=0.01, iterate="last"))
     with torch.no_grad():
         features = network[:-1](torch.from_numpy(data.examples)).numpy()
     means = np.stack([features[data.domains == code].mean(0) for code in range(4)])

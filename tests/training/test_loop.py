@@ -58,7 +58,7 @@ def test_erm_learns_what_logistic_regression_does():
 
 def test_statistics_of_a_network_alone_are_those_of_its_training_batches():
     network = normalised()
-    train([network], batches(), SetCoverLoss(4, 2, [0.9]), TrainingSettings(epochs=2, keep="last"))
+    train([network], batches(), SetCoverLoss(4, 2, [0.9]), TrainingSettings(epochs=2, iterate="last"))
     assert network[0].num_batches_tracked == 2 * 7, "the pass that measures recall must not move them"
 
 
@@ -92,7 +92,7 @@ def test_a_loss_for_another_number_of_networks_is_refused_before_training(target
         ({"update_every": 0}, "update_every must be at least 1, got 0"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0"),
         ({"recall_from": "thin air"}, "'batches' or 'full-pass', got 'thin air'"),
-        ({"keep": "all"}, "'best' or 'last', got 'all'"),
+        ({"iterate": "all"}, "'best' or 'last', got 'all'"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):

@@ -133,7 +133,7 @@ def test_the_weights_that_the_judge_likes_best_are_kept():
 def test_the_last_weights_are_kept_where_asked_for_whatever_the_judge_says():
     judge, shown = in_turn(1.0, 2.0, 3.0)
     (network,) = networks(1)
-    train([network], batches(), CrossEntropy(), TrainingSettings(epochs=3, keep="last"), judge=judge)
+    train([network], batches(), CrossEntropy(), TrainingSettings(epochs=3, iterate="last"), judge=judge)
     assert all(torch.equal(a, b) for a, b in zip(weights(stack([network])), shown[2], strict=True))
 
 
@@ -182,7 +182,7 @@ def test_a_judge_scores_a_network_that_does_not_train():
 
 def test_a_judge_that_only_looks_does_not_change_training():
     alone, judged = networks(1), networks(1)
-    settings = TrainingSettings(epochs=3, keep="last")
+    settings = TrainingSettings(epochs=3, iterate="last")
     (first,) = train(alone, batches(), CrossEntropy(), settings)
     (second,) = train(judged, batches(), CrossEntropy(), settings, judge=in_turn(1.0, 2.0, 3.0)[0])
     assert np.array_equal(first.loss, second.loss)
@@ -201,7 +201,7 @@ def test_without_a_judge_the_training_cells_decide():
 def test_without_judge_or_multipliers_the_last_weights_are_kept():
     best, last = networks(1), networks(1)
     for nets, keep in ((best, "best"), (last, "last")):
-        train(nets, batches(), CrossEntropy(), TrainingSettings(epochs=3, keep=keep))
+        train(nets, batches(), CrossEntropy(), TrainingSettings(epochs=3, iterate=keep))
     assert np.array_equal(score(best[0], DATA.examples), score(last[0], DATA.examples))
 
 
@@ -233,7 +233,7 @@ def test_decay_is_the_same_for_our_own_adam_as_for_torchs():
     plain = linear(4, 2, np.random.default_rng(0))
     other = nn.Sequential(nn.Dropout(0.0), linear(4, 2, np.random.default_rng(0))[0])
     for network in (plain, other):
-        settings = TrainingSettings(epochs=5, learning_rate=0.1, decay=True, keep="last")
+        settings = TrainingSettings(epochs=5, learning_rate=0.1, decay=True, iterate="last")
         train([network], batches(), CrossEntropy(), settings)
     np.testing.assert_allclose(score(plain, DATA.examples), score(other, DATA.examples), atol=1e-5)
 

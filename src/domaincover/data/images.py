@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Image = PillowImage.Image
 
-Fit = Literal["stretch", "crop"]
+Resize = Literal["stretch", "crop"]
 # Formats of plain pixels. Others, such as EPS, would make Pillow start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
@@ -39,9 +39,9 @@ class ImageReader:
     """Read images from paths or an array of bytes as an array (images, channels, height, width).
 
     `image_size` is (height, width); None keeps the original size, which must then be the same for all. `crop` is the
-    share of an image that is first cut off each of its four sides. `fit="stretch"` resizes to exactly the given size,
-    so that nothing at the edges is lost; `fit="crop"` keeps the aspect ratio and takes the centre. An image that
-    cannot be read is black, and not `readable`.
+    share of an image that is first cut off each of its four sides. `resize="stretch"` resizes to exactly the given
+    size, so that nothing at the edges is lost; `resize="crop"` keeps the aspect ratio and takes the centre. An image
+    that cannot be read is black, and not `readable`.
 
     >>> grey = np.full((2, 6, 4), 7, dtype=np.uint8)
     >>> ImageReader(image_size=(3, 2))(grey).values.shape
@@ -50,7 +50,7 @@ class ImageReader:
 
     image_size: tuple[int, int] | None = None
     crop: float = 0.0
-    fit: Fit = "stretch"
+    resize: Resize = "stretch"
 
     def __post_init__(self) -> None:
         size = self.image_size
@@ -60,8 +60,8 @@ class ImageReader:
             object.__setattr__(self, "image_size", (int(size[0]), int(size[1])))
         if not 0 <= self.crop < 0.5:
             raise InputError(f"crop is the share cut off each side, from 0 to below 0.5, not {self.crop!r}.")
-        if self.fit not in get_args(Fit):
-            raise InputError(f"fit must be one of {', '.join(get_args(Fit))}, not {self.fit!r}.")
+        if self.resize not in get_args(Resize):
+            raise InputError(f"resize must be one of {', '.join(get_args(Resize))}, not {self.resize!r}.")
 
     def __call__(self, sources: NDArray[Any]) -> Block:
         """Return the images of the given sources, in order."""
@@ -109,7 +109,7 @@ class ImageReader:
         assert self.image_size is not None  # noqa: S101 - for the type checker
         height, width = self.image_size
         bilinear = _pillow().Resampling.BILINEAR
-        if self.fit == "stretch":
+        if self.resize == "stretch":
             return image.resize((width, height), bilinear)
         # The side with the larger scale fits exactly; the other is rounded down, as in torchvision's Resize.
         if height * image.width <= width * image.height:

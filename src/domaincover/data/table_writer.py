@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -19,7 +18,7 @@ import pyarrow.parquet as pq
 
 from domaincover.data.table_errors import writing
 from domaincover.errors import InputError
-from domaincover.files import remove_leftovers, unfinished_name
+from domaincover.files import move_into_place, remove_leftovers, unfinished_name
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
 
@@ -63,7 +62,7 @@ def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
         with writing(path):
             sink.close()
             file.close()
-            os.replace(part, path)
+            move_into_place(part, path)
 
 
 class _CsvSink:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,18 @@ from domaincover.prediction_sets import Sets, check_target_recall, sets_from_sco
 from domaincover.promises.certificates import seen_among
 
 CROSS_FITTED = ("cross-fit", "jackknife-minmax")
+
+
+class FitPlan(NamedTuple):
+    """A fit that waits for its scorers: coded data, which rows calibrate each scorer, and which fit each."""
+
+    X: Any
+    y: NDArray[Any]
+    domains: Any
+    targets: Targets
+    parts: list[Part]
+    rows_to_fit: list[NDArray[np.int64]]
+    is_infeasible: bool  # nothing can be calibrated: every set holds every label
 
 
 def _has_probabilities(classifier: CalibratedSetClassifier) -> bool:
@@ -89,6 +101,11 @@ class CalibratedSetClassifier(SetClassifier):
         domains : array-like or None
             The domain of each row; None means that all rows are from one domain.
         """
+        plan = self._planned(X, y, domains)
+        return self._calibrated(plan, self._fitted_scorers(plan))
+
+    def _planned(self, X: Any, y: Any, domains: Any) -> FitPlan:
+        """Check and code the data, and say which rows fit the scorers and which calibrate."""
         self._check_settings()
         X, y, domains = indexed(X, y, domains)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -100,12 +117,33 @@ class CalibratedSetClassifier(SetClassifier):
             parts = [Part(np.arange(len(targets.labels)), parts[0].calibrate)]
         y = targets.classes[targets.labels]
         self.fit_domains_ = self.domains_[np.unique(targets.domains[np.concatenate([part.train for part in parts])])]
-        fitted = self._fit_parts(X, y, domains, parts)
-        if widened.all():
+        rows = [] if self.calibration == "prefit" else [part.train for part in parts]
+        if self.calibration == "cross-fit" and len(parts) > 1:
+            rows.append(np.arange(len(y)))
+        return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()))
+
+    def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
+        """Fit a clone of the estimator on each set of rows of a plan."""
+        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators that know nothing of other rows
+        return fit_on_each(self.estimator, plan.X, plan.y, plan.domains, plan.rows_to_fit, as_if_alone=alone)
+
+    def _calibrated(self, plan: FitPlan, fitted: list[Any]) -> Self:
+        """Calibrate the fitted scorers of a plan."""
+        X, targets, parts = plan.X, plan.targets, plan.parts
+        if self.calibration == "prefit":
+            check_is_fitted(self.estimator)
+            self.estimator_, fitted = self.estimator, [self.estimator]
+            label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels that it does not know
+            self.classes_ = np.asarray(self.estimator_.classes_)
+        elif self.calibration == "jackknife-minmax" and len(parts) > 1:
+            self.estimators_ = fitted
+        else:
+            self.estimator_ = fitted[-1]
+        if plan.is_infeasible:
             self.calibration_domains_ = self.domains_[:0]
             self.thresholds_ = np.full(len(self.classes_), -np.inf)
         else:
-            self._calibrate(X, targets, parts, fitted)
+            self._calibrate(X, targets, parts, fitted[: len(parts)])
         self.promise_ = self._promise_in_words()
         return self
 
@@ -237,25 +275,6 @@ class CalibratedSetClassifier(SetClassifier):
             min_cell_size=self.min_cell_size,
             hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",
         )
-
-    def _fit_parts(self, X: Any, y: Any, domains: Any, parts: Sequence[Part]) -> list[Any]:
-        """Fit an estimator for each part, and the one that predicts; return those that calibrate."""
-        if self.calibration == "prefit":
-            check_is_fitted(self.estimator)
-            self.estimator_ = self.estimator
-            label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels that it does not know
-            self.classes_ = np.asarray(self.estimator_.classes_)
-            return [self.estimator_]
-        trained = [part.train for part in parts]
-        if self.calibration == "cross-fit" and len(parts) > 1:
-            trained.append(np.arange(len(y)))
-        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators that know nothing of other rows
-        fitted = fit_on_each(self.estimator, X, y, domains, trained, as_if_alone=alone)
-        if self.calibration == "jackknife-minmax" and len(parts) > 1:
-            self.estimators_ = fitted
-        else:
-            self.estimator_ = fitted[-1]
-        return fitted[: len(parts)]
 
     def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
         """Find the thresholds by the scores of each part's calibration rows under the estimator of that part."""

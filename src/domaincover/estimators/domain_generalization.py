@@ -15,8 +15,9 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.options import DomainPenalty
-from domaincover.training.batches import Pool, Shard, ShuffledBatches
+from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import DomainPenalty, Iterate
+from domaincover.training.batches import Pool, Shard
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
 from domaincover.training.run import TrainingRun
@@ -47,7 +48,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         Domains in a batch, with equally many examples of each; where there are fewer domains, all of them.
     target_recall, domain_confidence, calibration, folds, on_infeasible, min_cell_size
         Matter only with a domain confidence: see `SetCoverClassifier`.
-    network, hidden, epochs, batch_size, learning_rate, validation_domains, patience, device, run, random_state, verbose
+    network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, validation_domains, \
+patience, device, run, random_state, verbose
         As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
         last linear one.
 
@@ -75,6 +77,9 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
@@ -95,6 +100,9 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.standardize = standardize
         self.min_cell_size = min_cell_size
         self.validation_domains = validation_domains
         self.patience = patience
@@ -141,7 +149,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
     ) -> DomainBatches:
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 
-    def _objective(self, data: Sequence[Any], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
+        data = [prepared.examples for prepared in group]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
             warnings.warn(
                 f"training has {n_steps} steps, all of them among the {self.warmup_steps} warmup_steps, so "

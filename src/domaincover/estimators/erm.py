@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.training.batches import ShuffledBatches
+from domaincover.estimators.stacked_fit import Prepared
+from domaincover.options import Iterate
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
 
@@ -40,6 +40,9 @@ class ERMClassifier(SingleLabelNetwork):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        standardize: bool = True,
         min_cell_size: int = 20,
         validation_domains: float = 0.2,
         patience: int | None = 20,
@@ -54,6 +57,9 @@ class ERMClassifier(SingleLabelNetwork):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.standardize = standardize
         self.min_cell_size = min_cell_size
         self.validation_domains = validation_domains
         self.patience = patience
@@ -62,5 +68,5 @@ class ERMClassifier(SingleLabelNetwork):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
         return CrossEntropy()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import Fit, ImageReader, are_pixels
+from domaincover.data.images import ImageReader, Resize, are_pixels
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
@@ -50,13 +50,14 @@ class ImageNetwork(SourceNetwork):
         which must all be the same.
     crop : float
         Share of an image that is cut off each side before resizing.
-    fit : "stretch" or "crop"
+    resize : "stretch" or "crop"
         Resize to the size exactly, or cover it and take the centre.
     learn, hidden, download, cache, workers
         Which part is trained; hidden layers of the head; permission to download from the hub; folder of cached
         features ("auto" is the user's cache, None disables it); number of worker processes.
-    max_unreadable : float
-        Maximum share of unreadable images. Up to it they are reported and left out; more is an error.
+    max_unreadable : float or None
+        Maximum share of unreadable images. Up to it they are reported and left out; more is an error. None skips this
+        check, which decodes every image once before training.
     """
 
     model: str | Path = "resnet-18"
@@ -65,8 +66,8 @@ class ImageNetwork(SourceNetwork):
     backbone: MakeBackbone | None = None
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
-    fit: Fit = "stretch"
-    max_unreadable: float = 0.01
+    resize: Resize = "stretch"
+    max_unreadable: float | None = 0.01
 
     def check(self) -> None:
         """Raise if settings are invalid."""
@@ -74,7 +75,7 @@ class ImageNetwork(SourceNetwork):
         if self.module is None and self.backbone is None:
             check_installed("transformers", "networks on images", "images")
         super().check()
-        if not 0 <= self.max_unreadable <= 1:
+        if self.max_unreadable is not None and not 0 <= self.max_unreadable <= 1:
             raise InputError(f"max_unreadable must be from 0 to 1, got {self.max_unreadable:g}.")
         if self.learn == "head" and not self.is_pretrained:
             raise InputError(
@@ -85,7 +86,7 @@ class ImageNetwork(SourceNetwork):
             raise InputError("module and backbone cannot be combined; pass one of them.")
         if self.weights is not None and not Path(self.weights).is_file():
             raise InputError(f"{self.weights} does not exist; weights must be a torchvision file for ResNet-18.")
-        ImageReader(self._size, self.crop, self.fit)
+        ImageReader(self._size, self.crop, self.resize)
 
     @property
     def is_pretrained(self) -> bool:
@@ -101,8 +102,10 @@ class ImageNetwork(SourceNetwork):
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return a mask of readable images; raise if more than `max_unreadable` are not."""
+        if self.max_unreadable is None:
+            return None
         own_size = self._size is None and self._named_model is None and self.backbone is None
-        reader = ImageReader(None if own_size else (1, 1), self.crop, self.fit)  # None rejects mixed sizes
+        reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # None rejects mixed sizes
         found = check_images(X, reader, self.n_workers)
         message = report_unreadable(found, len(X), self.max_unreadable)
         if message is None:
@@ -141,7 +144,7 @@ class ImageNetwork(SourceNetwork):
         size = self._size
         if size is None and backbone is not None and str(self.model) != "resnet-18":
             size = backbone.module.image_size  # type: ignore[assignment]
-        reader = ImageReader(size, self.crop, self.fit)
+        reader = ImageReader(size, self.crop, self.resize)
         if size is None:  # new images are resized to the size of the training images
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import warnings
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 import torch
@@ -20,26 +18,21 @@ from torch import nn
 
 from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.examples import LazyExamples, fingerprint
-from domaincover.data.feature_cache import model_key
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.judges import HeldOutDomains, Panel
+from domaincover.estimators.judges import HeldOutDomains
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.source_network import SourceNetwork
+from domaincover.estimators.stacked_fit import Prepared, Trained, train_together
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
 from domaincover.networks.perceptrons import one_thread
-from domaincover.options import NetworkName, RecallFrom
-from domaincover.training.batches import Pool, Shard, ShuffledBatches, make_pool, whole_batches
-from domaincover.training.engine import Engine, n_processes
+from domaincover.options import Iterate, NetworkName, RecallFrom
+from domaincover.training.batches import Pool, Shard, ShuffledBatches, whole_batches
+from domaincover.training.engine import n_processes
 from domaincover.training.history import History
-from domaincover.training.listeners import Listener
-from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.progress import ProgressBar
 from domaincover.training.run import TrainingRun
 from domaincover.training.scoring import score
-from domaincover.training.trackers import make_tracker
 
 Network = NetworkName | MakeNetwork | SourceNetwork
 ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
@@ -49,7 +42,6 @@ STEPS = 6_000
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
-NUMBERS_IN_A_STACK = 100_000_000  # encoded, of all its networks together: 400 MB
 
 
 class Plan(NamedTuple):
@@ -89,32 +81,6 @@ def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, up
     return Plan(batch_size, epochs, update_every, "batches")
 
 
-class Prepared(NamedTuple):
-    """A classifier that is ready to train: its targets, which rows train, their examples, its judge and generators."""
-
-    model: NetworkClassifier
-    targets: Targets
-    trains: NDArray[np.bool_]
-    examples: DomainDataset
-    held_out: DomainDataset | None
-    judge: Any
-    rngs: list[np.random.Generator]
-    engine: Engine
-
-    @property
-    def domains_per_batch(self) -> int:
-        """How many domains its batches have, where that matters; all networks of a stack have as many."""
-        return min(len(np.unique(self.examples.domains)), getattr(self.model, "domains_per_batch", 0))
-
-
-class Trained(NamedTuple):
-    """What training leaves for a classifier to learn from: its multipliers are those of one replica."""
-
-    prepared: Prepared
-    history: History
-    multipliers: NDArray[Any] | None
-
-
 class NetworkClassifier(SetClassifier):
     """A network that scores every label; the table is encoded and standardised inside."""
 
@@ -123,6 +89,9 @@ class NetworkClassifier(SetClassifier):
     epochs: int | None
     batch_size: int | None
     learning_rate: float
+    learning_rate_decay: bool
+    iterate: Iterate
+    standardize: bool
     validation_domains: float
     patience: int | None
     device: str
@@ -131,12 +100,14 @@ class NetworkClassifier(SetClassifier):
     verbose: bool
     min_cell_size: int = 1
     update_every: int | None = None
+    recall_from: RecallFrom | None = None
 
+    _history: History  # of the last training, every cell's recall and multiplier in it; not saved with a model
     _merges_small_cells = True  # before training, those of fewer than min_cell_size examples
 
     @abstractmethod
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:
-        """Return what networks of this kind minimise, one on each data set, in so many steps at most."""
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
+        """Return what the networks of a group minimise, in at most `n_steps` steps."""
 
     @abstractmethod
     def _judge(self, held_out: HeldOutDomains) -> Any:
@@ -164,7 +135,8 @@ class NetworkClassifier(SetClassifier):
     def _plan_training(self, n_rows: int) -> Plan:
         """Fill in what was not given."""
         plan = plan_fine_tuning if isinstance(self._inputs, SourceNetwork) and self.encoder_.is_lazy else plan_training
-        return plan(n_rows, self.batch_size, self.epochs, self.update_every)
+        found = plan(n_rows, self.batch_size, self.epochs, self.update_every)
+        return found if self.recall_from is None else found._replace(recall_from=self.recall_from)
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means that there is one domain."""
@@ -184,7 +156,7 @@ class NetworkClassifier(SetClassifier):
         return scores
 
     def _score(self, part: Any) -> NDArray[np.float32]:
-        encoded = self.encoder_.encode(part)
+        encoded = self._encoded(part)
         if isinstance(self._inputs, SourceNetwork):
             self.network_.to(self.encoder_.use(self._inputs.device(self.device)))
         scores = score(self.network_, encoded, ROWS_AT_ONCE)
@@ -214,7 +186,7 @@ class NetworkClassifier(SetClassifier):
         device = self._inputs.device(self.device)
         # What only judging domains have is as new to the encoder as it would be in any other new domain.
         name = str(getattr(self, "feature_names_in_", [""])[0])
-        self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name)
+        self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name, self.standardize)
         engine = (self.run or TrainingRun()).engine(device)
         held_out = self._examples(X, targets, judges) if judges.any() else None
         judge = None if held_out is None else self._judge(HeldOutDomains(held_out, engine))
@@ -233,15 +205,28 @@ class NetworkClassifier(SetClassifier):
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
         least = self.min_cell_size if self._merges_small_cells else 0
         return DomainDataset(
-            self.encoder_.encode(_rows(X, rows)),
+            self._encoded(_rows(X, rows)),
             labels,
             merge_small_cells(domains, labels, n_domains, n_labels, least),
             tuple(range(n_labels)),
             tuple(range(n_domains + 1)),
         )
 
+    def _encoded(self, X: Any) -> Any:
+        """Return the network's inputs; without standardisation, missing values have no number to stand for them."""
+        encoded: Any = self.encoder_.encode(X)
+        if not self.standardize and isinstance(self._inputs, TableNetwork) and np.isnan(encoded).any():
+            raise InputError(
+                "the inputs contain missing values (NaN), which standardize=False leaves as they are; impute them, or "
+                "use standardize=True."
+            )
+        return encoded
+
     def _check_settings(self) -> None:
         self._inputs.check()
+        for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
+            if (value := getattr(self, name)) not in known:
+                raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
         device = self._inputs.device(self.device)
         try:
             torch.zeros(1, device=device)
@@ -269,108 +254,6 @@ class NetworkClassifier(SetClassifier):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def fit_together(
-    models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]], as_if_alone: bool = False
-) -> None:
-    """Fit classifiers with the same settings, each on its own (X, y, domains), several at a time as one stack.
-
-    All train as long as the one with the most rows; `as_if_alone` stacks only those with equally many. Networks of our
-    own making only: others may have parts that do not stack.
-    """
-    waiting = list(zip(models, data, strict=True))
-    while waiting:
-        first = waiting[0][0]._prepare(*waiting.pop(0)[1])
-        n_more = (
-            NUMBERS_IN_A_STACK // max(first.examples.examples.size, 1)
-            if first.model._inputs.stacks(first.model.device)
-            else 0
-        )
-        prepared = [first, *(model._prepare(*part) for model, part in waiting[:n_more])]
-        waiting = waiting[n_more:]
-        groups = defaultdict(list)
-        for each in prepared:  # a fold may lack a label, or a category and with it a column
-            shape = each.examples.examples.shape[1], each.examples.n_labels, each.judge is None
-            groups[*shape, each.domains_per_batch, len(each.examples) if as_if_alone else 0].append(each)
-        for group in groups.values():
-            train_together(group)
-
-
-def train_together(group: Sequence[Prepared]) -> None:
-    """Train the networks of classifiers with the same settings, as one stack where there are several."""
-    lead = group[0].model
-    with lead._reproducible(group[0].rngs[0]):
-        for prepared in group:
-            model = prepared.model
-            model.network_ = model._inputs.make(model.encoder_, prepared.examples.n_labels, prepared.rngs[1])
-            model.network_.to(prepared.engine.device)
-        for trained in _trained(group, lead):
-            trained.prepared.model._learn(trained)
-            trained.prepared.model.network_.to("cpu")
-
-
-def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Trained]:
-    data, engine, run = [prepared.examples for prepared in group], group[0].engine, lead.run or TrainingRun()
-    ends = np.cumsum([len(part) for part in data])
-    rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
-    plan = lead._plan_training(max(map(len, data)))
-    batches = lead._batches(
-        make_pool(data, engine.device),
-        rows,
-        [part.domains for part in data],
-        plan.batch_size,
-        [prepared.rngs[2] for prepared in group],
-        engine.shard,
-    )
-    judges = [prepared.judge for prepared in group]
-    judge = None if None in judges else Panel(judges)
-    objective = lead._objective(data, batches, plan.epochs * batches.n_batches).to(engine.device)
-    settings = TrainingSettings(
-        plan.epochs,
-        lead.learning_rate,
-        plan.update_every,
-        plan.recall_from,
-        decay=True,
-        patience=lead.patience if judge is not None else None,
-        judge_at="epochs" if isinstance(data[0].examples, LazyExamples) else "steps",
-    )
-    networks = [prepared.model.network_ for prepared in group]
-    checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None
-    histories = train(networks, batches, objective, settings, _listeners(lead, group), judge, engine, checkpoints)
-    multipliers = getattr(objective, "multipliers", None)
-    for k, (prepared, history) in enumerate(zip(group, histories, strict=True)):
-        yield Trained(prepared, history, None if multipliers is None else multipliers[k].cpu().numpy())
-
-
-def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
-    """Return what a training's checkpoints belong to: settings, data and network, as plain data."""
-    lead = group[0].model
-    settings = {
-        name: repr(value)
-        for name, value in lead.get_params(deep=False).items()
-        if name not in ("run", "verbose", "device", "network")
-    }
-    data = [part for prepared in group for part in (prepared.examples, prepared.held_out) if part is not None]
-    digest = hashlib.blake2b(digest_size=16)
-    for part in data:
-        digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
-        digest.update(fingerprint(part.examples))
-    networks = [prepared.model.network_ for prepared in group]
-    about = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
-    about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
-    return about | settings | {"plan": list(plan)}
-
-
-def _listeners(lead: NetworkClassifier, group: Sequence[Prepared]) -> list[Listener]:
-    """Return who hears of the training: a progress bar, trackers; in several processes, only the main one tells."""
-    if not group[0].engine.is_main:
-        return []
-    name = type(lead).__name__ + (f" × {len(group)}" if len(group) > 1 else "")
-    bar: list[Listener] = [ProgressBar(name)] if lead.verbose else []
-    run = lead.run or TrainingRun()
-    settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
-    return bar + [make_tracker(kind, run.tracking, name, settings) for kind in run.trackers]
 
 
 def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:

@@ -16,7 +16,8 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.errors import InputError
 from domaincover.estimators.base import label_codes
-from domaincover.estimators.network import NetworkClassifier, fit_together
+from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.stacked_fit import fit_together
 
 LOWEST_PROBABILITY = 1e-30
 

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from torch import nn
 
 from domaincover.data.cells import count_cells
-from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-from domaincover.estimators.network import Network, NetworkClassifier, Trained
-from domaincover.options import Penalty
+from domaincover.estimators.network import Network, NetworkClassifier
+from domaincover.estimators.stacked_fit import Prepared, Trained
+from domaincover.options import Iterate, Penalty, RecallFrom
 from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
-from domaincover.training.batches import ShuffledBatches
 from domaincover.training.history import History
 from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
@@ -41,7 +40,20 @@ class SetCoverClassifier(NetworkClassifier):
     epochs, batch_size, update_every : int or None
         None chooses by the number of rows. Multipliers move after every `update_every` batches and every epoch.
     learning_rate : float
-        Adam's; it falls to 0 over the second half of training.
+        Adam's learning rate.
+    learning_rate_decay : bool
+        Whether the learning rate falls linearly to 0 over the second half of training. The paper's does not.
+    iterate : "best" or "last"
+        Which weights to keep: those that the held-out domains judge best, or the last, as in the paper. Without
+        held-out domains, "best" is the dual step at which every training cell was at target, or came closest to it,
+        with the smallest sets.
+    recall_from : "full-pass", "batches" or None
+        Whether a move of the multipliers uses the recall of a full pass over the training data or that of the batches
+        since the last move, which is free but lags behind. None uses a full pass where there is at most one move per
+        epoch.
+    standardize : bool
+        Whether numbers are standardised, with outliers drawn in and missing values imputed by the mean. False leaves
+        them as they are, as the paper does; categories are encoded in either case.
     initial_multiplier : float, one float per label, or None
         Where multipliers start; None chooses by how frequent a label is. The paper has 5.
     penalty : "wrong-label" or "full-set"
@@ -94,6 +106,10 @@ class SetCoverClassifier(NetworkClassifier):
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float = 1e-3,
+        learning_rate_decay: bool = True,
+        iterate: Iterate = "best",
+        recall_from: RecallFrom | None = None,
+        standardize: bool = True,
         initial_multiplier: float | Sequence[float] | None = None,
         update_every: int | None = None,
         penalty: Penalty = "wrong-label",
@@ -111,6 +127,10 @@ class SetCoverClassifier(NetworkClassifier):
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
+        self.learning_rate_decay = learning_rate_decay
+        self.iterate = iterate
+        self.recall_from = recall_from
+        self.standardize = standardize
         self.initial_multiplier = initial_multiplier
         self.update_every = update_every
         self.penalty = penalty
@@ -131,14 +151,15 @@ class SetCoverClassifier(NetworkClassifier):
         super()._check_settings()
         check_target_recall(self.target_recall)
 
-    def _objective(self, data: Sequence[DomainDataset], batches: ShuffledBatches, n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+        data = [prepared.examples for prepared in group]
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]
         return SetCoverLoss(
             max(part.n_domains for part in data),
             data[0].n_labels,
-            [self.target_recall] * len(data),
+            [prepared.model.target_recall for prepared in group],
             penalty=self.penalty,
             initial_multiplier=start,
         )

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-from domaincover.estimators.network import NetworkClassifier, Trained
+from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.stacked_fit import Trained
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 
 

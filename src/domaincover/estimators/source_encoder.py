@@ -33,15 +33,28 @@ class SourceEncoder(BaseEstimator):
         self.workers = workers
         self.cache = cache
 
-    def fit(self, X: NDArray[Any], backbone: Backbone | None, freezes: bool, device: str, name: str) -> SourceEncoder:
+    def fit(
+        self,
+        X: NDArray[Any],
+        backbone: Backbone | None,
+        freezes: bool,
+        device: str,
+        name: str,
+        standardize: bool = True,
+    ) -> SourceEncoder:
         """Learn the scale of the features, if the backbone is frozen."""
         self.kinds_ = {name: self.kind} if name else {}
         self.config_ = None if backbone is None or freezes else backbone.config_
         self._device = device
         if freezes:
             assert backbone is not None  # noqa: S101 - for the type checker
-            self.backbone_ = backbone
-            self.scaler_ = TableEncoder().fit(self._features(X))
+            self.freeze(backbone, device)
+            self.scaler_ = TableEncoder(scale=standardize).fit(self.features(X))
+        return self
+
+    def freeze(self, backbone: Backbone, device: str) -> SourceEncoder:
+        """Set the frozen network that computes features."""
+        self.backbone_, self._device = backbone, device
         return self
 
     def use(self, device: str) -> str:
@@ -63,7 +76,7 @@ class SourceEncoder(BaseEstimator):
         """Return lazy examples, or features, which are NaN for unreadable sources."""
         if self.is_lazy:
             return self._lazy(X)
-        features = self._features(X)
+        features = self.features(X)
         encoded = self.scaler_.encode(features)
         encoded[np.isnan(features).any(axis=1)] = np.nan
         return encoded
@@ -73,7 +86,8 @@ class SourceEncoder(BaseEstimator):
         workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
-    def _features(self, X: NDArray[Any]) -> NDArray[np.float32]:
+    def features(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the frozen network's features, from the cache if possible."""
         cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
         lazy, module = self._lazy(X), self.backbone_.module
         key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]

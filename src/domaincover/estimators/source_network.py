@@ -114,12 +114,18 @@ class SourceNetwork:
             raise InputError(f"the data has 0 sample(s): there are no {self.kind}s.")
         return sources
 
-    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "") -> SourceEncoder:
+    def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "", standardize: bool = True) -> SourceEncoder:
         """Return an encoder fitted to the sources."""
         is_head = self.learns(device) == "head"
         backbone = self._backbone() if is_head or self._takes_backbone else None
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
-        return encoder.fit(X, backbone, is_head, self.device(device), name)
+        return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
+
+    def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
+        """Return the frozen network's features of the sources, before standardisation."""
+        backbone = self._backbone()
+        encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
+        return encoder.freeze(backbone, self.device(device)).features(X)
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network: a head, or the entire network."""

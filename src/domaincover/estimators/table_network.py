@@ -54,9 +54,9 @@ class TableNetwork:
         """Return None: every row can be read."""
         return None
 
-    def fitted_encoder(self, X: Any, device: str, name: str = "") -> TableEncoder:  # noqa: ARG002
+    def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
         """Return an encoder fitted to the table."""
-        return TableEncoder().fit(X)
+        return TableEncoder(scale=standardize).fit(X)
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network."""

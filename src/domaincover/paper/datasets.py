@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
 from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, Table, carried
 from domaincover.paper.wilds.hyperparameters import PAPER
-
-if TYPE_CHECKING:
-    from torch import nn
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
@@ -58,6 +55,16 @@ class StudyDataset(ABC):
     recall_from: str = "full-pass"
 
     trains_whole_networks: ClassVar[bool] = False
+    is_standardized: ClassVar[bool] = True  # whether networks standardise their inputs
+
+    @property
+    def estimator_settings(self) -> dict[str, Any]:
+        """Settings of a network classifier that depend on the dataset."""
+        return {
+            "network": "mlp" if self.hidden else "linear",
+            "hidden": max(self.hidden, 1),
+            "standardize": self.is_standardized,
+        }
 
     @property
     def sizes(self) -> Sizes:
@@ -82,10 +89,8 @@ class StudyDataset(ABC):
         """Return the examples of a seed, or all examples."""
 
     @abstractmethod
-    def encode(
-        self, examples: NDArray[Any], train_rows: NDArray[np.int64], n_labels: int
-    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
-        """Return the encoded examples, and a function that creates a network for them."""
+    def inputs(self, examples: NDArray[Any]) -> Any:
+        """Return examples of `load` in the form that estimators accept."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +98,8 @@ class SyntheticDataset(StudyDataset):
     """The paper's Gaussian domains, drawn for every seed."""
 
     source: GaussianDomains
+
+    is_standardized: ClassVar[bool] = False  # the paper's networks read raw inputs
 
     @property
     def seeds_per_stack(self) -> int:
@@ -104,16 +111,9 @@ class SyntheticDataset(StudyDataset):
         n_domains = self.n_train_domains + self.n_unseen_domains
         return self.source.sample(n_domains, self.max_train_rows + self.max_test_rows, rng)
 
-    def encode(
-        self,
-        examples: NDArray[Any],
-        train_rows: NDArray[np.int64],  # noqa: ARG002 - the numbers are already scaled
-        n_labels: int,
-    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
-        """Return the examples unchanged, and a function that creates a network for them."""
-        from domaincover.networks.perceptrons import perceptron
-
-        return examples, lambda rng: perceptron(examples.shape[1], self.hidden, n_labels, rng)
+    def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return the examples unchanged."""
+        return examples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,18 +143,13 @@ class TableDataset(StudyDataset):
         labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
         return DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
 
-    def encode(
-        self, examples: NDArray[Any], train_rows: NDArray[np.int64], n_labels: int
-    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
-        """Return the rows encoded on the scale of the training rows, and a function that creates a network for them."""
-        from domaincover.data.encoding import TableEncoder, as_table
-        from domaincover.networks.perceptrons import perceptron
+    def inputs(self, examples: NDArray[Any]) -> Any:
+        """Return the table's rows with the given numbers."""
+        from domaincover.data.encoding import as_table
 
         X = _read_once(self.read).X
         table = as_table(X)
-        rows = np.asarray(X)[examples] if table is None else table.iloc[examples]
-        numbers = TableEncoder().fit(rows[train_rows] if table is None else rows.iloc[train_rows]).transform(rows)
-        return numbers, lambda rng: perceptron(numbers.shape[1], self.hidden, n_labels, rng)
+        return np.asarray(X)[examples] if table is None else table.iloc[examples]
 
 
 @lru_cache(maxsize=4)

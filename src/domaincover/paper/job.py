@@ -1,52 +1,49 @@
-"""A job: the runs of a study that share a data set and a kind of network, trained together as one stack."""
+"""A job: runs of a study on one data set whose estimators are fitted together, and what is written for each run."""
 
 from __future__ import annotations
 
 import platform
 import re
+import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import torch
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import texts
 from domaincover.data.splits import Split
+from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
-from domaincover.paper.material import Material, Setting, draw_material
-from domaincover.paper.methods import Scorer, Scores, Training, study_method
-from domaincover.paper.own_methods import sets_of_own
+from domaincover.networks.perceptrons import one_thread
+from domaincover.paper.methods import study_method
+from domaincover.paper.predictions import Predicted, predicted, scorer_of
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.study import Run
-from domaincover.paper.study_networks import (
-    Epochs,
-    Key,
-    Replica,
-    forget_checkpoints,
-    groups_of,
-    threads_for,
-    train_group,
-)
-from domaincover.prediction_sets import Sets
-from domaincover.training.history import History
-from domaincover.training.scoring import score
+from domaincover.paper.study_data import Setting, StudyData, draw_study_data
+from domaincover.paper.wilds.source import WildsSource
+from domaincover.training.run import TrainingRun
+
+CHECKPOINTS = ".checkpoints"
 
 
 @dataclass(frozen=True)
 class Job:
-    """Runs whose networks train together, and the sources that cannot be read."""
+    """Runs whose estimators are fitted together, and the sources that cannot be read."""
 
     dataset: str
-    scorer: Scorer
+    scorer: str
     runs: tuple[Run, ...]
     unreadable: frozenset[str] = frozenset()
 
@@ -55,7 +52,7 @@ class Job:
         """What runs now, for the live view."""
         seeds = sorted({run.seed for run in self.runs})
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
-        return f"{self.dataset} {self.kind}, {which}"
+        return f"{self.dataset} {self.scorer}, {which}"
 
     @property
     def file(self) -> str:
@@ -63,22 +60,18 @@ class Job:
         return f"{re.sub('[^a-z0-9.]+', '-', self.name.lower())}-{crc32(self.name.encode()):08x}"
 
     @property
-    def kind(self) -> str:
-        """What trains: the scorer, or a method of one's own."""
-        return self.runs[0].method if self.scorer == "own" else self.scorer
+    def n_networks(self) -> int:
+        """Number of networks to train, or of estimators to fit."""
+        if any(study_method(run.method).from_plugin for run in self.runs):
+            return len(self.runs)
+        if study_method(self.runs[0].method).promises:
+            return len(self.runs) * (1 + self.setting.n_train_domains)
+        return len({(run.seed, study_method(run.method).is_set_cover and run.target_recall) for run in self.runs})
 
     @property
     def epochs(self) -> int:
-        """How many epochs its stacks train."""
-        if self.scorer == "own":
-            return 1
-        return self.runs[0].epochs * (2 if study_method(self.runs[0].method).promises else 1)
-
-    @property
-    def n_networks(self) -> int:
-        """How many networks train, or estimators are fitted."""
-        networks = len(self.runs if self.scorer == "own" else {_network_key(run) for run in self.runs})
-        return networks * (1 + self.setting.n_train_domains if study_method(self.runs[0].method).promises else 1)
+        """Number of epochs that it reports."""
+        return self.runs[0].epochs
 
     @property
     def setting(self) -> Setting:
@@ -87,15 +80,13 @@ class Job:
 
 
 def plan_jobs(runs: Iterable[Run]) -> list[Job]:
-    """Group runs into jobs, the costly ones first so that processes end together."""
-    groups: dict[tuple[Run, str, int], list[Run]] = defaultdict(list)
+    """Group runs into jobs, the expensive ones first so that processes end together."""
+    groups: dict[tuple[Run, int], list[Run]] = defaultdict(list)
     for run in runs:
-        method, per_stack = study_method(run.method), run.setting.seeds_per_stack
-        if method.promises:
-            per_stack = max(1, per_stack // 4)
-        own = "" if method.make is None else method.name
+        method = study_method(run.method)
+        per_stack = 1 if method.promises or method.from_plugin else run.setting.seeds_per_stack
         alike = replace(run, method=method.scorer, target_recall=0.0, seed=0, domain_confidence=None)
-        groups[alike, own, run.seed if own else run.seed // per_stack].append(run)
+        groups[alike, run.seed // per_stack].append(run)
     jobs = [
         Job(members[0].dataset, study_method(members[0].method).scorer, tuple(members)) for members in groups.values()
     ]
@@ -106,109 +97,85 @@ def _rough_cost(job: Job) -> float:
     return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
-def _network_key(run: Run) -> Key:
-    """Runs with the same key share a network: only SET-COVER's depends on the target recall."""
-    return run.seed, run.target_recall if study_method(run.method).is_set_cover else None
-
-
 def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) -> None:
-    """Train the job's networks and write its run directories."""
-    if job.scorer == "own":
-        _run_own(job, out, on_epoch)
-        return
-    by_network: dict[Key, list[Run]] = defaultdict(list)
-    for run in job.runs:
-        by_network[_network_key(run)].append(run)
-    seeds = dict.fromkeys(seed for seed, _ in by_network)
-    some = job.runs[0]
+    """Fit the estimators of the job's runs and write the run directories."""
+    epochs = Epochs(on_epoch, job.epochs, job.n_networks)
+    checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_whole_networks else None
+    training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
     with threads_for(job.setting):
-        materials = {
-            seed: draw_material(job.setting, job.scorer, seed, some.min_cell_size, job.unreadable) for seed in seeds
-        }
-        replicas = [Replica(key, materials[key[0]].train_rows) for key in by_network]
-        each: dict[Key, tuple[NDArray[Any], NDArray[np.int64]]] = {}
-        seconds_of_each = 0.0
-        if study_method(some.method).promises:
-            each, seconds_of_each = _scores_of_each(job, replicas, materials, out, on_epoch)
-        groups = groups_of(replicas, materials)
-        epochs = Epochs(on_epoch, some.epochs, len(groups))
-        for group in groups:
-            started = time.perf_counter()
-            trained = train_group(some, job.scorer, group, materials, out, epochs.one_more)
-            seconds = (time.perf_counter() - started) / len(group) + seconds_of_each
-            for replica, (network, history) in zip(group, trained, strict=True):
-                material = materials[replica.key[0]]
-                scores = Scores(score(network, material.data.examples), *each.get(replica.key, ()))
-                for run in by_network[replica.key]:
-                    sets, thresholds = study_method(run.method).predict(
-                        scores, _training(material), run.target_recall, run.domain_confidence, run.min_cell_size
-                    )
-                    _write(out, run, material, Predicted(sets, thresholds, scores.predicting, history), seconds)
-                forget_checkpoints(out, some, job.scorer, replica, material)
-        epochs.all_done()
-
-
-def _scores_of_each(
-    job: Job,
-    replicas: Iterable[Replica],
-    materials: dict[int, Material],
-    out: Path,
-    on_epoch: Callable[[], object],
-) -> tuple[dict[Key, tuple[NDArray[Any], NDArray[np.int64]]], float]:
-    """Train a network without each of the training domains.
-
-    Returns their scores of all training rows and the domains left out, by key; and how long a key took.
-    """
-    started, left_out, without = time.perf_counter(), {}, []
-    for key, rows, _ in replicas:
-        domains = materials[key[0]].data.domains[rows]
-        left_out[key] = np.unique(domains)
-        without += [Replica(key, rows[domains != domain], domain) for domain in left_out[key]]
-    groups = groups_of(without, materials)
-    epochs = Epochs(on_epoch, job.runs[0].epochs, len(groups))
-    scores: dict[Key, dict[int | None, NDArray[Any]]] = defaultdict(dict)
-    for group in groups:
-        trained = train_group(job.runs[0], job.scorer, group, materials, out, epochs.one_more)
-        for (key, _, domain), (network, _) in zip(group, trained, strict=True):
-            material = materials[key[0]]
-            scores[key][domain] = score(network, material.data.examples[material.train_rows])
-    epochs.all_done()
-    by_key = {
-        key: (np.stack([found[domain] for domain in left_out[key]]), left_out[key]) for key, found in scores.items()
-    }
-    return by_key, (time.perf_counter() - started) / len(left_out)
-
-
-def _run_own(job: Job, out: Path, on_epoch: Callable[[], object]) -> None:
-    """Fit the estimators of a method that a function makes, one for each run."""
-    for run in job.runs:
-        material = draw_material(job.setting, "erm", run.seed, run.min_cell_size, job.unreadable)
-        make = study_method(run.method).make
-        assert make is not None  # noqa: S101 - for the type checker: such a job has no other methods
+        seeds = sorted({run.seed for run in job.runs})
+        data = {seed: draw_study_data(job.setting, seed, job.runs[0].min_cell_size, job.unreadable) for seed in seeds}
         started = time.perf_counter()
-        sets = sets_of_own(make(run.target_recall, run.seed), material)
-        _write(out, run, material, Predicted(sets), time.perf_counter() - started)
-    on_epoch()
+        models = fit_all(
+            [estimator_of(run, training) for run in job.runs],
+            [training_data(data[run.seed], run) for run in job.runs],
+        )
+        seconds = (time.perf_counter() - started) / len({id(scorer_of(model)) for model in models})
+        for run, model in zip(job.runs, models, strict=True):
+            _write(out, run, data[run.seed], predicted(model, data[run.seed], study_method(run.method)), seconds)
+    if checkpoints is not None:
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        with suppress(OSError):  # another process may have its own in there
+            checkpoints.parent.rmdir()
+    epochs.finish()
 
 
-class Predicted(NamedTuple):
-    """The sets of all examples, and what they were made from, where that is known."""
-
-    sets: Sets
-    thresholds: NDArray[np.float64] | None = None
-    scores: NDArray[Any] | None = None
-    history: History | None = None
-
-
-def _training(material: Material) -> Training:
-    data, rows = material.data, material.split.train
-    return Training(data.labels[rows], data.domains[rows], material.calibration_rows)
+def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
+    """Return the estimator of a run, not fitted; `training` goes to all networks in it."""
+    model = study_method(run.method).make(run)
+    names = model.get_params() if hasattr(model, "get_params") else ()
+    own = {name: training for name in names if name == "run" or name.endswith("__run")}
+    return model.set_params(**own) if own else model
 
 
-def _write(out: Path, run: Run, material: Material, predicted: Predicted, train_seconds: float) -> None:
-    data, sets, thresholds = material.data, predicted.sets, predicted.thresholds
-    splits = {}
-    for name, rows in material.split._asdict().items():
+def training_data(data: StudyData, run: Run) -> Any:
+    """Return X, y and domains to fit the estimator of a run on."""
+    return data.training_numbers if study_method(run.method).from_plugin else data.training
+
+
+class Epochs:
+    """Reports finished epochs: as many as one network trains, however many networks train and in which stacks."""
+
+    def __init__(self, report: Callable[[], object], n_epochs: int, n_networks: int) -> None:
+        self._report, self._n_epochs, self._n_networks = report, n_epochs, n_networks
+        self._n_done = self._n_reported = 0
+
+    def add(self, n_networks: int) -> None:
+        """Count an epoch of a stack of networks."""
+        self._n_done += n_networks
+        self._report_until(min(self._n_done // self._n_networks, self._n_epochs))
+
+    def finish(self) -> None:
+        """Report the epochs that checkpoints have saved, too."""
+        self._report_until(self._n_epochs)
+
+    def _report_until(self, n: int) -> None:
+        for _ in range(self._n_reported, n):
+            self._report()
+        self._n_reported = max(n, self._n_reported)
+
+
+def threads_for(setting: Setting) -> AbstractContextManager[None]:
+    """Limit torch to the threads of a job: one for heads and perceptrons, more for whole networks."""
+    if not isinstance(setting, WildsSource) or not setting.trains_whole_networks:
+        return one_thread()
+    return nullcontext() if setting.means.threads is None else at_most(setting.means.threads)
+
+
+@contextmanager
+def at_most(n_threads: int) -> Iterator[None]:
+    """Limit torch to a number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(n_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _write(out: Path, run: Run, data: StudyData, found: Predicted, train_seconds: float) -> None:
+    sets, splits = found.sets, {}
+    for name, rows in data.split._asdict().items():
         report = domain_report(
             sets[rows], data.labels[rows], data.domains[rows], data.label_names, data.domain_names, run.min_cell_size
         )
@@ -216,36 +183,35 @@ def _write(out: Path, run: Run, material: Material, predicted: Predicted, train_
     content = {
         "config": run.to_dict(),
         "labels": texts(data.label_names),
-        "thresholds": None if thresholds is None else thresholds.tolist(),
+        "thresholds": found.thresholds,
         "seconds": {"train": train_seconds},
         "versions": versions(*(() if run.source is None else ("transformers",))),
         "splits": splits,
     }
-    predictions = _predictions(material, predicted.scores, sets)
-    write_run(out, run, partial(_write_files, content, predictions, predicted.history))
+    write_run(out, run, partial(_write_files, content, _table(data, found), found.history))
 
 
-def _write_files(content: dict[str, Any], predictions: pa.Table, history: History | None, folder: Path) -> None:
+def _write_files(
+    content: dict[str, Any], predictions: pa.Table, history: dict[str, NDArray[Any]] | None, folder: Path
+) -> None:
     write_json(folder / "report.json", content)
     with (folder / "predictions.parquet").open("wb") as file:  # pyarrow takes no names that are not UTF-8
         pq.write_table(predictions, file)
-    if history is None:
-        return
-    kept = {name: values for name, values in vars(history).items() if values is not None}
-    np.savez_compressed(folder / "history.npz", **kept)
+    if history is not None:
+        np.savez_compressed(folder / "history.npz", **history)  # type: ignore[arg-type]
 
 
-def _predictions(material: Material, scores: NDArray[Any] | None, sets: Sets) -> pa.Table:
-    data = material.data
-    split = np.repeat(np.arange(len(material.split)), [len(rows) for rows in material.split])
+def _table(data: StudyData, found: Predicted) -> pa.Table:
+    split = np.repeat(np.arange(len(data.split)), [len(rows) for rows in data.split])
     columns = {
         "split": pa.DictionaryArray.from_arrays(split.astype(np.int8), list(Split._fields)),
         "domain": pa.DictionaryArray.from_arrays(data.domains, texts(data.domain_names)),
         "label": pa.DictionaryArray.from_arrays(data.labels, texts(data.label_names)),
     }
-    if scores is not None:
-        columns |= {f"score[{name}]": scores[:, k] for k, name in enumerate(texts(data.label_names))}
-    columns |= {f"in_set[{name}]": sets[:, k] for k, name in enumerate(texts(data.label_names))}
+    names = texts(data.label_names)
+    if found.scores is not None:
+        columns |= {f"score[{name}]": found.scores[:, k] for k, name in enumerate(names)}
+    columns |= {f"in_set[{name}]": found.sets[:, k] for k, name in enumerate(names)}
     return pa.table(columns)
 
 

@@ -52,7 +52,7 @@ def _known() -> dict[str, float]:
 def _key(job: Job) -> str:
     """Return a key shared by jobs with about the same time per network and epoch."""
     setting = job.setting
-    return f"{job.dataset}/{job.kind}/{setting.n_train_domains}x{setting.max_train_rows}/{len(job.runs)}"
+    return f"{job.dataset}/{job.scorer}/{setting.n_train_domains}x{setting.max_train_rows}/{len(job.runs)}"
 
 
 def _n_epochs(job: Job) -> int:

@@ -1,156 +1,164 @@
-"""The methods of the study by name: which networks give the scores, and how scores become sets."""
+"""The methods of the study by name: each is a function that makes a public estimator for a run.
+
+A new method is an estimator with `fit` and `predict_set`, and a line in `METHODS`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import log_softmax
-
-from domaincover.calibration.joint import joint_thresholds
-from domaincover.calibration.rules import pooled_thresholds, robust_thresholds
-from domaincover.calibration.scales import quantile_scale
 from domaincover.errors import InputError, suggestion
 from domaincover.options import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
 from domaincover.paper.datasets import check_plain
-from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
 
-# What is trained: cross-entropy on all training domains, on half of them, an objective that compares domains, or
-# SET-COVER's loss, also with its full-set penalty. "-each" trains a network without each of the training domains, too,
-# which then gives that domain's scores. "own" is an estimator that a function makes.
-Scorer = Literal[
-    "erm", "erm-half", "set-cover", "set-cover-full-set", "erm-each", "set-cover-each", "own", DomainPenalty
-]
-Rule = Callable[..., NDArray[np.float64]]
-Make = Callable[[float, int], Any]
+if TYPE_CHECKING:
+    from domaincover.paper.study import Run
 
-
-class Scores(NamedTuple):
-    """Scores of all examples; and of the training rows by each network that was trained without one of the domains."""
-
-    predicting: NDArray[Any]
-    each: NDArray[Any] | None = None  # domains left out × training rows × labels
-    left_out: NDArray[np.int64] | None = None
-
-
-class Training(NamedTuple):
-    """Labels and domains of the training rows, and which of them calibrate."""
-
-    labels: NDArray[np.int64]
-    domains: NDArray[np.int64]
-    calibrate: NDArray[np.int64]
+Make = Callable[["Run"], Any]
 
 
 @dataclass(frozen=True)
 class Method:
-    """A scorer, and the rule that calibrates thresholds on its scores (none: the scorer's own sets).
+    """How a method is called, and what makes its estimator for a run.
 
-    Or an estimator of one's own, which `make` returns for a target recall and a seed.
+    Runs of methods with the same `scorer` belong to one job: their networks train as one stack, and a network that
+    several of them ask for is trained once.
     """
 
     name: str
-    scorer: Scorer
-    rule: Rule | None = None
-    make: Make | None = None
+    make: Make
+    shared_scorer: str | None = None
+    promises: bool = False  # whether its sets come with a domain confidence
+    from_plugin: bool = False  # whether its estimator takes numbers only, as any classifier does
+
+    @property
+    def scorer(self) -> str:
+        """The network behind its sets."""
+        return self.shared_scorer or self.name
 
     @property
     def is_set_cover(self) -> bool:
-        """Whether the networks minimise SET-COVER's loss."""
-        return self.scorer.startswith("set-cover")
+        """Whether its network depends on the target recall."""
+        return self.name.startswith("set-cover")
 
     @property
     def compares_domains(self) -> bool:
         """Whether the networks' objective compares the domains of a batch."""
-        return self.scorer in get_args(DomainPenalty)
+        return self.name in get_args(DomainPenalty)
 
     @property
     def compares_features(self) -> bool:
-        """Whether it compares what the networks' last layer reads, which must then be learned."""
-        return self.scorer in get_args(PenaltyOnFeatures)
+        """Whether it compares the inputs of the networks' last layer, which must then be learned."""
+        return self.name in get_args(PenaltyOnFeatures)
 
     @property
     def has_weight(self) -> bool:
-        """Whether it weighs a penalty against the mean risk."""
-        return self.scorer in get_args(WeightedPenalty)
+        """Whether it adds a weighted penalty to the mean risk."""
+        return self.name in get_args(WeightedPenalty)
 
     @property
-    def promises(self) -> bool:
-        """Whether the sets come with a domain confidence: a network is trained without each of the domains, too."""
-        return self.scorer.endswith("-each")
+    def covers_unknown_labels(self) -> bool:
+        """Whether a label without training examples is in every set, as in calibration, or in none."""
+        return self.from_plugin or self.promises or self.shared_scorer is not None
 
-    def predict(
-        self,
-        scores: Scores,
-        training: Training,
-        target_recall: float,
-        domain_confidence: float | None,
-        min_cell_size: int = 1,
-    ) -> tuple[Sets, NDArray[np.float64] | None]:
-        """Return the sets of all examples, and the thresholds behind them where there are any.
 
-        The first examples are the training rows. Cells with fewer than `min_cell_size` examples do not
-        count in a promise.
-        """
-        predicting, rows = scores.predicting, training.calibrate
-        if self.rule is None and not self.is_set_cover:
-            return single_label_sets(predicting), None
-        own = training.labels[rows], training.domains[rows]
-        if self.rule is None:
-            thresholds = np.zeros(predicting.shape[1])
-        elif not self.promises:
-            thresholds = self.rule(predicting[rows], *own, target_recall)
-        else:
-            predicting, calibrating = self._comparable(scores, training, target_recall)
-            thresholds = self.rule(calibrating, *own, target_recall, domain_confidence, min_cell_size)
-        return sets_from_scores(predicting, thresholds), thresholds
+def _network(run: Run) -> dict[str, Any]:
+    """Return the settings that every network of a run has: the paper's training, without validation domains."""
+    return {
+        **run.setting.estimator_settings,
+        "epochs": run.epochs,
+        "batch_size": run.batch_size,
+        "learning_rate": run.learning_rate,
+        "learning_rate_decay": False,
+        "iterate": run.iterate,
+        "validation_domains": 0.0,
+        "patience": None,
+        "random_state": run.seed,
+    }
 
-    def _comparable(
-        self, scores: Scores, training: Training, target_recall: float
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the scores of all examples, and of each calibration row by the network without its domain.
 
-        All are on the scale of their network's training rows, as in the estimators.
-        """
-        assert scores.each is not None  # noqa: S101 - for the type checker: such methods have them
-        assert scores.left_out is not None  # noqa: S101
-        labels, domains, rows = training
-        network = np.searchsorted(scores.left_out, domains[rows])
-        levels = np.empty((len(rows), scores.predicting.shape[1]))
-        for k, (domain, by_network) in enumerate(zip(scores.left_out, scores.each, strict=True)):
-            own = self._levels(by_network, labels, domains != domain, target_recall)
-            levels[network == k] = own[rows[network == k]]
-        return self._levels(scores.predicting, labels, np.ones(len(labels), bool), target_recall), levels
+def _erm(run: Run) -> Any:
+    from domaincover.estimators.erm import ERMClassifier
 
-    def _levels(
-        self, scores: NDArray[Any], labels: NDArray[np.int64], trains: NDArray[np.bool_], target_recall: float
-    ) -> NDArray[Any]:
-        """Return a network's scores on the scale of the rows that it was trained on."""
-        scores = scores if self.is_set_cover else log_softmax(scores, axis=1)
-        scale = quantile_scale(scores[: len(labels)][trains], labels[trains], target_recall)
-        base, unit = scale.for_all_labels() if self.is_set_cover else scale
-        return (scores - base) / unit
+    return ERMClassifier(**_network(run))
+
+
+def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
+    from domaincover.estimators.set_cover import SetCoverClassifier
+
+    return SetCoverClassifier(
+        run.target_recall,
+        penalty=penalty,
+        initial_multiplier=run.initial_multiplier,
+        update_every=run.update_every,
+        recall_from=run.recall_from,  # type: ignore[arg-type]
+        min_cell_size=1,  # a multiplier for every cell: the split has left out small ones
+        **_network(run),
+    )
+
+
+def _domain_generalization(run: Run, penalty: DomainPenalty) -> Any:
+    from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
+
+    return DomainGeneralizationClassifier(
+        penalty,
+        weight=run.penalty_weight,
+        domains_per_batch=run.domains_per_batch or 4,
+        **_network(run),
+    )
+
+
+def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
+    from domaincover.estimators.conformal import ConformalSetClassifier
+
+    n_domains = run.setting.n_train_domains
+    return ConformalSetClassifier(
+        _erm(run),
+        rule,  # type: ignore[arg-type]
+        target_recall=run.target_recall,
+        calibration=calibration,  # type: ignore[arg-type]
+        calibration_domains=max(n_domains // 2, 1) / max(n_domains, 2),  # half of them, rounded down
+        min_cell_size=1,
+        random_state=run.seed,
+    )
+
+
+def _promised(run: Run, make: Make) -> Any:
+    from domaincover.estimators.promised import PromisedSetClassifier
+
+    assert run.domain_confidence is not None  # noqa: S101 - for the type checker: such runs have one
+    return PromisedSetClassifier(
+        make(run),
+        target_recall=run.target_recall,
+        domain_confidence=run.domain_confidence,
+        calibration="cross-fit",
+        folds=run.setting.n_train_domains,  # each domain is scored by a network trained without it
+        min_cell_size=run.min_cell_size,
+        random_state=run.seed,
+    )
 
 
 METHODS = {
     method.name: method
     for method in (
-        Method("erm", "erm"),
-        *(Method(name, name) for name in get_args(DomainPenalty)),
-        Method("pooled-train", "erm", pooled_thresholds),
-        Method("pooled-held-out", "erm-half", pooled_thresholds),
-        Method("robust", "erm", robust_thresholds),
-        Method("set-cover", "set-cover"),
-        Method("set-cover-full-set", "set-cover-full-set"),
-        Method("erm-joint", "erm-each", joint_thresholds),
-        Method("set-cover-joint", "set-cover-each", joint_thresholds),
+        Method("erm", _erm),
+        *(Method(name, partial(_domain_generalization, penalty=name)) for name in get_args(DomainPenalty)),
+        # Pooling CDFs (TrainC) and (CVC): half of the training domains train, the other half calibrate
+        Method("pooled-train", partial(_calibrated_erm, rule="pooled", calibration="training-data"), "erm"),
+        Method("pooled-held-out", partial(_calibrated_erm, rule="pooled", calibration="held-out-domains"), "erm-half"),
+        Method("robust", partial(_calibrated_erm, rule="robust", calibration="training-data"), "erm"),
+        Method("set-cover", _set_cover),
+        Method("set-cover-full-set", partial(_set_cover, penalty="full-set")),
+        Method("erm-joint", partial(_promised, make=_erm), promises=True),
+        Method("set-cover-joint", partial(_promised, make=_set_cover), promises=True),
     )
 }
 
 
-# Comparisons of the paper, by a name for all their methods.
+# The paper's comparisons: one name for several methods.
 GROUPS = {
     "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
     "single-label": ("erm", *get_args(DomainPenalty), "set-cover"),
@@ -159,7 +167,7 @@ GROUPS = {
 
 
 def study_method(name: str) -> Method:
-    """Find a method by its name."""
+    """Return a method by its name."""
     if name not in METHODS:
         meant = f" ({near})" if (near := suggestion(name, [*METHODS, *GROUPS])) else ""
         raise InputError(
@@ -169,12 +177,12 @@ def study_method(name: str) -> Method:
 
 
 def study_methods(names: Iterable[str]) -> tuple[str, ...]:
-    """Return methods by their names, each once; the name of a group means all in it."""
+    """Return methods by their names, each once; the name of a group stands for all its methods."""
     return tuple(dict.fromkeys(method for name in names for method in GROUPS.get(name, (name,))))
 
 
 def add_method(method: Method) -> None:
-    """Make a method known by its name."""
+    """Register a method under its name."""
     if method.name in METHODS or method.name in GROUPS:
         raise InputError(f"there is a method {method.name!r} already; choose another name.")
     check_plain(method.name, "method")

@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from domaincover.errors import InputError
 from domaincover.paper.datasets import REGISTERED, TableDataset, add_dataset
-from domaincover.paper.methods import METHODS, Make, Method, add_method
+from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.packaged_data import INSTALLABLE
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported
 
 Read = TypeVar("Read", bound=Callable[[], Any])
-Made = TypeVar("Made", bound=Make)
+Made = TypeVar("Made", bound=Callable[[float, int], Any])
 
 
 def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
@@ -54,7 +54,7 @@ def register_method(name: str) -> Callable[[Made], Made]:
     """Register a function of a target recall and a seed that returns an estimator as a method for studies.
 
     The estimator has `fit(X, y)` or `fit(X, y, domains=…)`, and `predict_set(X)`, which returns booleans (example,
-    label), or `predict(X)`, which returns one label each.
+    label), or `predict(X)`, which returns one label each. X is numeric and standardised as for the study's networks.
 
     ::
 
@@ -65,7 +65,7 @@ def register_method(name: str) -> Callable[[Made], Made]:
     """
 
     def register(make: Made) -> Made:
-        add_method(Method(name, "own", make=make))
+        add_method(Method(name, lambda run: make(run.target_recall, run.seed), from_plugin=True))
         return make
 
     return register
@@ -85,7 +85,7 @@ def load_plugins(modules: Iterable[str]) -> None:
 def registered() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the datasets and methods that plug-ins have registered."""
     datasets = tuple(name for name in REGISTERED if name not in INSTALLABLE)
-    return datasets, tuple(name for name, method in METHODS.items() if method.make is not None)
+    return datasets, tuple(name for name, method in METHODS.items() if method.from_plugin)
 
 
 def absolute(plugin: str) -> str:

@@ -10,8 +10,8 @@ import numpy as np
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
 from domaincover.paper.job import Job
-from domaincover.paper.material import Drawn, draw_split
 from domaincover.paper.study import Run
+from domaincover.paper.study_data import Drawn, draw_split
 from domaincover.paper.wilds.source import WildsSource
 
 Say = Callable[[str], object]
@@ -72,4 +72,4 @@ def _compute_features(source: WildsSource, draws: Iterable[Drawn], unreadable: f
         used = np.array([one for one in drawn.sources if one not in unreadable], dtype=object)
         if number == 0:
             say(f"Computing features of {len(used):,} {source.network.kind}s, or taking them from the cache.")
-        source.network.fitted_encoder(used, source.device)
+        source.network.frozen_features(used, source.device)

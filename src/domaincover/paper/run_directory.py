@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from domaincover.errors import InputError
 from domaincover.files import UNFINISHED as UNFINISHED_NAME
-from domaincover.files import fault, plain_json, remove_leftovers, unfinished_name, write_whole
+from domaincover.files import fault, move_into_place, plain_json, remove_leftovers, unfinished_name, write_whole
 from domaincover.paper.run_report import is_report
 from domaincover.paper.study import Run
 
@@ -106,7 +106,7 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
         if final.exists() and not (final / DONE).exists():
             shutil.rmtree(final)
         try:
-            folder.rename(final)
+            move_into_place(folder, final)
         except OSError:
             if not (final / DONE).exists():  # otherwise another worker has finished the same run, which is kept
                 raise

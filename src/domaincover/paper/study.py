@@ -35,7 +35,7 @@ class Run:
     initial_multiplier: float = 5.0
     update_every: int = 500
     recall_from: str = "full-pass"
-    keep: str = "best"
+    iterate: str = "best"
     min_cell_size: int = 101
     domain_confidence: float | None = None  # of the methods that promise something
     domains_per_batch: int | None = None  # of the methods that compare domains
@@ -195,7 +195,7 @@ def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: f
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
         except InputError as error:
             return f"{str(error).split(';')[0]}."
-    if method.make is not None and setting.trains_whole_networks:
+    if method.from_plugin and setting.trains_whole_networks:
         return "it takes numbers, and these are images for whole networks; give --learn head."
     if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
         # The result would be ERM's under another name.

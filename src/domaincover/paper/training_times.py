@@ -14,11 +14,10 @@ from typing import Any
 
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
-from domaincover.paper.job import versions
-from domaincover.paper.material import draw_material
+from domaincover.paper.job import estimator_of, threads_for, versions
 from domaincover.paper.run_directory import read_reports
 from domaincover.paper.study import Run, Study
-from domaincover.paper.study_networks import Replica, threads_for, train_group
+from domaincover.paper.study_data import draw_study_data
 
 FOLDER = "times"
 METHODS = ("erm", "set-cover")
@@ -34,7 +33,7 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
     for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
         on_dataset(dataset)
-        seconds = _measured(study, dataset, out)
+        seconds = _measured(study, dataset)
         content = {"config": _config(study, dataset), "seconds": seconds, "versions": versions()}
         (out / FOLDER).mkdir(exist_ok=True)
         write_whole(out / FOLDER / f"{dataset}.json", (json.dumps(content, indent=1) + "\n").encode())
@@ -67,17 +66,17 @@ def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(study: Study, dataset: str, out: Path) -> dict[str, float]:
+def _measured(study: Study, dataset: str) -> dict[str, float]:
     runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
     with threads_for(study.setting(dataset)):
-        for method in METHODS:  # what the first of all trainings waits for is nobody's time
-            _train(replace(runs[method], epochs=1), out)
+        for method in METHODS:  # a warm-up: what the first training waits for is not counted
+            _train(replace(runs[method], epochs=1))
         for turn in range(TURNS):
             for method in METHODS:
                 run = replace(runs[method], epochs=_share(runs[method].epochs, turn))
                 if run.epochs:
-                    seconds[method] += _train(run, out)
+                    seconds[method] += _train(run)
     return seconds
 
 
@@ -85,11 +84,11 @@ def _share(n_epochs: int, turn: int) -> int:
     return n_epochs // TURNS + (turn < n_epochs % TURNS)
 
 
-def _train(run: Run, out: Path) -> float:
-    material = draw_material(run.setting, "erm", run.seed, run.min_cell_size)
-    key = (run.seed, run.target_recall if run.method == "set-cover" else None)
+def _train(run: Run) -> float:
+    X, y, domains = draw_study_data(run.setting, run.seed, run.min_cell_size).training
+    model = estimator_of(run)
     started = time.perf_counter()
-    train_group(run, run.method, [Replica(key, material.train_rows)], {run.seed: material}, out, lambda: None)
+    model.fit(X, y, domains=domains)
     return time.perf_counter() - started
 
 

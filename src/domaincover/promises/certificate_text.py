@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence
 
 WORTH_SAYING = 0.01  # a smaller bound on a probability is as good as none
-HEADS = ("label", "domains", "at target", "interval", "next at least", "shown", "truly at least")
 RESTS_ON = (
     "the new domain is drawn like the ones counted here: the same kind of place, not picked because it is easy or hard",
     "the model saw none of them in training, and was not chosen among several by how they came out",

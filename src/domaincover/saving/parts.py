@@ -55,6 +55,7 @@ SKOPS = "skops"
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
+RENAMED = {"fit": "resize"}  # fields of ImageNetwork and ImageReader in models saved by earlier versions
 OUTPUT_FORMAT = "_sklearn_output_config"  # set by set_output
 
 
@@ -174,6 +175,7 @@ class PartsReader:
 
     def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
         name, given = content
+        given = {RENAMED.get(key, key): value for key, value in given.items()}
         if name not in kinds or not {field.name for field in fields(kinds[name])} - LEFT_OUT >= set(given):
             raise InputError(f"unknown type or fields: {name!r} with {', '.join(map(str, given))}.")
         return kinds[name](**{key: self._value(value) for key, value in given.items()})

@@ -26,10 +26,10 @@ from domaincover.training.selection import BestWeights, shortfall
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Training settings; the defaults are the paper's for its synthetic data, except `keep`.
+    """Training settings; the defaults are the paper's for its synthetic data, except `iterate`.
 
     With multipliers, weights oscillate around the target: an update that doubles a multiplier inflates the sets until
-    later ones shrink them. `keep="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
+    later ones shrink them. `iterate="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
     "best" keeps those of the dual step that was at target in every training cell (or came closest) with the smallest
     sets. A judge, if given, decides instead, and training stops after `patience` evaluations without improvement.
     `judge_at="epochs"` evaluates only after epochs, since a pass over held-out examples is expensive for large
@@ -40,7 +40,7 @@ class TrainingSettings:
     learning_rate: float = 1e-3
     update_every: int = 500
     recall_from: RecallFrom = "full-pass"
-    keep: Iterate = "best"
+    iterate: Iterate = "best"
     decay: bool = False
     patience: int | None = None
     judge_at: JudgeAt = "steps"
@@ -55,8 +55,8 @@ class TrainingSettings:
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.keep not in get_args(Iterate):
-            raise InputError(f"keep must be 'best' or 'last', got {self.keep!r}.")
+        if self.iterate not in get_args(Iterate):
+            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
 
 
 NO_FEATURES = (
@@ -157,7 +157,7 @@ class _Training:
 
     def _finish(self) -> list[History]:
         if not self.is_finished:
-            if self.settings.keep == "best":
+            if self.settings.iterate == "best":
                 self.best.restore()
             self.is_finished = True
             self._keep(self.settings.epochs, 0)

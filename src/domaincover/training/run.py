@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,9 @@ class TrainingRun:
         Where to log metrics: "csv", "tensorboard", "mlflow" (its local store) or "wandb" (offline unless
         WANDB_MODE says otherwise).
     tracking : path
-        Folder for the trackers' files.
+        Folder for what trackers write.
+    on_epoch : callable or None
+        Called after every epoch with the number of networks that train together.
     """
 
     checkpoints: str | Path | None = None
@@ -53,6 +55,11 @@ class TrainingRun:
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
     tracking: str | Path = "tracking"
+    on_epoch: Callable[[int], object] | None = None
+
+    def __deepcopy__(self, memo: Any) -> TrainingRun:
+        """Return itself, which cannot change: copies of an estimator report to the same callback."""
+        return self
 
     def engine(self, device: str) -> Engine:
         """Return the engine that training runs on."""

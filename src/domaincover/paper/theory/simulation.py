@@ -8,6 +8,7 @@ that the theorem covers.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -18,15 +19,14 @@ from numpy.typing import NDArray
 
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
+from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.stacked_fit import fit_together
 from domaincover.files import plain_json, write_whole
-from domaincover.networks.perceptrons import linear, one_thread
+from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.job import versions
 from domaincover.paper.theory.gaussian import GaussianCells
 from domaincover.paper.theory.learnability import intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.prediction_sets import check_target_recall
-from domaincover.training.batches import MemoryPool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.objectives import SetCoverLoss
 
 FILE = "theory.json"
 ROW_COUNTS = ("n_domains", "seed")
@@ -90,7 +90,7 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     if n_domains < 1:
         raise InputError(f"the number of training domains must be at least 1, got {n_domains}.")
     source = GaussianDomains.of_paper(settings.n_features)
-    for_seeds = [np.random.SeedSequence(seed, spawn_key=(n_domains,)).spawn(5) for seed in range(settings.n_seeds)]
+    for_seeds = [np.random.SeedSequence(seed, spawn_key=(n_domains,)).spawn(4) for seed in range(settings.n_seeds)]
     rngs = [[np.random.default_rng(sequence) for sequence in sequences] for sequences in for_seeds]
     positions = [source.positions(n_domains, rng[0]) for rng in rngs]
     with one_thread():
@@ -98,7 +98,7 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     rows = []
     for seed, (w, b, place, rng) in enumerate(zip(weights, intercepts, positions, rngs, strict=True)):
         seen = cells_at(source, place)
-        new = cells_at(source, source.positions(settings.n_new_domains, rng[4]))
+        new = cells_at(source, source.positions(settings.n_new_domains, rng[3]))
         lowest = intercepts_at_target(seen, w, settings.target_recall)
         for predictor, chosen in (("trained", b), ("at-target", lowest)):
             found = _judged(seen, new, w, chosen, settings.target_recall)
@@ -118,18 +118,29 @@ def _trained(
     positions: Sequence[NDArray[np.float64]],
     rngs: Sequence[Sequence[np.random.Generator]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    n_domains = len(positions[0])
     data = [
         source.sample_at(place, settings.rows_per_domain, rng[1]) for place, rng in zip(positions, rngs, strict=True)
     ]
-    networks = [linear(settings.n_features, 2, rng[2]) for rng in rngs]
-    rows = np.arange(len(data) * len(data[0])).reshape(len(data), -1)
-    batches = ShuffledBatches(MemoryPool(data), [*rows], settings.batch_size, [rng[3] for rng in rngs])
-    loss = SetCoverLoss(n_domains, 2, [settings.target_recall] * len(data))
-    epochs = max(1, round(settings.steps / batches.n_batches))
-    how = TrainingSettings(epochs, settings.learning_rate, update_every=max(1, settings.steps // 60), decay=True)
-    train(networks, batches, loss, how)
-    layers: list[Any] = [network[0] for network in networks]
+    n_batches = math.ceil(len(data[0]) / settings.batch_size)
+    models = [
+        SetCoverClassifier(
+            settings.target_recall,
+            network="linear",
+            epochs=max(1, round(settings.steps / n_batches)),
+            batch_size=settings.batch_size,
+            learning_rate=settings.learning_rate,
+            update_every=max(1, settings.steps // 60),
+            recall_from="full-pass",
+            initial_multiplier=5.0,
+            min_cell_size=1,
+            standardize=False,
+            validation_domains=0,
+            random_state=int(rng[2].integers(2**31)),
+        )
+        for rng in rngs
+    ]
+    fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
+    layers: list[Any] = [model.network_[0] for model in models]
     return (
         np.array([layer.weight.detach().double().numpy() for layer in layers]),
         np.array([layer.bias.detach().double().numpy() for layer in layers]),

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -21,8 +20,6 @@ from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
 from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from domaincover.estimators.source_network import SourceNetwork
 
 NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
@@ -98,6 +95,23 @@ class WildsSource:
         return self.learn == "all"
 
     @property
+    def is_standardized(self) -> bool:
+        """Whether networks standardise their inputs, as heads do with features."""
+        return not self.trains_whole_networks
+
+    @property
+    def estimator_settings(self) -> dict[str, Any]:
+        """Settings of a network classifier that depend on the dataset."""
+        from domaincover.estimators.image_network import ImageNetwork
+
+        if self.trains_whole_networks:
+            network = self.network
+            if isinstance(network, ImageNetwork):  # a study checks its images before the first fit
+                network = replace(network, max_unreadable=None)
+            return {"network": network, "device": self.means.device}
+        return {"network": "mlp" if self.hidden else "linear", "hidden": max(self.hidden, 1)}
+
+    @property
     def hidden(self) -> int:
         """Hidden units of the head; 0 is a linear one."""
         return HIDDEN_UNITS if RELEASES[self.name].kind == "text" else 0
@@ -139,13 +153,9 @@ class WildsSource:
         """Return all examples, as paths or texts."""
         return read_once(self.name, self.data).dataset()
 
-    def encode(
-        self, sources: NDArray[Any], train_rows: NDArray[np.int64], n_labels: int
-    ) -> tuple[Any, Callable[[np.random.Generator], nn.Module]]:
-        """Return features scaled by the training rows, or lazy examples, and a function that creates a network."""
-        network = self.network
-        encoder = network.fitted_encoder(sources[train_rows], self.device)
-        return encoder.encode(sources), lambda rng: network.make(encoder, n_labels, rng)
+    def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return the sources to train entire networks, or the frozen network's features to train heads."""
+        return examples if self.trains_whole_networks else self.network.frozen_features(examples, self.device)
 
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or folder cannot be used, before anything is written."""

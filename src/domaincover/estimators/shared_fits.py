@@ -1,0 +1,89 @@
+"""Fit several classifiers at once: networks train as one stack, and a network that several share is trained once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from domaincover.estimators.calibrated import CalibratedSetClassifier
+from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.scorer_fits import taken
+from domaincover.estimators.stacked_fit import fit_together
+
+Data = tuple[Any, Any, Any]  # X, y, domains
+
+
+def fit_all(models: Sequence[Any], data: Sequence[Data]) -> list[Any]:
+    """Return the classifiers fitted, each on its own (X, y, domains), as if they were fitted one by one.
+
+    Networks with equal settings and equally many rows train as one stack, which only changes rounding. Networks with
+    equal parameters on the same rows, such as those of two conformal rules, are one object, trained once; it also
+    scores the same examples once. Examples are the same where they are the same object.
+    """
+    networks = _SharedNetworks()
+    finish = [_planned(model, part, networks) for model, part in zip(models, data, strict=True)]
+    networks.fit()
+    return [each() for each in finish]
+
+
+def _planned(model: Any, data: Data, networks: _SharedNetworks) -> Callable[[], Any]:
+    """Note the network that a classifier needs, and return a function that returns the classifier, fitted."""
+    if isinstance(model, NetworkClassifier):
+        return networks.add(model, data, np.arange(len(data[1])))
+    if not isinstance(model, CalibratedSetClassifier):
+        return lambda: _fitted(model, data)
+    plan = model._planned(*data)
+    if len(plan.rows_to_fit) == 1 and isinstance(model.estimator, NetworkClassifier):
+        network = networks.add(clone(model.estimator), (plan.X, plan.y, plan.domains), plan.rows_to_fit[0])
+        return lambda: model._calibrated(plan, [network()])
+    return lambda: model._calibrated(plan, model._fitted_scorers(plan))
+
+
+def _fitted(model: Any, data: Data) -> Any:
+    """Fit any classifier; domains go to those that take them."""
+    X, y, domains = data
+    model.fit(X, y, **({"domains": domains} if "domains" in signature(model.fit).parameters else {}))
+    return model
+
+
+class _SharedNetworks:
+    """Networks to train, each once."""
+
+    def __init__(self) -> None:
+        self._networks: dict[Any, tuple[NetworkClassifier, Data]] = {}
+
+    def add(self, network: NetworkClassifier, data: Data, rows: NDArray[np.int64]) -> Callable[[], NetworkClassifier]:
+        """Note a network to train on some rows; return a function that returns it, or an equal one, fitted."""
+        X, y, domains = (taken(part, rows) for part in data)
+        settings = {name: value for name, value in network.get_params(deep=False).items() if name != "run"}
+        key = type(network), repr(settings), id(data[0]), joblib.hash([np.asarray(y), domains, rows])
+        self._networks.setdefault(key, (network, (X, y, domains)))
+        return lambda: self._networks[key][0]
+
+    def fit(self) -> None:
+        """Train them all."""
+        if self._networks:
+            networks, data = zip(*self._networks.values(), strict=True)
+            fit_together(networks, data, as_if_alone=True)
+            for network in networks:
+                _score_once(network)
+
+
+def _score_once(network: NetworkClassifier) -> None:
+    """Let a network score the same examples once, however many classifiers share it: reading images is expensive."""
+    score, known = network.label_scores, list[tuple[Any, NDArray[Any]]]()
+
+    def label_scores(X: Any) -> NDArray[Any]:
+        for examples, scores in known:
+            if examples is X:
+                return scores
+        known.append((X, score(X)))
+        return known[-1][1]
+
+    network.label_scores = label_scores  # type: ignore[method-assign]
