@@ -141,13 +141,13 @@ def test_features_are_computed_once_and_a_changed_file_is_noticed(folder, tmp_pa
     model = ERMClassifier(network=network)
     X = network.checked(model, paths, reset=True)
     encoder = network.fitted_encoder(X, "cpu")
-    first = encoder._features(X)
+    first = encoder.features(X)
     module = encoder.backbone_.module
     monkeypatch.setattr(module, "forward", lambda _: pytest.fail("these features are known"))
-    assert np.array_equal(encoder._features(X), first)
+    assert np.array_equal(encoder.features(X), first)
     monkeypatch.undo()
     PIL.fromarray(PIXELS[7]).save(paths[2])
-    changed = (encoder._features(X) != first).any(axis=1)
+    changed = (encoder.features(X) != first).any(axis=1)
     assert changed.tolist() == [False, False, True, False]
 
 
@@ -356,7 +356,7 @@ def test_two_backbones_with_the_same_weights_have_features_of_their_own(tmp_path
             return nn.Sequential(nn.AdaptiveAvgPool2d((1, 2)), nn.Flatten(), activation)
 
         network = ImageNetwork(backbone=backbone, image_size=12, workers=0, cache=str(tmp_path))
-        return network.fitted_encoder(PIXELS[:4], "cpu")._features(PIXELS[:4])
+        return network.fitted_encoder(PIXELS[:4], "cpu").features(PIXELS[:4])
 
     halved, squashed = features(nn.ReLU()), features(nn.Tanh())
     assert not np.array_equal(halved, squashed)
@@ -399,7 +399,7 @@ def test_the_words_say_what_learns_and_why(folder):
     if not torch.cuda.is_available():
         assert frozen.in_words("auto").startswith("No GPU was found: training a head")
     assert "trains the entire network" in ImageNetwork(model=folder / "resnet", learn="head").in_words("cpu")
-    assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "Training the entire network, on cpu."
+    assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "Training the entire network on cpu."
     assert "takes long without a GPU" in ImageNetwork().in_words("cpu")
 
 

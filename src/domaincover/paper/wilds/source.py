@@ -27,7 +27,7 @@ MOST_FEATURES = 768  # of common networks; the exact number is known only after 
 
 
 @dataclass(frozen=True)
-class Means:
+class Execution:
     """Execution settings of a study, which change results only by rounding."""
 
     device: str = "auto"
@@ -55,7 +55,7 @@ class WildsSource:
     n_unseen_domains: int
     max_train_rows: int
     max_test_rows: int
-    means: Means = field(default_factory=Means, compare=False)
+    execution: Execution = field(default_factory=Execution, compare=False)
 
     def __post_init__(self) -> None:
         for option in ("n_train_domains", "n_unseen_domains", "max_train_rows", "max_test_rows"):
@@ -67,7 +67,7 @@ class WildsSource:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings except the dataset's name and the execution settings."""
-        return {key: value for key, value in asdict(self).items() if key not in ("name", "means")}
+        return {key: value for key, value in asdict(self).items() if key not in ("name", "execution")}
 
     @property
     def epochs(self) -> int:
@@ -108,7 +108,7 @@ class WildsSource:
             network = self.network
             if isinstance(network, ImageNetwork):  # a study checks its images before the first fit
                 network = replace(network, max_unreadable=None)
-            return {"network": network, "device": self.means.device}
+            return {"network": network, "device": self.execution.device}
         return {"network": "mlp" if self.hidden else "linear", "hidden": max(self.hidden, 1)}
 
     @property
@@ -131,9 +131,9 @@ class WildsSource:
         from domaincover.estimators.image_network import ImageNetwork
         from domaincover.estimators.text_network import TextNetwork
 
-        means, hidden = self.means, (self.hidden,) if self.hidden else ()
+        execution, hidden = self.execution, (self.hidden,) if self.hidden else ()
         shared: dict[str, Any] = {"model": self.model, "learn": self.learn, "hidden": hidden}
-        shared |= {"download": means.download, "cache": means.cache, "workers": means.workers}
+        shared |= {"download": execution.download, "cache": execution.cache, "workers": execution.workers}
         if RELEASES[self.name].kind == "text":
             return TextNetwork(**shared, features=self.features or "word-embeddings", max_tokens=self.max_tokens)
         return ImageNetwork(
@@ -141,13 +141,13 @@ class WildsSource:
             weights=self.weights,
             image_size=self.image_size,
             crop=RELEASES[self.name].crop,
-            max_unreadable=means.max_unreadable,
+            max_unreadable=execution.max_unreadable,
         )
 
     @property
     def device(self) -> str:
         """The device of the network."""
-        return self.network.device(self.means.device)
+        return self.network.device(self.execution.device)
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all examples, as paths or texts."""
@@ -172,9 +172,9 @@ class WildsSource:
                 "lower n_train_domains, n_unseen_domains or min_cell_size."
             )
         if data.kind == "text":
-            text_backbone_of(self.model, self.features, self.means.download)
+            text_backbone_of(self.model, self.features, self.execution.download)
         else:
-            image_backbone_of(self.model, self.weights, self.means.download)
+            image_backbone_of(self.model, self.weights, self.execution.download)
 
     def _check_device(self) -> None:
         import torch
@@ -199,7 +199,7 @@ def wilds_source(
     n_unseen_domains: int | None = None,
     max_train_rows: int | None = None,
     max_test_rows: int | None = None,
-    means: Means | None = None,
+    execution: Execution | None = None,
 ) -> WildsSource:
     """Return a WILDS dataset, by default with the paper's sizes.
 
@@ -210,7 +210,7 @@ def wilds_source(
 
     if name not in PAPER:
         raise InputError(f"unknown WILDS dataset {name!r}: choose one of {', '.join(PAPER)}.")
-    paper, is_text, means = PAPER[name], RELEASES[name].kind == "text", means or Means()
+    paper, is_text, execution = PAPER[name], RELEASES[name].kind == "text", execution or Execution()
     if is_text and model is None:
         raise InputError(
             f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
@@ -220,7 +220,7 @@ def wilds_source(
     if learn not in get_args(Learn):
         raise InputError(f"learn must be auto, head or all, got {learn!r}.")
     if learn == "auto":
-        learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)
+        learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(execution.device)
     return WildsSource(
         name=name,
         data=_release_in(data, RELEASES[name].folder),
@@ -235,7 +235,7 @@ def wilds_source(
         n_unseen_domains=_given(n_unseen_domains, paper.n_unseen_domains),
         max_train_rows=_given(max_train_rows, paper.max_train_rows),
         max_test_rows=_given(max_test_rows, paper.max_test_rows),
-        means=means,
+        execution=execution,
     )
 
 
