@@ -400,7 +400,7 @@ def test_the_words_say_what_learns_and_why(folder):
         assert frozen.in_words("auto").startswith("No GPU was found: training a head")
     assert "trains the entire network" in ImageNetwork(model=folder / "resnet", learn="head").in_words("cpu")
     assert ImageNetwork(model=folder / "resnet", learn="all").in_words("cpu") == "Training the entire network on cpu."
-    assert "takes long without a GPU" in ImageNetwork().in_words("cpu")
+    assert "slow without a GPU" in ImageNetwork().in_words("cpu")
 
 
 @pytest.mark.parametrize(
