@@ -88,7 +88,7 @@ def test_a_study_of_which_nothing_could_be_written_ends_with_one_line(left, smal
     out = small_disk(1_000_000) / "runs"
     plan_study(tiny_study(), out)
     (out / ".lock").touch()
-    small = ["paper", "synthetic", "--dims", "2", "--covariance", "shared", "--seeds", "1", "--epochs", "1"]
+    small = ["paper", "synthetic-2", "--seeds", "1", "--set", "epochs=1"]
     left(16_384, *small, "--methods", "erm", "--jobs", "1", "--out", out)
 
 
