@@ -52,8 +52,10 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
     rng = np.random.default_rng(0)
     at_target, sizes = [], []
     for _ in range(n_repetitions):
-        drawn = (scene.n_rows, scene.n_labels, scene.shift, rng)
-        training, calibration, new = (draw(n, *drawn) for n in (scene.n_domains, scene.n_domains, n_new))
+        kind = scene.n_labels, scene.shift, rng
+        training, calibration = (draw(scene.n_domains, scene.n_rows, *kind) for _ in range(2))
+        # as many rows come later as a calibration domain has
+        new = draw(n_new, scene.n_rows + (scene.batch if scene.recall_on == "later rows" else 0), *kind)
         rule = fit_adaptive_thresholds(
             calibration,
             TARGET,

@@ -240,7 +240,7 @@ def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batc
     if recall_on == "later rows" and batch > 300:
         pytest.skip("no rows are left to come later")
     scene = Scene(n_labels, confidence, 600, batch, shift, recall_on)
-    found = repeated(scene, 150 if n_labels == 2 else 50)
+    found = repeated(scene, 60 if n_labels == 2 else 20)
     check(found, confidence)
     if recall_on == "domain":
         assert found.size <= 1.01 * found.fixed_size

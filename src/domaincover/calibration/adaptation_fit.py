@@ -162,7 +162,8 @@ def fit_adaptive_thresholds(
     - "batch": the rows given, however few. A label with fewer than `min_cell_size` of them is held at target as in
       "domain". Recall on few rows is noisy, so the sets are larger than fixed ones, which promise less.
 
-    Where rows of a number say too little to make sets smaller, they get the fixed thresholds.
+    Where rows of a number say too little to make sets smaller, they get the fixed thresholds, which hold recall on as
+    many rows as a calibration domain has; not with "batch".
 
     `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
     happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`).
@@ -189,7 +190,8 @@ def fit_adaptive_thresholds(
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
         evidence = fit_evidence(of_base, level)
         size = mean_set_size(base_rows, of_base, level, evidence, ~infeasible, domain_confidence)
-        adapts = n_rows > 0 and size < (1 - SMALLEST_GAIN) * entries[0].set_size
+        # recall on few rows is noisy, so that fixed thresholds do not hold it and are no alternative there
+        adapts = n_rows > 0 and (recall_on == "batch" or size < (1 - SMALLEST_GAIN) * entries[0].set_size)
         if not adapts:
             evidence = fit_labels(of_base, level, evidence._replace(slope=0.0))
         bases = evidence.bases(draws, level)  # levels × draws × domains × labels
