@@ -164,7 +164,8 @@ def assess(
     judged.check_cells(split.unseen, min_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
-    unseen, seen = {}, {}
+    unseen: dict[str, DomainReport] = {}
+    seen: dict[str, DomainReport] = {}
     for name, one in fitted.items():
         unseen |= judged.reports(name, one, split.unseen, min_cell_size)
         seen |= judged.reports(name, one, judged.rows_of(set(one.training_domains_.tolist()), split.seen))

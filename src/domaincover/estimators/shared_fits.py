@@ -31,7 +31,7 @@ def fit_all(models: Sequence[Any], data: Sequence[Data]) -> list[Any]:
     networks = _SharedNetworks()
     keys = [_key_of(model, part) for model, part in zip(models, data, strict=True)]
     distinct = dict(zip(keys, zip(models, data, strict=True), strict=True))
-    finish = {key: _planned(*one, networks) for key, one in distinct.items()}
+    finish = {key: _planned(model, part, networks) for key, (model, part) in distinct.items()}
     networks.fit()
     fitted = {key: each() for key, each in finish.items()}
     return [fitted[key] for key in keys]
