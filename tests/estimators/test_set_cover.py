@@ -384,3 +384,32 @@ def test_training_that_diverges_says_so(kind):
 def test_a_network_instead_of_a_function_is_refused(kind):
     with pytest.raises(InputError, match="pass a function that makes one"):
         fit(quick(kind, network=torch.nn.Linear(X.shape[1], 2)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterate": "first"}, "iterate must be one of 'best', 'last', got 'first'"),
+        ({"recall_from": "memory"}, "recall_from must be one of None, 'full-pass', 'batches', got 'memory'"),
+    ],
+)
+def test_unknown_choices_are_rejected(changes, message):
+    with pytest.raises(InputError, match=message):
+        fit(quick(**changes))
+
+
+def test_without_standardisation_inputs_reach_the_network_as_they_are():
+    model = fit(quick(standardize=False))
+    with torch.no_grad():
+        expected = model.network_(torch.as_tensor(X, dtype=torch.float32))
+    np.testing.assert_allclose(model.label_scores(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_standardisation_missing_values_are_rejected_in_fit_and_in_predict():
+    missing = X.copy()
+    missing[5, 1] = np.nan
+    model = quick(standardize=False)
+    with pytest.raises(InputError, match=r"missing values \(NaN\), which standardize=False leaves as they are"):
+        model.fit(missing, Y, domains=DOMAINS)
+    with pytest.raises(InputError, match="impute them, or use standardize=True"):
+        fit(model).predict_set(missing)

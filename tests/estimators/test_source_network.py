@@ -141,13 +141,13 @@ def test_features_are_computed_once_and_a_changed_file_is_noticed(folder, tmp_pa
     model = ERMClassifier(network=network)
     X = network.checked(model, paths, reset=True)
     encoder = network.fitted_encoder(X, "cpu")
-    first = encoder._features(X)
+    first = encoder.features(X)
     module = encoder.backbone_.module
     monkeypatch.setattr(module, "forward", lambda _: pytest.fail("these features are known"))
-    assert np.array_equal(encoder._features(X), first)
+    assert np.array_equal(encoder.features(X), first)
     monkeypatch.undo()
     PIL.fromarray(PIXELS[7]).save(paths[2])
-    changed = (encoder._features(X) != first).any(axis=1)
+    changed = (encoder.features(X) != first).any(axis=1)
     assert changed.tolist() == [False, False, True, False]
 
 
@@ -352,7 +352,7 @@ def test_two_backbones_with_the_same_weights_have_features_of_their_own(tmp_path
             return nn.Sequential(nn.AdaptiveAvgPool2d((1, 2)), nn.Flatten(), activation)
 
         network = ImageNetwork(backbone=backbone, image_size=12, workers=0, cache=str(tmp_path))
-        return network.fitted_encoder(PIXELS[:4], "cpu")._features(PIXELS[:4])
+        return network.fitted_encoder(PIXELS[:4], "cpu").features(PIXELS[:4])
 
     halved, squashed = features(nn.ReLU()), features(nn.Tanh())
     assert not np.array_equal(halved, squashed)

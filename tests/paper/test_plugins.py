@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def test_what_fails_is_told_with_the_rest_finished(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path):
+def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.paper.executors.ATTEMPTS", 2)  # each starts processes anew, which takes time
     load_plugins([PLUGIN])
     outcome = do(of_clinics("dies", "logistic", "logistic-robust"), tmp_path / "runs", n_processes=2)
     assert {failure.job.split(",")[0] for failure in outcome.failures} >= {"clinics dies"}
@@ -116,10 +118,12 @@ def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monk
     load_plugins([PLUGIN])
     study = of_clinics("erm", "logistic")
     assert plan_study(study, tmp_path / "a").expected == (0, 3)
+    started = time.perf_counter()
     do(study, tmp_path / "a")
+    elapsed = time.perf_counter() - started
     expected = plan_study(study, tmp_path / "b").expected
     assert expected.n_unknown == 0
-    assert 0 < expected.seconds < 60
+    assert 0 < expected.seconds < elapsed
     assert plan_study(study, tmp_path / "a").expected == (0, 0)
     (tmp_path / "cache/timings.json").write_text("[1]")
     assert plan_study(study, tmp_path / "b").expected.n_unknown == 3
