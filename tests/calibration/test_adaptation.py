@@ -21,8 +21,8 @@ def without_rows(rows):
 
 
 def test_without_evidence_it_is_the_joint_rule_on_scores_counted_from_their_level():
-    joint = joint_thresholds(SHIFTED.scores - RULE.level, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
-    assert np.allclose(RULE.fixed, RULE.level + joint)
+    joint = joint_thresholds(SHIFTED.scores - RULE.level[0], SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
+    assert np.allclose(RULE.fixed, RULE.level[0] + joint)
     assert RULE.n_rows.tolist() == [0, 30, 100, 300]
     assert RULE.slope[0] == 0
 
@@ -38,7 +38,7 @@ def test_thresholds_move_with_the_self_calibrated_ones():
     evidence = RULE.centre[-1] + np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, np.nan]])
     found = RULE.of_evidence(evidence, np.array([300, 10**6]))
     assert RULE.slope[-1] > 0.5
-    assert np.allclose(found[0], RULE.level + RULE.offset[-1])
+    assert np.allclose(found[0], RULE.level[-1] + RULE.offset[-1])
     assert np.allclose(found[1] - found[0], [-RULE.slope[-1], 0, 0])  # nothing known of a label moves nothing
 
 
