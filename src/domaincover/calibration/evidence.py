@@ -27,8 +27,8 @@ class Draw(NamedTuple):
 class Evidence(NamedTuple):
     """The numbers of base thresholds.
 
-    The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: labels that
-    differ much between domains start lower, so that the one offset for all labels is not decided by them alone.
+    The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: a label
+    that differs much between domains starts lower, so that it does not decide alone on the offset of all labels.
     """
 
     level: NDArray[np.float64]  # labels
