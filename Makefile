@@ -1,5 +1,5 @@
-# `make run` reproduces the paper's synthetic study, `make paper` the whole paper; `make test` runs every check. Each
-# sets up .venv first.
+# `make run` reproduces the paper's synthetic study, `make paper` the whole paper; `make test` runs every check, and
+# `make test-all` the deep tests as well. Each sets up .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
 OUT ?= runs/synthetic
@@ -7,18 +7,19 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # Modules are compiled when they are first imported, and kept: pip would compile all of them, most for nothing.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run paper test checks lint types contracts tests benchmarks notebooks docs wheel test-lowest clean
+.PHONY: run paper test test-all checks lint types contracts tests benchmarks notebooks docs wheel test-lowest clean
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
-	$(BIN)/domaincover results $(OUT)
-	$(BIN)/domaincover report $(OUT) --out $(OUT)/report.html
 
 paper: .venv/.installed-data
 	$(BIN)/domaincover paper all
 
 test: .venv/.installed-dev
 	$(MAKE) -j 2 --output-sync=target tests checks
+
+test-all: export HYPOTHESIS_PROFILE := deep
+test-all: test
 
 checks: lint types contracts
 
@@ -33,7 +34,7 @@ contracts: .venv/.installed-dev
 	$(BIN)/lint-imports
 
 tests: .venv/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal --cov --cov-report=term
 
 benchmarks: .venv/.installed-dev
 	$(BIN)/python -m benchmarks

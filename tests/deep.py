@@ -1,4 +1,4 @@
-"""Whether this is a campaign by hand, HYPOTHESIS_PROFILE=deep, and not the run of every day."""
+"""Whether this is a deep run, `make test-all`, and not the run of every day, `make test`."""
 
 import os
 

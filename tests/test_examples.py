@@ -1,4 +1,4 @@
-"""Every example runs as a user runs it, and what its docstring says is what it prints."""
+"""Every example runs as a user runs it, and what it prints is within the ranges that its docstring gives."""
 
 import ast
 import os
@@ -21,13 +21,14 @@ FOLDER = Path(__file__).parent.parent / "examples"
 REVIEWS = FOLDER.parent.parent / "shared" / "data" / "fdu_mtl.parquet"
 ARGUMENTS = {"reviews": [REVIEWS]}
 ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
-COSTLY = () if IS_DEEP else ("digits", "flights")
-NAMES = [name for name in ALL_NAMES if name not in COSTLY and all(path.exists() for path in ARGUMENTS.get(name, []))]
-DRAWN = "storms"
+DRAWN = "rodents"
+TO_RUN = ALL_NAMES if IS_DEEP else [DRAWN]
+NAMES = [name for name in TO_RUN if all(path.exists() for path in ARGUMENTS.get(name, []))]
 MEASURING = ("COVERAGE_", "COV_CORE_")  # other tests cover the library; to count lines here would only cost time
 MOUSE = "P. maniculatus"
-# Another processor adds up in another order, and training carries it on: by so much recall, size or count may move.
-TOLERANCES = {"recall": 0.03, "size": 0.15, "at_target": 2}
+# The docstrings have ranges over five seeds. Another processor rounds differently, and training may amplify it: the
+# first seed's result may lie so far outside.
+TOLERANCES = {"recall": 0.03, "worst": 0.05, "size": 0.15, "at_target": 1}
 LARGEST_SETS = {"digits": 7.5, "flights": 2.25, "reviews": 1.8, "rodents": 9, "storms": 2.25, "votes": 1.5}
 
 
@@ -64,11 +65,22 @@ def run_all(place):
 
 
 def rows_of(text):
-    """Return the numbers of the summary table in a text, by method."""
-    pattern = r"(SET-COVER|ERM) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +(\d+) of (\d+),"
+    """Return the numbers of the printed summary table, by method."""
+    pattern = r"(SET-COVER|ERM) +([\d.]+) +[\d.]+ +([\d.]+) +([\d.]+) +(\d+) of (\d+),"
+    names = ("recall", "worst", "size", "at_target", "n")
+    return {method: dict(zip(names, map(float, found), strict=True)) for method, *found in re.findall(pattern, text)}
+
+
+def ranges_of(text):
+    """Return the lowest and highest numbers of the table in a docstring, by method, and the number of domains."""
+    span = r" +([\d.]+)(?: to ([\d.]+))?"
     return {
-        method: {"recall": [float(r) for r in recalls], "size": float(size), "at_target": int(hits), "n": int(n)}
-        for method, *recalls, size, hits, n in re.findall(pattern, text)
+        method: {
+            name: (float(low), float(high or low))
+            for name, low, high in zip(TOLERANCES, ends[::2], ends[1::2], strict=True)
+        }
+        | {"n": int(n)}
+        for method, *ends, n in re.findall(rf"(SET-COVER|ERM){span * len(TOLERANCES)} of (\d+)", text)
     }
 
 
@@ -85,13 +97,13 @@ def test_an_example_ends_well_and_without_a_warning(runs, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_set_cover_holds_the_target_in_more_unseen_domains_than_one_label(runs, name):
     rows = rows_of(runs[name][0].stdout)
-    assert rows["SET-COVER"]["at_target"] > rows["ERM"]["at_target"] + rows["ERM"]["n"] / 4
+    assert rows["SET-COVER"]["at_target"] > rows["ERM"]["at_target"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_worst_unseen_domain_is_better_off_with_sets_than_with_one_label(runs, name):
     rows = rows_of(runs[name][0].stdout)
-    assert rows["SET-COVER"]["recall"][-1] > rows["ERM"]["recall"][-1] + 0.05
+    assert rows["SET-COVER"]["worst"] > rows["ERM"]["worst"] + 0.05
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -100,13 +112,14 @@ def test_sets_leave_labels_out(runs, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_table_in_the_docstring_is_the_one_printed(runs, name):
-    said, printed = rows_of(docstring_of(name)), rows_of(runs[name][0].stdout)
+def test_what_is_printed_is_within_the_ranges_of_the_docstring(runs, name):
+    said, printed = ranges_of(docstring_of(name)), rows_of(runs[name][0].stdout)
     assert said.keys() == printed.keys() == {"SET-COVER", "ERM"}
     for method, row in said.items():
         assert row["n"] == printed[method]["n"]
         for what, tolerance in TOLERANCES.items():
-            assert printed[method][what] == pytest.approx(row[what], abs=tolerance)
+            lowest, highest = row[what]
+            assert lowest - tolerance <= printed[method][what] <= highest + tolerance, (method, what)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -143,8 +156,11 @@ def test_sets_find_deer_mice_in_every_unseen_plot(recalls_of_deer_mice):
 
 
 @pytest.mark.parametrize("name", ALL_NAMES)
-def test_the_index_of_examples_gives_the_numbers_of_the_docstring(name):
+def test_the_index_of_examples_gives_the_ranges_of_the_docstring(name):
     (line,) = re.findall(rf"^\| \[{name}\.py\].*$", (FOLDER / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    for row in rows_of(docstring_of(name)).values():
-        assert f"{row['at_target']} of {row['n']}" in line
-        assert f"{row['recall'][0]:.2f}" in line
+    for row in ranges_of(docstring_of(name)).values():
+        at_target, recall = (
+            f"{low:{form}} to {high:{form}}" if low < high else f"{low:{form}}"
+            for (low, high), form in ((row["at_target"], ".0f"), (row["recall"], ".2f"))
+        )
+        assert f"{at_target} of {row['n']}, {recall}" in line

@@ -19,7 +19,9 @@ def code_of(notebook):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "reviewers" else pytest.mark.deep) for name in NAMES]
+)
 def test_a_notebook_runs_to_its_end_without_a_word_on_standard_error(name):
     assert faults_of(run(read(FOLDER / f"{name}.ipynb"))) == []
 

@@ -1,4 +1,4 @@
-"""The package as others receive it: metadata, workflow, lower bounds, and a wheel that works without the source tree."""
+"""The package as others receive it: metadata, workflow, lower bounds, and a wheel without the source tree."""
 
 import os
 import re

@@ -6,7 +6,6 @@ from domaincover.data.splits import (
     cap_per_domain,
     draw_domains,
     drop_small_cells,
-    halve_domains,
     hold_out_examples,
     paper_split,
 )
@@ -46,17 +45,6 @@ def test_more_domains_than_there_are_is_refused():
 def test_no_training_domain_is_refused():
     with pytest.raises(InputError, match="got 0 and 5"):
         draw_domains(np.arange(10), 0, 5, np.random.default_rng(0))
-
-
-@pytest.mark.parametrize(("n", "n_calibration"), [(2, 1), (25, 12), (10, 5)])
-def test_half_the_domains_calibrate(n, n_calibration):
-    draw = halve_domains(np.repeat(np.arange(n), 3), np.random.default_rng(0))
-    assert (len(draw.unseen), len(draw.train)) == (n_calibration, n - n_calibration)
-
-
-def test_one_domain_cannot_be_halved():
-    with pytest.raises(InputError, match="at least 2 training domains, got 1"):
-        halve_domains(np.zeros(5, int), np.random.default_rng(0))
 
 
 def test_cells_below_the_minimum_size_are_dropped_and_others_kept(data):

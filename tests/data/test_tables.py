@@ -16,6 +16,7 @@ from domaincover import InputError
 from domaincover.data.tables import open_table, write_table
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
+FORMATS = (".csv", ".parquet", *(pytest.param(ending, marks=pytest.mark.deep) for ending in (".csv.gz", ".pq")))
 
 
 def csv_file(folder: Path, text: str | bytes, name: str = "t.csv") -> Path:
@@ -451,7 +452,7 @@ def test_work_that_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path, end
     assert os.listdir(tmp_path) == [path.name]
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", FORMATS)
 def test_a_killed_process_leaves_the_old_file(tmp_path, ending):
     path = tmp_path / f"t{ending}"
     path.write_text("old")
@@ -468,7 +469,7 @@ write_table({str(path)!r}, blocks())
     assert path.read_text() == "old"
 
 
-@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("ending", FORMATS)
 def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(tmp_path, ending):
     program = """
 import resource

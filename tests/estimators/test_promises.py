@@ -476,7 +476,7 @@ def test_networks_that_cannot_be_stacked_are_fitted_one_by_one():
 
 def test_a_stack_that_would_be_too_large_is_made_in_parts(monkeypatch):
     whole = promised(ERMClassifier(**QUICK), folds=3).fit(X, Y, domains=DOMAINS)
-    monkeypatch.setattr("domaincover.estimators.network.NUMBERS_IN_A_STACK", 1)
+    monkeypatch.setattr("domaincover.estimators.stacked_fit.NUMBERS_IN_A_STACK", 1)
     parts = promised(ERMClassifier(**QUICK), folds=3).fit(X, Y, domains=DOMAINS)
     assert np.mean(whole.predict_set(X) == parts.predict_set(X)) > 0.95  # the stack trains as long as its largest
 

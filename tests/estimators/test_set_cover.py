@@ -202,9 +202,9 @@ def test_a_network_with_statistics_never_meets_a_single_row(kind):
     ("settings", "message"),
     [
         ({"network": "cnn"}, "network must be 'linear', 'mlp', a function .* or a TextNetwork, got 'cnn'"),
-        ({"network": lambda n, k: None}, "network must make a torch.nn.Module, got NoneType"),  # noqa: ARG005
-        ({"network": lambda n, k: nn.Linear(n, k + 1)}, "network must give one score per label, 2; it gives 3"),
-        ({"hidden": 0}, "hidden must be one width or several, whole numbers from 1, got 0"),
+        ({"network": lambda n, k: None}, "network must return a torch.nn.Module, got NoneType"),  # noqa: ARG005
+        ({"network": lambda n, k: nn.Linear(n, k + 1)}, "network must return one score per label, 2; it returns 3"),
+        ({"hidden": 0}, "hidden must be one or several positive integers, got 0"),
         ({"hidden": (16, -1)}, r"whole numbers from 1, got \(16, -1\)"),
         ({"hidden": "16"}, "whole numbers from 1, got '16'"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here: "),
@@ -384,3 +384,32 @@ def test_training_that_diverges_says_so(kind):
 def test_a_network_instead_of_a_function_is_refused(kind):
     with pytest.raises(InputError, match="pass a function that makes one"):
         fit(quick(kind, network=torch.nn.Linear(X.shape[1], 2)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"iterate": "first"}, "iterate must be one of 'best', 'last', got 'first'"),
+        ({"recall_from": "memory"}, "recall_from must be one of None, 'full-pass', 'batches', got 'memory'"),
+    ],
+)
+def test_unknown_choices_are_rejected(changes, message):
+    with pytest.raises(InputError, match=message):
+        fit(quick(**changes))
+
+
+def test_without_standardisation_inputs_reach_the_network_as_they_are():
+    model = fit(quick(standardize=False))
+    with torch.no_grad():
+        expected = model.network_(torch.as_tensor(X, dtype=torch.float32))
+    np.testing.assert_allclose(model.label_scores(X), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_without_standardisation_missing_values_are_rejected_in_fit_and_in_predict():
+    missing = X.copy()
+    missing[5, 1] = np.nan
+    model = quick(standardize=False)
+    with pytest.raises(InputError, match=r"missing values \(NaN\), which standardize=False leaves as they are"):
+        model.fit(missing, Y, domains=DOMAINS)
+    with pytest.raises(InputError, match="impute them, or use standardize=True"):
+        fit(model).predict_set(missing)

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.fuzz.answers import answer, is_refused
-from tests.fuzz.damage import IS_DEEP
 
 GIGABYTE = 2**30
 MEMORY, SECONDS = 4 * GIGABYTE, 120
@@ -62,7 +61,7 @@ def packed(head, piece, n_pieces):
     return out.getvalue()
 
 
-@pytest.mark.skipif(not IS_DEEP, reason="takes most of a minute; HYPOTHESIS_PROFILE=deep")
+@pytest.mark.deep  # takes most of a minute
 def test_a_line_that_never_ends_is_refused(tmp_path, door):
     door("bombs")
     path = tmp_path / "bomb.csv.gz"

@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,7 +91,8 @@ def test_what_fails_is_told_with_the_rest_finished(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path):
+def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path, monkeypatch):
+    monkeypatch.setattr("domaincover.paper.executors.ATTEMPTS", 2)  # each starts processes anew, which takes time
     load_plugins([PLUGIN])
     outcome = do(of_clinics("dies", "logistic", "logistic-robust"), tmp_path / "runs", n_processes=2)
     assert {failure.job.split(",")[0] for failure in outcome.failures} >= {"clinics dies"}
@@ -103,7 +105,7 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
     plan = plan_study(study, out)
-    with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another call is at work in .*; wait until"):
+    with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another process is using .*; wait until"):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
     assert run_study(plan, out).n_new == 2
@@ -116,10 +118,12 @@ def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monk
     load_plugins([PLUGIN])
     study = of_clinics("erm", "logistic")
     assert plan_study(study, tmp_path / "a").expected == (0, 3)
+    started = time.perf_counter()
     do(study, tmp_path / "a")
+    elapsed = time.perf_counter() - started
     expected = plan_study(study, tmp_path / "b").expected
     assert expected.n_unknown == 0
-    assert 0 < expected.seconds < 60
+    assert 0 < expected.seconds < elapsed
     assert plan_study(study, tmp_path / "a").expected == (0, 0)
     (tmp_path / "cache/timings.json").write_text("[1]")
     assert plan_study(study, tmp_path / "b").expected.n_unknown == 3
@@ -131,8 +135,8 @@ def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_p
     clinics = datasets.REGISTERED["clinics"]
     X, y, domains = clinics.read()
     for other, message in (
-        (replace(clinics, read=lambda: (X + 1, y, domains)), "was made with data '[0-9a-f]{32}'"),
-        (replace(clinics, max_train_rows=50), "was made with max_train_rows 60"),
+        (replace(clinics, read=lambda: (X + 1, y, domains)), r"was made with other settings \(data '[0-9a-f]{32}'"),
+        (replace(clinics, max_train_rows=50), "was made with other settings .max_train_rows 60"),
     ):
         monkeypatch.setitem(datasets.REGISTERED, "clinics", other)
         with pytest.raises(InputError, match=message):
@@ -156,13 +160,13 @@ def test_data_of_two_dimensions_need_no_table():
         ('from domaincover import register_method\nregister_method("erm")(None)', "there is a method 'erm' already"),
         (
             'from domaincover import register_dataset\nregister_dataset("votes")(None)',
-            "there is a data set 'votes' already",
+            "a dataset 'votes' already exists",
         ),
         ('from domaincover import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
-        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "becomes a folder"),
+        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "is reserved"),
         (
             'from domaincover import register_dataset\nregister_dataset("x", rows=3)(None)',
-            "has settings that there are not: rows",
+            "has unknown settings: rows",
         ),
     ],
 )
@@ -179,7 +183,7 @@ def test_a_plug_in_that_has_changed_is_not_taken_for_what_this_process_read(tmp_
     load_plugins([str(file)])
     load_plugins([str(file)])
     file.write_text("pass")
-    with pytest.raises(InputError, match="has changed since this process read it; restart the workers"):
+    with pytest.raises(InputError, match="has changed since this process imported it; restart the workers"):
         load_plugins([str(file)])
 
 
@@ -227,7 +231,7 @@ def test_a_plug_in_is_found_by_its_modules_name_in_the_current_folder(tmp_path, 
     load_plugins(["my_own_plugin"])
     assert "clinics" in datasets.REGISTERED
     del sys.modules["my_own_plugin"]
-    with pytest.raises(InputError, match=r"plug-in nowhere\.py: there is no such file"):
+    with pytest.raises(InputError, match=r"plug-in nowhere\.py: the file does not exist"):
         load_plugins(["nowhere.py"])
 
 

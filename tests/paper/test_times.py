@@ -39,3 +39,6 @@ def test_times_of_other_settings_and_foreign_files_are_refused(tmp_path):
     for use in (lambda: measure_times(STUDY, tmp_path), lambda: read_times(tmp_path)):
         with pytest.raises(InputError, match="is no measurement of training times; delete it"):
             use()
+    file.write_text(json.dumps({"config": {}, "seconds": {"erm": 10**400, "set-cover": 2}}))
+    with pytest.raises(InputError, match="is no measurement of training times; delete it"):
+        read_times(tmp_path)

@@ -1,4 +1,4 @@
-"""Our stacked, vectorised training against the paper's algorithm in plain loops, and against each network alone."""
+"""Training, and SetCoverClassifier, against the paper's algorithm in plain loops; stacks against networks alone."""
 
 import numpy as np
 import pytest
@@ -9,6 +9,9 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset
+from domaincover.estimators.seeds import generators
+from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import MemoryPool, ShuffledBatches
@@ -205,6 +208,89 @@ def test_the_comparison_notices_another_batch_order():
     train_by_the_paper(paper, COMPLETE, 8, 0.9, settings)
     with pytest.raises(AssertionError):
         assert_same_weights(ours, paper, rtol=1e-3, atol=1e-3)
+
+
+def the_papers_classifier(seed, target, iterate="last", **settings):
+    """Return SetCoverClassifier with the settings of the paper's Algorithm 1."""
+    return SetCoverClassifier(
+        target,
+        hidden=5,
+        epochs=EPOCHS,
+        batch_size=BATCH_SIZE,
+        learning_rate=0.02,
+        learning_rate_decay=False,
+        iterate=iterate,
+        initial_multiplier=5.0,
+        min_cell_size=1,
+        standardize=False,
+        validation_domains=0,
+        random_state=seed,
+        **{"update_every": 4, "recall_from": "full-pass", **settings},
+    )
+
+
+def assert_the_classifier_is_the_papers(model, data):
+    """Compare in single precision, which classifiers train in; the tolerance is that of replicas of a stack, below."""
+    _, _, for_network, for_batches = generators(model.random_state, "network", 4)
+    network = perceptron(N_FEATURES, 5, N_LABELS, for_network)
+    orders = [for_batches.permutation(len(data)) for _ in range(EPOCHS)]
+    algorithm = Algorithm1(
+        N_DOMAINS,
+        N_LABELS,
+        model.target_recall,
+        model.update_every,
+        learning_rate=model.learning_rate,
+        full_set_penalty=model.penalty == "full-set",
+        recall_from_batches=model.recall_from == "batches",
+    )
+    trained = algorithm.run(
+        network,
+        torch.as_tensor(data.examples, dtype=torch.float32),
+        data.labels.tolist(),
+        data.domains.tolist(),
+        [[order[k : k + BATCH_SIZE].tolist() for k in range(0, len(data), BATCH_SIZE)] for order in orders],
+    )
+    weights = [*network.parameters()]
+    if model.iterate == "best":
+        weights = trained.weights[best_update(trained, model.target_recall)]
+    longest_way = EPOCHS * -(-N_ROWS // BATCH_SIZE) * model.learning_rate
+    tolerance = {"rtol": 0, "atol": 100 * BATCH_SIZE * 2**-24 * longest_way}
+    torch.testing.assert_close(
+        [p.detach() for p in model.network_.parameters()], [p.detach() for p in weights], **tolerance
+    )
+    np.testing.assert_allclose(model.multipliers_, trained.multipliers, rtol=1e-5)
+    np.testing.assert_allclose(model.history_["set_size"], trained.mean_set_sizes, rtol=1e-6)
+    assert (model.thresholds_ == 0).all()
+    network.load_state_dict(model.network_.state_dict())
+    with torch.no_grad():
+        expected = network(torch.as_tensor(data.examples, dtype=torch.float32)) >= 0
+    np.testing.assert_array_equal(model.predict_set(data.examples), expected)
+
+
+@RECALLS
+@pytest.mark.parametrize("penalty", ["wrong-label", "full-set"])
+@pytest.mark.parametrize("iterate", ["last", "best"])
+def test_the_public_classifier_can_be_the_papers_algorithm(recall_from, penalty, iterate):
+    model = the_papers_classifier(7, 0.9, iterate, recall_from=recall_from, penalty=penalty)
+    model.fit(COMPLETE.examples, COMPLETE.labels, domains=COMPLETE.domains)
+    assert_the_classifier_is_the_papers(model, COMPLETE)
+
+
+def test_classifiers_with_their_own_seeds_and_targets_that_train_as_one_stack_are_the_papers_algorithm():
+    models = [the_papers_classifier(seed, target) for seed, target in ((7, 0.6), (8, 0.9), (9, 0.97))]
+    fit_together(models, [(COMPLETE.examples, COMPLETE.labels, COMPLETE.domains)] * 3, as_if_alone=True)
+    for model in models:
+        assert_the_classifier_is_the_papers(model, COMPLETE)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"learning_rate_decay": True}, {"standardize": True}, {"validation_domains": 0.25}, {"hidden": 6}]
+)
+def test_that_comparison_notices_other_settings(changes):
+    model = the_papers_classifier(7, 0.9).set_params(**changes)
+    model.fit(COMPLETE.examples, COMPLETE.labels, domains=COMPLETE.domains)
+    with pytest.raises(AssertionError):
+        assert_the_classifier_is_the_papers(model, COMPLETE)
 
 
 NETWORKS = pytest.mark.parametrize("make", [a_perceptron, a_linear_network, a_users_network])

@@ -98,9 +98,9 @@ def measure(network, source, rng):
     return Measured(float(of_0[:, 0].mean()), np.array([sets[:, 1].mean() for sets in of_1]), size)
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.usefixtures("_one_thread")
-@pytest.mark.parametrize("n_features", [pytest.param(10, marks=pytest.mark.deep), 50])
+@pytest.mark.parametrize("n_features", [10, 50])
 def test_set_cover_is_within_8_percent_of_the_optimum_at_its_own_recalls(n_features):
     """Compare sizes over Z in [low, high], averaged over the seeds, under two readings of equal recall.
 

@@ -45,7 +45,7 @@ def test_tensorboard_reads_what_was_tracked(tmp_path):
     assert [event.step for event in events.Scalars("worst_recall")] == [10]
 
 
-@pytest.mark.slow
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore")
 def test_mlflows_local_store_has_the_run(tmp_path, monkeypatch):
     pytest.importorskip("mlflow")

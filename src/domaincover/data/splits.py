@@ -46,14 +46,6 @@ def draw_domains(domains: NDArray[Any], n_train: int, n_unseen: int, rng: np.ran
     return DomainDraw(np.sort(drawn[:n_train]), np.sort(drawn[n_train : n_train + n_unseen]))
 
 
-def halve_domains(domains: NDArray[Any], rng: np.random.Generator) -> DomainDraw:
-    """Draw half the domains (rounded down) for calibration, the rest for training: the paper's CVC split."""
-    n_present = len(np.unique(domains))
-    if n_present < 2:
-        raise InputError(f"calibrating on held-out domains needs at least 2 training domains, got {n_present}.")
-    return draw_domains(domains, n_present - n_present // 2, n_present // 2, rng)
-
-
 def drop_small_cells(dataset: DomainDataset, rows: Rows, min_cell_size: int) -> Rows:
     """Keep the rows whose (domain, label) cell has at least `min_cell_size` of them."""
     cell = cell_of(dataset.domains[rows], dataset.labels[rows], dataset.n_labels)

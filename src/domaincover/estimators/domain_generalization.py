@@ -27,8 +27,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
     """IRM, VREx, MMD, CORAL, Group DRO or QRM: training that compares domains; the set is the most likely label.
 
     The same network and training as `ERMClassifier`, so that they compare fairly, but batches hold a few domains each,
-    and the loss depends on how these differ. With a `domain_confidence`, or as the base of `ConformalSetClassifier`, it
-    gives sets. docs/method.md has the formulas.
+    and the loss depends on how these differ. `ConformalSetClassifier` and `PromisedSetClassifier` make sets from it.
+    docs/method.md has the formulas.
 
     Parameters
     ----------
@@ -46,10 +46,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         QRM's: the share of domains whose risk is to stay below the one minimised.
     domains_per_batch : int
         Domains in a batch, with equally many examples of each; where there are fewer domains, all of them.
-    target_recall, domain_confidence, calibration, folds, on_infeasible, min_cell_size
-        Matter only with a domain confidence: see `SetCoverClassifier`.
-    network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, validation_domains, \
-patience, device, run, random_state, verbose
+    target_recall, network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, \
+min_cell_size, validation_domains, patience, device, run, random_state, verbose
         As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
         last linear one.
 

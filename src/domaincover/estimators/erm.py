@@ -18,10 +18,30 @@ from domaincover.training.run import TrainingRun
 class ERMClassifier(SingleLabelNetwork):
     """Cross-entropy on all training examples, whatever their domain; the set is the most likely label alone.
 
-    The same network and training as `SetCoverClassifier`, so that the two compare fairly; the parameters mean
-    the same, but for patience, which counts epochs, and for `target_recall` and `min_cell_size`, which matter only with
-    a `domain_confidence`: the sets then hold as many labels as its promise takes. Its `predict_proba` makes it a base
-    for `ConformalSetClassifier`.
+    The same network and training as `SetCoverClassifier`, so that the two compare fairly. Its `predict_proba` makes it
+    a base for `ConformalSetClassifier` and `PromisedSetClassifier`.
+
+    Parameters
+    ----------
+    target_recall : float
+        Recall that reports and scorers compare with; training does not use it.
+    iterate : "best" or "last"
+        Which weights to keep: those with the lowest cross-entropy on the held-out domains, or the last. Without
+        held-out domains, both are the last.
+    patience : int or None
+        Stop after so many epochs without better weights.
+    network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, standardize, min_cell_size, \
+validation_domains, device, run, random_state, verbose
+        As for `SetCoverClassifier`.
+
+    Attributes
+    ----------
+    classes_, domains_ : arrays
+        Labels and domains of the training data.
+    history_ : DataFrame
+        A row per epoch: epoch and loss.
+    encoder_, network_, held_out_domains_, n_features_in_, feature_names_in_
+        As for `SetCoverClassifier`.
 
     >>> import numpy as np
     >>> from domaincover import ERMClassifier, GaussianDomains

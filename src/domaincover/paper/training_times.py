@@ -49,7 +49,7 @@ def read_times(out: Path) -> list[dict[str, Any]]:
             if not all(0 <= value < math.inf for value in seconds.values()):
                 raise ValueError("no times")
             rows.append({"dataset": file.stem, **seconds})
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     return rows
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from domaincover.paper.report.page import write_page
+from domaincover.paper.study_report.page import write_page
 from domaincover.report.style import COMPARISONS, KNOWN_METHODS
 from tests.processes import LIMIT
 
@@ -18,7 +18,7 @@ from .made_up import ALL_METHODS, HOSTILE, full_study, published_numbers, result
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--virtual-time-budget=15000", "--dump-dom"),
 ]

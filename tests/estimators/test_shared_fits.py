@@ -1,0 +1,109 @@
+"""Several classifiers fitted at once: what they share, and that each is as if fitted alone."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+
+from domaincover import (
+    ConformalSetClassifier,
+    ERMClassifier,
+    GaussianDomains,
+    PromisedSetClassifier,
+    SetCoverClassifier,
+)
+from domaincover.estimators import stacked_fit
+from domaincover.estimators.shared_fits import fit_all
+from domaincover.networks.perceptrons import one_thread
+from domaincover.training.run import TrainingRun
+
+DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))
+X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
+ALL = (X, Y, DOMAINS)
+QUICK = {"epochs": 2, "hidden": 4, "validation_domains": 0, "random_state": 0}
+
+
+@pytest.fixture(autouse=True)
+def in_one_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture
+def stacks(monkeypatch):
+    """Collect the sizes of the stacks that train."""
+    sizes, train = [], stacked_fit.train
+    monkeypatch.setattr(
+        stacked_fit, "train", lambda networks, *rest: sizes.append(len(networks)) or train(networks, *rest)
+    )
+    return sizes
+
+
+def conformal(rule, base=None, **settings):
+    return ConformalSetClassifier(base or ERMClassifier(**QUICK), rule, min_cell_size=1, random_state=0, **settings)
+
+
+def test_rules_on_the_same_network_train_it_once(stacks):
+    models = [ERMClassifier(**QUICK), *(conformal(rule, calibration="training-data") for rule in ("robust", "pooled"))]
+    erm, robust, pooled = fit_all(models, [ALL] * 3)
+    assert stacks == [1]
+    assert robust.estimator_ is pooled.estimator_ is erm
+    for together, model in zip((erm, robust, pooled), models, strict=True):
+        alone = clone(model).fit(X, Y, domains=DOMAINS)
+        assert np.array_equal(together.predict_set(X), alone.predict_set(X))
+
+
+def test_other_rows_seeds_and_settings_are_networks_of_their_own(stacks):
+    others = [{"random_state": 1}, {"epochs": 3}, {"hidden": 5}]
+    models = [ERMClassifier(**QUICK), *(ERMClassifier(**QUICK | other) for other in others), conformal("pooled")]
+    fitted = fit_all(models, [ALL] * 5)
+    assert len({id(getattr(model, "estimator_", model)) for model in fitted}) == 5
+    assert sorted(stacks) == [1, 1, 1, 2], "only seeds differ in the stack of two"
+
+
+def test_networks_train_as_one_stack_only_with_equally_many_rows(stacks):
+    fewer = np.flatnonzero(DOMAINS > 0)
+    models = [SetCoverClassifier(target, **QUICK) for target in (0.8, 0.9, 0.9)]
+    part = tuple(each[fewer] for each in ALL)
+    fitted = fit_all(models, [ALL, ALL, part])
+    assert sorted(stacks) == [1, 2]
+    for model, data in zip(fitted, (ALL, ALL, part), strict=True):
+        alone = clone(model).fit(data[0], data[1], domains=data[2])
+        np.testing.assert_allclose(model.label_scores(X), alone.label_scores(X), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        conformal("pooled", calibration="held-out-domains"),
+        conformal("robust", LogisticRegression()),
+        PromisedSetClassifier(ERMClassifier(**QUICK), domain_confidence=0.5, folds=3, min_cell_size=5, random_state=0),
+    ],
+)
+def test_any_classifier_is_as_if_fitted_alone(model):
+    (together,) = fit_all([clone(model)], [ALL])
+    alone = clone(model).fit(X, Y, domains=DOMAINS)
+    assert np.array_equal(together.predict_set(X), alone.predict_set(X))
+    assert np.array_equal(together.thresholds_, alone.thresholds_)
+
+
+def test_a_prefit_estimator_is_left_as_it_is(stacks):
+    erm = ERMClassifier(**QUICK).fit(X, Y, domains=DOMAINS)
+    (model,) = fit_all([conformal("robust", erm, calibration="prefit")], [ALL])
+    assert model.estimator_ is erm
+    assert stacks == [1], "that of its own fit"
+
+
+def test_a_classifier_that_takes_no_domains_is_given_none():
+    (model,) = fit_all([LogisticRegression()], [ALL])
+    assert np.array_equal(model.predict(X), LogisticRegression().fit(X, Y).predict(X))
+
+
+def test_the_callback_hears_of_every_epoch_of_every_stack():
+    heard = []
+    run = TrainingRun(on_epoch=heard.append)
+    promised = PromisedSetClassifier(
+        ERMClassifier(**QUICK, run=run), domain_confidence=0.5, folds=3, min_cell_size=5, random_state=0
+    )
+    fit_all([SetCoverClassifier(0.9, **QUICK, run=run), promised], [ALL, ALL])
+    assert heard == [1, 1, 4, 4]
