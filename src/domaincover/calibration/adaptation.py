@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration.base_thresholds import deviation
 from domaincover.calibration.cell_thresholds import Thresholds
-from domaincover.calibration.evidence import deviation
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.residuals import domain_residuals, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, offset_of
-from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
+from domaincover.calibration.base_thresholds import Draw, fit_base, fit_label_slope, mean_set_size
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
 from domaincover.calibration.confidence import check_feasible
-from domaincover.calibration.evidence import Draw, fit_evidence, fit_labels, mean_set_size
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rare_labels import pooled_row_thresholds
+from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.options import OnRareLabel, RecallOn
 
@@ -162,17 +162,17 @@ def fit_adaptive_thresholds(
     for n_rows in (0, *entry_sizes(most, batch_sizes)):
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
-        evidence = fit_evidence(of_base)
-        size = mean_set_size(base_rows.scores, base_rows.domains, of_base, evidence, ~infeasible, domain_confidence)
+        base = fit_base(of_base)
+        size = mean_set_size(base_rows.scores, base_rows.domains, of_base, base, ~infeasible, domain_confidence)
         # recall on few rows is noisy, so that fixed thresholds do not hold it and are no alternative there
         adapts = n_rows > 0 and (recall_on == "batch" or size < (1 - SMALLEST_GAIN) * entries[0].set_size)
         if entries and not adapts:
-            evidence = fit_labels(of_base, evidence._replace(slope=0.0, level=entries[0].level))
-        bases = evidence.bases(draws)  # levels × draws × domains × labels
+            base = fit_label_slope(of_base, base._replace(slope=0.0, level=entries[0].level))
+        bases = base.bases(draws)  # levels × draws × domains × labels
         residuals = np.stack([each.asked for each in draws]) - bases
         rare = np.full(len(infeasible), -np.inf)
         if on_infeasible == "pool":
-            beyond = [own - base[calibration.domains, calibration.labels] for base in bases[0]]
+            beyond = [own - each[calibration.domains, calibration.labels] for each in bases[0]]
             pooled = [
                 pooled_row_thresholds(each, calibration.labels, len(infeasible), target_recall) for each in beyond
             ]
@@ -181,7 +181,7 @@ def fit_adaptive_thresholds(
         offset = offset if adapts or not entries else entries[0].offset
         n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
-        entries.append(Entry(n_rows, *evidence, residuals[..., kept, :], rare, offset, size))
+        entries.append(Entry(n_rows, *base, residuals[..., kept, :], rare, offset, size))
     counts = np.array([0, *drawing.label_counts])
     kept_numbers = dict(zip(Entry._fields, map(np.array, zip(*entries, strict=True)), strict=True))
     del kept_numbers["set_size"]

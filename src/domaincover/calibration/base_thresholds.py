@@ -24,7 +24,7 @@ class Draw(NamedTuple):
     asked: Thresholds  # domains × labels
 
 
-class Evidence(NamedTuple):
+class BaseThresholds(NamedTuple):
     """The numbers of base thresholds.
 
     The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: a label
@@ -54,7 +54,7 @@ def deviation(evidence: Thresholds, centre: NDArray[np.float64], highest: NDArra
         return np.where(np.isfinite(evidence), np.minimum(evidence, highest) - centre, 0.0)
 
 
-def fit_evidence(draws: Sequence[Draw]) -> Evidence:
+def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
     """Fit the numbers to what the cells of these domains ask for, those that count."""
     asked = np.stack([each.asked for each in draws])
     evidence = np.stack([each.evidence for each in draws])
@@ -66,30 +66,30 @@ def fit_evidence(draws: Sequence[Draw]) -> Evidence:
     known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - label_moments(asked)[0], 0.0))
     mean, spread = label_moments(np.where(counts, asked - slope * known, np.nan))
-    return fit_labels(draws, Evidence(mean - spread, centre, highest, slope, 0.0))
+    return fit_label_slope(draws, BaseThresholds(mean - spread, centre, highest, slope, 0.0))
 
 
-def fit_labels(draws: Sequence[Draw], evidence: Evidence) -> Evidence:
-    """Return the evidence with the slope of what is left on what labelled rows say."""
+def fit_label_slope(draws: Sequence[Draw], base: BaseThresholds) -> BaseThresholds:
+    """Return the base with the slope of what is left on what labelled rows say."""
     asked = np.stack([each.asked for each in draws])
     counts = np.isfinite(asked)
-    left = np.where(counts, asked - evidence._replace(label_slope=0.0).bases(draws)[0], np.nan)
+    left = np.where(counts, asked - base._replace(label_slope=0.0).bases(draws)[0], np.nan)
     left = np.where(counts, left - label_moments(left)[0], 0.0)
     shifts = np.stack([each.shifts for each in draws], axis=1)[1:] * counts
     by_level = shifts.reshape(-1, *left.shape[1:])
-    return evidence._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts), 1, 1))))
+    return base._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts), 1, 1))))
 
 
 def mean_set_size(
     scores: NDArray[Any],
     domains: NDArray[np.int64],
     draws: Sequence[Draw],
-    evidence: Evidence,
+    base: BaseThresholds,
     promised: NDArray[np.bool_],
     domain_confidence: float,
 ) -> float:
-    """Return the mean number of promised labels in the sets of the domains that fit the evidence, over draws."""
-    bases = evidence.bases(draws)[0]
+    """Return the mean number of promised labels in the sets of the domains that the base was fitted to, over draws."""
+    bases = base.bases(draws)[0]
     allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
     n_domains = int(np.count_nonzero(np.isfinite(allowed).any(axis=0)))
     confidence = min(domain_confidence, highest_confidence(max(n_domains, 1)))
