@@ -80,8 +80,9 @@ def log_odds_by_hand(*estimators, X):
 
 
 def fixed_by_hand(scores, labels, domains, level_of):
-    """Return level + λ: the mean of the cells' thresholds, and an order statistic of the domains' residuals."""
-    level = cell_thresholds(*level_of, 0.9).mean(axis=0)
+    """Return level + λ: the cells' thresholds less a deviation, and an order statistic of the domains' residuals."""
+    by_cell = cell_thresholds(*level_of, 0.9)
+    level = by_cell.mean(axis=0) - by_cell.std(axis=0)
     residual = np.sort((cell_thresholds(scores, labels, domains, 0.9)[np.unique(domains)] - level).min(axis=1))
     return level + residual[int((len(residual) + 1) * 0.1 + 1e-9) - 1]
 
