@@ -11,8 +11,6 @@ unexport PYTHONDONTWRITEBYTECODE
 
 run: .venv/.installed
 	$(BIN)/domaincover paper synthetic --out $(OUT)
-	$(BIN)/domaincover results $(OUT)
-	$(BIN)/domaincover report $(OUT) --out $(OUT)/report.html
 
 paper: .venv/.installed-data
 	$(BIN)/domaincover paper all

@@ -31,7 +31,17 @@ def _commands(folder: Path) -> dict[str, list[str]]:
     ours = [sys.executable, "-m", "domaincover"]
     model, table, page = f"{folder}/model", f"{folder}/visits.csv", f"{folder}/page.html"
     fit = ["fit", table, "--label", "outcome", "--domain", "hospital", "--out", model]
-    synthetic = ["paper", "synthetic", "--dims", "10", "--seeds", "1", "--epochs", "2", "--out", f"{folder}/study"]
+    synthetic = [
+        "paper",
+        "synthetic-10",
+        "synthetic-10-random",
+        "--seeds",
+        "1",
+        "--set",
+        "epochs=2",
+        "--out",
+        f"{folder}/study",
+    ]
     return {
         "import domaincover": [sys.executable, "-c", "import domaincover"],
         "domaincover --help": [*ours, "--help"],

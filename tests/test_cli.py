@@ -12,7 +12,7 @@ import pytest
 from tests.processes import LIMIT, wait_until
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
-SMALL = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "1", "--epochs", "1", "--jobs", "1"]
+SMALL = ["paper", "synthetic-10", "--seeds", "1", "--set", "epochs=1", "--jobs", "1"]
 
 
 def call(*arguments, **settings):
@@ -25,7 +25,8 @@ def study(once_for_all_workers):
     def work(place):
         done = call(*SMALL, "--out", place / "rüns")
         assert done.returncode == 0, done.stderr
-        assert done.stdout == ""
+        assert done.stdout.startswith(f"synthetic-10: Comparison of the paper's methods: {place}")
+        assert "SET-COVER" in done.stdout
         assert done.stderr.startswith("5 runs: 0 finished, 5 to do in 3 jobs")
         assert "\n5 runs finished in " in done.stderr
 
@@ -50,20 +51,30 @@ def assert_refused(done, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--target-recall", "90"], "target recall must lie between 0 and 1, got 90"),
-        (["--target-recall", "high"], "--target-recall takes numbers with commas between them, got 'high'"),
+        (["--set", "target_recalls=90"], "target recall must lie between 0 and 1, got 90"),
+        (["--set", "target_recalls=high"], "--set target_recalls must be a list of numbers, got 'high'"),
+        (["--set", "epochs=2.5"], "--set: epochs must be an integer, got 2.5"),
+        (["--set", "epochs"], "--set takes KEY=VALUE, got 'epochs'"),
+        (["--set", "epoch=3"], "--set: unknown key 'epoch'; did you mean epochs?"),
+        (["--set", "name=mine"], "--set: unknown key 'name'; there are datasets, methods, "),
+        (["--set", "seeds=2", "--seeds", "3"], "--seeds and --set seeds are both given"),
         (["--seeds", "-1"], "--seeds is the number of seeds and must be at least 1, got -1"),
         (["--seeds", "two"], "Invalid value for '--seeds': Input should be a valid integer"),
-        (["--methods", "set-cover,sett"], "no method 'sett'; there are erm, irm, vrex"),
-        (["--methods", ","], "--methods is empty"),
-        (["--covariance", "full"], "--covariance takes shared or random, got 'full'"),
-        (["--dims", "7"], "must be even, got 7"),
-        (["--dims", "-10"], "--dims takes even numbers from 2 to 2000, got -10"),
-        (["--epochs", "0"], "epochs must be at least 1, got 0"),
+        (["--set", "methods=set-cover,sett"], "no method 'sett'; there are erm, irm, vrex"),
+        (["--set", "methods="], "--set: methods is empty"),
+        (["--datasets", ","], "--datasets is empty"),
+        (["synthetic-7"], "must be even, got 7"),
+        (["synthetic-4000"], "synthetic data have at most 2000 features, got 4000"),
+        (["syntetic"], "no experiment or data set 'syntetic'; did you mean synthetic?"),
+        (["list"], "no experiment or data set 'list'"),
+        (["--set", "epochs=0"], "epochs must be at least 1, got 0"),
         (["--jobs", "0"], "--jobs must be at least 1, got 0"),
         (["--dimms", "10"], "No such option: --dimms"),
-        (["--domain-confidence", "95"], "domain confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
-        (["--domain-confidence", "0.99"], "takes 99 calibration domains, and there are 25, which allow 0.961 at most"),
+        (["--set", "domain_confidence=95"], "domain confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
+        (
+            ["--set", "domain_confidence=0.99", "--set", "methods=erm-joint"],
+            "takes 99 calibration domains, and there are 25, which allow 0.961 at most",
+        ),
     ],
 )
 def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, refused, tmp_path):
@@ -154,7 +165,7 @@ def test_a_command_left_out_gets_the_help(called, command):
 
 
 def test_numbers_given_twice_are_run_once(called, tmp_path):
-    arguments = [*SMALL, "--methods", "erm", "--target-recall", "0.9,0.90", "--dims", "10,010"]
+    arguments = [*SMALL, "synthetic-10", "--set", "methods=erm", "--set", "target_recalls=0.9,0.90"]
     assert called(*arguments, "--out", tmp_path / "runs").stderr.startswith("1 run: 0 finished, 1 to do")
 
 
@@ -166,7 +177,16 @@ def test_the_version_is_printed(called):
 
 def test_on_a_terminal_a_bar_tells_what_runs_now(tmp_path):
     ours, theirs = pty.openpty()
-    arguments = [*DOMAINCOVER, *SMALL, "--epochs", "3", "--methods", "set-cover", "--out", str(tmp_path / "runs")]
+    arguments = [
+        *DOMAINCOVER,
+        *SMALL,
+        "--set",
+        "epochs=3",
+        "--set",
+        "methods=set-cover",
+        "--out",
+        str(tmp_path / "runs"),
+    ]
     process = subprocess.Popen(
         arguments, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "xterm", "COLUMNS": "120"}
     )
@@ -196,8 +216,8 @@ ON_LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="read
 @ON_LINUX
 @pytest.mark.deep
 def test_where_a_process_is_killed_the_study_goes_on_without_it(tmp_path):
-    arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "1", "--epochs", "3"]
-    arguments += ["--methods", "erm,pooled-held-out,set-cover", "--jobs", "2"]
+    arguments = ["paper", "synthetic-10", "--seeds", "1", "--set", "epochs=3"]
+    arguments += ["--set", "methods=erm,pooled-held-out,set-cover", "--jobs", "2"]
     process = subprocess.Popen(
         [*DOMAINCOVER, *arguments, "--out", str(tmp_path / "runs")], stderr=subprocess.PIPE, text=True
     )
@@ -214,8 +234,8 @@ def test_where_a_process_is_killed_the_study_goes_on_without_it(tmp_path):
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.deep)])
 def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(here, tmp_path, how):
     out = tmp_path / "runs"
-    arguments = ["paper", "synthetic", "--dims", "10", "--covariance", "shared", "--seeds", "2", "--epochs", "2"]
-    arguments += ["--methods", "erm,pooled-held-out,set-cover", "--out", str(out)]
+    arguments = ["paper", "synthetic-10", "--seeds", "2", "--set", "epochs=2"]
+    arguments += ["--set", "methods=erm,pooled-held-out,set-cover", "--out", str(out)]
     process = subprocess.Popen([*DOMAINCOVER, *arguments, "--jobs", "2"], stderr=subprocess.PIPE, text=True)
     wait_until(lambda: list(out.glob("*/*/*/*/DONE")), process)
     workers = workers_of(process)
@@ -225,13 +245,13 @@ def test_a_stopped_study_leaves_no_process_and_goes_on_where_it_was(here, tmp_pa
         assert process.returncode == 130
         plan, *told = message.splitlines()
         assert plan.startswith("6 runs: 0 finished, 6 to do")
-        assert told == ["domaincover: stopped; what is finished is kept, and the same command goes on from there."]
+        assert told == ["domaincover: stopped; finished runs are kept, and the same command continues from there."]
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
     n_kept = len(list(out.glob("*/*/*/*/DONE")))
     assert 0 < n_kept < 6
     code, _, told = here(*arguments, "--jobs", "1")
     assert code == 0
     assert re.search(rf"^{6 - n_kept} runs? finished", told, re.MULTILINE)
-    assert f"{n_kept} were there already" in told
+    assert f"{n_kept} were finished before" in told
     assert len(list(out.glob("*/*/*/*/DONE"))) == 6
     assert not list(out.glob(".unfinished/*"))

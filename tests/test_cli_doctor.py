@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from domaincover.cli import doctor, health
+from domaincover.cli import doctor, installation
 
 PYPROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
 NEEDED = ["numpy>=2.0", 'nonesuch>=1; extra == "images"', 'numpy>=2.0; extra == "data"', 'ruff; extra == "dev"']
@@ -19,32 +19,32 @@ NEEDED = ["numpy>=2.0", 'nonesuch>=1; extra == "images"', 'numpy>=2.0; extra == 
 def examined():
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
-        findings = health.examine()
+        findings = installation.check_installation()
         assert list(Path(folder).iterdir()) == [], "nothing is left on the disk"
     return findings
 
 
 @pytest.fixture
-def without_trial(monkeypatch):
-    """Look at packages as given; the trial is another test's."""
+def without_smoke_run(monkeypatch):
+    """Check the given packages only; the smoke run has tests of its own."""
 
     def needing(needed=NEEDED, steps=()):
-        monkeypatch.setattr(health, "requires", lambda _: needed)
-        monkeypatch.setattr(health, "STEPS", dict(steps))
+        monkeypatch.setattr(installation, "requires", lambda _: needed)
+        monkeypatch.setattr(installation, "STEPS", dict(steps))
 
     needing()
     return needing
 
 
-def test_the_trial_run_goes_from_data_to_a_report(examined):
-    assert examined.trial == dict.fromkeys(health.STEPS, "")
+def test_the_smoke_run_goes_from_data_to_a_report(examined):
+    assert examined.smoke_run == dict.fromkeys(installation.STEPS, "")
 
 
-def test_where_all_that_is_needed_works_there_is_no_problem(examined):
+def test_a_working_installation_has_no_problem(examined):
     assert examined.problems == []
 
 
-def test_all_that_is_needed_is_looked_at(examined):
+def test_every_required_package_is_checked(examined):
     from importlib.metadata import requires
 
     needed = {one.split(">")[0] for one in requires("domaincover") if "extra" not in one}
@@ -52,53 +52,54 @@ def test_all_that_is_needed_is_looked_at(examined):
 
 
 def test_every_extra_of_the_project_has_a_purpose():
-    assert {*doctor.PURPOSES, *health.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
+    assert {*doctor.PURPOSES, *installation.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_the_doctor_ends_well_where_only_optional_packages_are_missing(here):
     code, printed, told = here("doctor")
     assert (code, told) == (0, "")
-    assert printed.endswith("All that is needed works. Optional and missing: images.\n")
+    assert printed.endswith("The installation works. Optional extras not installed: images.\n")
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_a_missing_extra_comes_with_the_line_that_installs_it(here):
     assert "without nonesuch: pip install 'domaincover[images]'" in here("doctor")[1]
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_packages_of_developers_are_not_an_extra():
-    assert set(health.examine().extras) == {"images", "data"}
+    assert set(installation.check_installation().extras) == {"images", "data"}
 
 
 @pytest.mark.parametrize(("needed", "here_is"), [("nonesuch>=1", "none"), ("numpy>=999", np.__version__)])
-def test_a_needed_package_that_is_missing_or_too_old_is_a_problem(here, without_trial, needed, here_is):
-    without_trial([needed])
+def test_a_needed_package_that_is_missing_or_too_old_is_a_problem(here, without_smoke_run, needed, here_is):
+    without_smoke_run([needed])
     code, printed, _ = here("doctor")
     assert code == doctor.NOT_WORKING
-    assert f"Problem: {needed} is needed, {here_is} is here.\nSomething that is needed does not work.\n" in printed
+    assert f"Problem: {needed} is required, {here_is} is installed.\n" in printed
+    assert printed.endswith("The installation does not work: see the problems above.\n")
 
 
-def test_a_trial_that_fails_is_told_in_one_line_and_goes_no_further(here, without_trial):
+def test_a_failing_smoke_run_is_reported_in_one_line_and_stops(here, without_smoke_run):
     def fails(**_):
         raise OSError("no\nroom")
 
-    without_trial(steps={"draw data": fails, "fit a model": fails})
+    without_smoke_run(steps={"draw data": fails, "fit a model": fails})
     code, printed, _ = here("doctor")
     assert code == doctor.NOT_WORKING
-    assert "Problem: the trial run could not draw data: OSError: no room.\n" in printed
+    assert "Problem: the smoke run could not draw data: OSError: no room.\n" in printed
     assert "fit a model" not in printed
 
 
-def test_a_model_that_is_another_after_loading_fails_the_trial():
+def test_a_model_that_changes_by_saving_fails_the_smoke_run():
     data = SimpleNamespace(examples=None)
     models = [SimpleNamespace(predict_set=lambda _, sets=sets: np.array([sets])) for sets in (True, False)]
-    with pytest.raises(RuntimeError, match="gives other sets"):
-        health.STEPS["predict the same sets"](data, *models)
+    with pytest.raises(RuntimeError, match="predicts other sets"):
+        installation.STEPS["predict the same sets"](data, *models)
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_torch_that_cannot_be_imported_is_told(here, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     assert "torch cannot be imported" in here("doctor")[1]
@@ -111,40 +112,40 @@ def test_devices_are_named_in_a_line():
 
 def test_a_folder_that_cannot_be_made_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    assert not health._folder("cache", tmp_path / "file" / "cache").writable
+    assert not installation._folder("cache", tmp_path / "file" / "cache").writable
 
 
 def test_a_folder_that_is_not_there_yet_can_be_written(tmp_path):
-    assert health._folder("cache", tmp_path / "new" / "cache").writable
+    assert installation._folder("cache", tmp_path / "new" / "cache").writable
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_a_folder_that_cannot_be_written_is_no_problem(here, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "file" / "cache"))
     code, printed, _ = here("doctor")
     assert code == 0
-    assert "cannot be written" in printed
+    assert "not writable" in printed
 
 
-def test_the_json_holds_all_and_nothing_personal(here, without_trial, monkeypatch, tmp_path):
+def test_the_json_holds_all_and_nothing_personal(here, without_smoke_run, monkeypatch, tmp_path):
     def fails(**_):
         raise OSError(f"cannot read {tmp_path}/alice/secret.csv")
 
-    without_trial(steps={"draw data": fails})
+    without_smoke_run(steps={"draw data": fails})
     monkeypatch.setenv("HOME", str(tmp_path / "alice"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "alice"))
     monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "alice" / "cache"))
     code, printed, _ = here("doctor", "--format", "json")
     assert code == doctor.NOT_WORKING
     found = json.loads(printed)
-    assert found["problems"] == ["the trial run could not draw data: OSError: cannot read ~/secret.csv"]
-    assert set(found) == {*health.Findings.__dataclass_fields__, "problems"}
+    assert found["problems"] == ["the smoke run could not draw data: OSError: cannot read ~/secret.csv"]
+    assert set(found) == {*installation.Findings.__dataclass_fields__, "problems"}
     assert "alice" not in printed
     assert str(tmp_path) not in printed
 
 
-@pytest.mark.usefixtures("without_trial")
+@pytest.mark.usefixtures("without_smoke_run")
 def test_an_output_without_the_letters_gets_plain_marks(monkeypatch):
     written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", written)

@@ -96,7 +96,7 @@ def test_the_page_is_small_and_shows_every_part(quick):
     assert page.stat().st_size < 3_000_000
     text = page.read_text()
     for words in (
-        "This is a quick look",
+        "Smoke run with few epochs",
         "Domain explorer",
         "Training times",
         "Votes, by state",
@@ -187,8 +187,8 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
     arguments = ["run", tmp_path / "mine.toml", "--wilds", tmp_path / "wilds", "--jobs", 1, "--out", tmp_path / "runs"]
     code, _, told = here(*arguments)
     assert code == 2
-    assert "amazon is left out: give --network" in told
-    code, _, told = here(*arguments, "--network", bert)
+    assert "amazon is left out: give --set text_network=FOLDER" in told
+    code, _, told = here(*arguments, "--set", f"text_network={bert}")
     assert (code, "4 runs finished" in told) == (0, True), told
     assert "Note: fmow is left out: there is no fmow_v1.1 in" in told
     table = (tmp_path / "runs/results/mine/table.md").read_text()
@@ -198,8 +198,8 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["paper", "mian"], "no experiment 'mian'; did you mean main?"),
-        (["paper", "main", "xyz"], "no experiment 'xyz'; there are main, targets"),
+        (["paper", "mian"], "no experiment or data set 'mian'; did you mean main?"),
+        (["paper", "main", "xyz"], "no experiment or data set 'xyz'; there are the experiments main, targets"),
         (
             ["paper", "main", "--datasets", "synthetic-20"],
             "main has unknown dataset 'synthetic-20'; did you mean synthetic-",

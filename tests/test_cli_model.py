@@ -216,7 +216,7 @@ def test_features_of_a_linear_network_cannot_be_compared(here, train, tmp_path):
     code, _, told = here("fit", train, *ROLES, *more, "--out", tmp_path / "model")
     assert code == 2
     assert told.splitlines()[-1].startswith(
-        "domaincover: MMD and CORAL compare the features that a network learns, and"
+        "domaincover: MMD and CORAL compare learned features, and"
     )
     assert not (tmp_path / "model").exists()
 
@@ -382,7 +382,7 @@ def test_what_predict_cannot_do_is_refused(model, tmp_path, refused, arguments, 
 
 
 def test_the_table_itself_is_not_written_over(model, new, refused):
-    message = "is the table itself, which would be lost; choose another name than"
+    message = "would overwrite the input table"
     refused(f"--out {message}", "predict", model, new, "--out", new.parent / "." / new.name)
     refused(f"--html {message}", "evaluate", model, new, "--html", new)
     refused(f"--html {message}", "fit", new, *ROLES, "--out", new.parent / "model", "--html", new)
@@ -482,7 +482,7 @@ def test_evaluation_as_a_table_is_worst_first_with_a_page(model, new, tmp_path, 
 
 
 def test_domains_that_training_had_are_told(model, folder, here):
-    assert "Domains that were in the training data: 12 of 12;" in here("evaluate", model, folder / "train.csv")[1]
+    assert "12 of 12 domains were in the training data;" in here("evaluate", model, folder / "train.csv")[1]
 
 
 def test_label_and_domain_columns_may_have_other_names(model, new, tmp_path, here):
@@ -554,7 +554,7 @@ def test_a_model_saved_from_python_wants_the_columns_named(new, tmp_path, here, 
 
     table = patients(60, 2)
     ERMClassifier(epochs=1).fit(table[["pressure"]], table["outcome"]).save(tmp_path / "model")
-    refused("does not say which columns it was fitted on; give --label", "evaluate", tmp_path / "model", new)
+    refused("does not record its label and domain columns; give --label", "evaluate", tmp_path / "model", new)
     assert here("evaluate", tmp_path / "model", new, *ROLES)[0] == 0
 
 
@@ -578,10 +578,10 @@ def test_a_model_saved_from_python_wants_the_columns_named(new, tmp_path, here, 
         (["--label", "visit"], "column 'visit' (--label) has 300 different values; labels are classes, at most 200"),
         (["--label", "age"], "column 'age' (--label) is empty in"),
         (["--domain", "visit"], "has 300 different values in 300 rows; a domain is a group of many rows"),
-        (["--no-final-fit", "--hold-out-domains", "0"], "--no-final-fit keeps the model that was evaluated, but"),
+        (["--no-final-fit", "--hold-out-domains", "0"], "--no-final-fit keeps the evaluated model, but"),
         (["--html", "page.html", "--hold-out-domains", "0"], "--html shows the evaluation, but --hold-out-domains 0"),
         (["--html", "/dev/null/page.html"], "cannot write the page /dev/null/page.html"),
-        (["--out", "/dev/null/model"], "cannot write /dev/null/model: /dev/null is not a folder"),
+        (["--out", "/dev/null/model"], "cannot write /dev/null/model: /dev/null is not a writable folder"),
     ],
 )
 def test_what_fit_cannot_do_is_refused(train, tmp_path, refused, arguments, message):
@@ -702,12 +702,12 @@ def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_
     code, printed, told = here("fit", table, *ROLES, *promise, "--out", out)
     assert code == 0, told
     assert "ERM (joint)" in printed
-    assert "Promised by the model evaluated here: In a new domain drawn like the 12 that calibrated" in printed
+    assert "Promise of the model evaluated here: In a new domain drawn like the 12 that calibrated" in printed
     assert "Promise: In a new domain drawn like the 16 that calibrated, every label with at least 20 examples" in told
     assert "cross-fitted, so this is expected but not proved" in told
     assert load(out).domain_confidence == 0.8
     new = written(patients(800, 9, seed=3, first_ward=100), tmp_path / "new.csv")
-    assert "Promised by the model: In a new domain" in here("evaluate", out, new)[1]
+    assert "Promise of the model: In a new domain" in here("evaluate", out, new)[1]
     assert here("predict", out, new, "--out", tmp_path / "sets.parquet")[0] == 0
 
 
@@ -744,7 +744,7 @@ def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, new, tmp_path)
     [
         (["--domain-confidence", "95"], "--domain-confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
         (["--domain-confidence", "1"], "--domain-confidence must lie between 0 and 1, got 1"),
-        (["--domain-confidence", "0.8", "--method", "robust"], "robust promises nothing about a new domain"),
+        (["--domain-confidence", "0.8", "--method", "robust"], "robust takes no domain confidence"),
         (["--calibration", "jackknife-minmax"], "--calibration is about a promise; give --domain-confidence"),
         (["--on-infeasible", "widen"], "--on-infeasible is about a promise; give --domain-confidence"),
         (
@@ -766,4 +766,4 @@ def test_a_model_whose_numbers_do_not_fit_each_other_is_told_in_one_line(model, 
 
     forge(tmp_path / "forged", five_thresholds)
     options = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
-    refused("cannot answer (ValueError: operands could not be broadcast", command, tmp_path / "forged", new, *options)
+    refused("cannot predict (ValueError: operands could not be broadcast", command, tmp_path / "forged", new, *options)

@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from domaincover.cli.judging import seen_domains
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from domaincover import ConformalSetClassifier, ERMClassifier, TableEncoder, certify, load, save
+from domaincover import ConformalSetClassifier, ERMClassifier, PromisedSetClassifier, TableEncoder, certify, load, save
 
 from .test_cli_model import LABELS, ROLES, patients, written
 
@@ -91,7 +90,7 @@ def test_seen_domains_are_refused_by_name_with_a_way_out(model, mixed, refused):
 
 def test_unseen_only_leaves_the_seen_ones_out_and_says_so(model, mixed, here):
     code, printed, told = here("certify", model, mixed, "--unseen-only", "--format", "json")
-    assert (code, told) == (0, "Left out, since they were seen in training: 3 of 7 domains.\n")
+    assert (code, told) == (0, "Left out because the model was trained on them: 3 of 7 domains.\n")
     assert as_json(printed)["domains"]["n_domains"] == 4
 
 
@@ -146,7 +145,7 @@ def test_a_model_fitted_without_domains_cannot_be_certified_here(tmp_path, new, 
     table = patients(200, 4)
     fitted = ERMClassifier(epochs=1, random_state=0).fit(table[FEATURES], table["outcome"])
     save(fitted, tmp_path / "model", extra=EXTRA)
-    refused("the model does not say which domains it was trained on", "certify", tmp_path / "model", new)
+    refused("the model does not record the domains that it was trained on", "certify", tmp_path / "model", new)
     assert "confidence" not in here("evaluate", tmp_path / "model", new)[1]
 
 
@@ -160,8 +159,8 @@ def test_domains_behind_a_calibrated_model_count_as_seen_or_are_unknown():
         ConformalSetClassifier(inner, calibration="prefit", min_cell_size=1).fit(X[late], y[late], domains=wards[late])
         for inner in (ours, plain)
     ]
-    assert set(seen_domains(calibrated[0])) == {"ward 1", "ward 2", "ward 3", "ward 4"}
-    assert seen_domains(calibrated[1]) is None
+    assert set(calibrated[0].seen_domains_) == {"ward 1", "ward 2", "ward 3", "ward 4"}
+    assert calibrated[1].seen_domains_ is None
 
 
 # Fit and evaluate
@@ -237,7 +236,8 @@ def test_labels_are_those_of_the_model(model, new, here):
 
 def test_a_promised_model_is_certified_on_the_cells_that_its_promise_counts(here, tmp_path):
     table = patients(1500, 12)
-    fitted = ERMClassifier(domain_confidence=0.8, min_cell_size=20, folds=3, epochs=2, network="linear", random_state=0)
+    scorer = ERMClassifier(epochs=2, network="linear", random_state=0)
+    fitted = PromisedSetClassifier(scorer, domain_confidence=0.8, min_cell_size=20, folds=3, random_state=0)
     fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"])
     save(fitted, tmp_path / "promised", extra=EXTRA)
     new = patients(900, 10, seed=1, first_ward=100)

@@ -10,14 +10,19 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from domaincover.cli.networks import EFFECTS
 
 from domaincover import ImageNetwork, SetCoverClassifier, load
+from domaincover.cli.network_options import EFFECTS
 from tests.processes import LIMIT, wait_until
 from tests.tiny_models import tiny_bert_folder, tiny_resnet_folder
 
 PIL = pytest.importorskip("PIL.Image")
 pytest.importorskip("transformers")
+
+
+def flags(names):
+    return [f"--{name.replace('_', '-')}" for name in names]
+
 
 N, N_DOMAINS = 240, 6
 WORDS = ["good", "fine", "bad", "poor", "the", "a", "book", "film", "toy"]
@@ -141,27 +146,27 @@ class TestRefusals:
         fit_refused("--text-column needs --network", *ROLES, "--text-column", "review")
         fit_refused("--network is for images and texts", *ROLES, "--network", "bert")
         hub = ["--text-column", "review", "--network", "bert-base-uncased"]
-        fit_refused("'bert-base-uncased' is not a folder here", *ROLES, *hub)
+        fit_refused("'bert-base-uncased' is not a folder", *ROLES, *hub)
         boosting = ["--image-column", "image", "--base", "boosting", "--method", "erm"]
         fit_refused("boosting is for tables", *ROLES, *boosting)
         fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
-        fit_refused("--label is missing: the column of", "--domain", "site")
+        fit_refused("--label is missing: name its column of", "--domain", "site")
 
-    @pytest.mark.parametrize("option", [o for options in EFFECTS.values() for o in options.values()])
+    @pytest.mark.parametrize("option", [option for names in EFFECTS.values() for option in flags(names)])
     def test_an_option_on_images_or_texts_for_a_table_of_numbers(self, fit_refused, option):
         fit_refused(f"{option} is for ", *ROLES, "--drop", "image", "--drop", "review", *OTHER_THAN_DEFAULT[option])
 
-    @pytest.mark.parametrize("option", EFFECTS["texts"].values())
+    @pytest.mark.parametrize("option", flags(EFFECTS["texts"]))
     def test_an_option_on_texts_for_images(self, fit_refused, option, world):
         given = OTHER_THAN_DEFAULT[option]
-        says = f"{option} is for texts; it does nothing for images, leave it out."
+        says = f"{option} is for texts; it has no effect on images, leave it out."
         fit_refused(says, *ROLES, "--image-column", "image", *given)
         fit_refused(says, *given, table=world / "images")
 
-    @pytest.mark.parametrize("option", EFFECTS["images"].values())
+    @pytest.mark.parametrize("option", flags(EFFECTS["images"]))
     def test_an_option_on_images_for_texts(self, fit_refused, option, world):
         source = ["--text-column", "review", "--network", world / "bert"]
-        says = f"{option} is for images; it does nothing for texts, leave it out."
+        says = f"{option} is for images; it has no effect on texts, leave it out."
         fit_refused(says, *ROLES, *source, *OTHER_THAN_DEFAULT[option])
 
     @pytest.mark.parametrize("option", ["--text-column", "--image-column"])
@@ -170,7 +175,7 @@ class TestRefusals:
         fit_refused(f"{option} and --domain are both 'site'; they must be two columns.", *ROLES, option, "site")
 
     def test_training(self, fit_refused):
-        fit_refused("--resume goes on from checkpoints; name their folder", *ROLES, "--resume")
+        fit_refused("--resume continues from checkpoints; name their folder", *ROLES, "--resume")
         fit_refused("unknown tracker 'neptune'", *ROLES, "--tracker", "neptune")
         fit_refused("'fp16' needs a GPU", *ROLES, "--precision", "fp16", "--device", "cpu")
 
@@ -209,7 +214,7 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     assert not (tmp_path / "model").exists()
     states = list((tmp_path / "kept").glob("*/state-*"))
     assert 1 <= len(states) <= 3, "the last two are kept; a third may just have been written"
-    refused("holds checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
+    refused("contains checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
     other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
     refused("checkpoints of another fit, with another learning_rate, seed; name another", *arguments, *other)
     assert here(*arguments, "--resume", "--out", tmp_path / "model")[0] == 0
@@ -232,7 +237,7 @@ def interrupted(here, world, tmp_path, monkeypatch):
     def run(*table):
         arguments = ["fit", *table, *source, "--checkpoints", tmp_path / "kept"]
         with monkeypatch.context() as patched:
-            patched.setattr("domaincover.estimators.network.train", stop)
+            patched.setattr("domaincover.estimators.stacked_fit.train", stop)
             code, _, told = here(*arguments)
         assert code == 130
         return [*arguments, "--resume"], told
@@ -254,7 +259,7 @@ def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
 
 def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, world, tmp_path):
     _, told = interrupted(world / "images")
-    says = "domaincover: stopped; its checkpoints are kept, and the same command with --resume goes on from them.\n"
+    says = "domaincover: stopped; its checkpoints are kept, and the same command with --resume continues from them.\n"
     assert told.endswith(says)
     assert (tmp_path / "kept").exists()
 

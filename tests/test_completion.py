@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from domaincover.cli import completion
+from domaincover.paper.commands import study_names
 from tests.processes import LIMIT
 
 COMMAND = Path(sys.executable).with_name("domaincover")
@@ -58,19 +58,20 @@ def test_options_are_offered(offered):
         ("domaincover results runs --format ", {"table", "md", "csv", "latex", "json"}),
         ("domaincover figures runs --format ", {"png", "svg", "pdf"}),
         ("domaincover data check ", {"camelyon17", "fmow", "iwildcam", "amazon"}),
-        ("domaincover paper synthetic --covariance ", {"shared", "random"}),
         ("domaincover paper main --datasets synthetic,st", {"synthetic,storms"}),
-        ("domaincover paper synthetic --methods erm,group", {"erm,group-dro"}),
+        ("domaincover paper synthetic --set ep", {"epochs="}),
     ],
 )
 def test_values_of_an_option_are_offered(offered, line, some):
     assert some <= set(offered(line))
 
 
-def test_experiments_are_offered_beside_commands(offered):
+def test_experiments_and_data_sets_are_offered(offered):
     from domaincover.paper.experiment import PAPER
 
-    assert {*PAPER, "all", "list", "synthetic"} <= set(offered("domaincover paper "))
+    assert {*PAPER, "all", "list", "synthetic", "synthetic-10-random", "camelyon17"} <= set(
+        offered("domaincover paper ")
+    )
 
 
 def test_a_second_experiment_is_offered(offered):
@@ -78,7 +79,7 @@ def test_a_second_experiment_is_offered(offered):
 
 
 def test_a_name_given_before_is_not_offered_again(offered):
-    assert "erm,erm" not in offered("domaincover paper synthetic --methods erm,erm")
+    assert "votes,votes" not in offered("domaincover paper main --datasets votes,votes")
 
 
 @pytest.mark.parametrize("command", ["fit {} --label ", "evaluate model {} --domain ", "predict model {} --id "])
@@ -104,13 +105,13 @@ def test_a_path_is_left_to_the_shell(offered):
 def test_every_known_experiment_is_among_those_offered():
     from domaincover.paper.experiment import PAPER
 
-    assert sorted(completion.experiments()) == sorted([*PAPER, "all"])
+    assert study_names.experiments() == sorted(PAPER)
 
 
 def test_every_release_of_wilds_is_offered():
     from domaincover.paper.wilds.reader import RELEASES
 
-    assert completion.wilds() == list(RELEASES)
+    assert study_names.wilds() == list(RELEASES)
 
 
 def test_completion_does_not_load_torch():
@@ -118,7 +119,7 @@ def test_completion_does_not_load_torch():
 import os, sys
 sys.argv = ["domaincover"]
 from domaincover.cli import main
-for line in ("fit visits.csv --method ", "paper ", "paper synthetic --methods ", "paper main --datasets "):
+for line in ("fit visits.csv --method ", "paper ", "paper synthetic --set ", "paper main --datasets "):
     words = ["domaincover", *line.split(" ")]
     os.environ |= {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
     os.environ["_DOMAINCOVER_COMPLETE"] = "complete_bash"

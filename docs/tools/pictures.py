@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.paper.packaged_data import read_votes
-from domaincover.paper.report.cross_plot_layers import chart_config
+from domaincover.paper.study_report.cross_plot_layers import chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
 

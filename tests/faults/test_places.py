@@ -122,11 +122,11 @@ def test_whatever_the_encoding_of_the_terminal_all_can_be_said(study, tmp_path, 
 
 
 def test_signs_that_an_encoding_lacks_are_replaced_by_ones_that_look_like_them(monkeypatch):
-    from domaincover.cli.streams import take_any_text
+    from domaincover.cli.streams import accept_any_text
 
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr("sys.stdout", stream)
-    take_any_text()
+    accept_any_text()
     stream.write("2 × 3 ≥ 5 … ☃ \udcff")
     stream.flush()
     assert stream.buffer.getvalue() == b"2 x 3 >= 5 ... \\u2603 \\udcff"

@@ -64,14 +64,14 @@ def test_any_bytes_give_a_plan_or_one_line(tmp_path, content, door):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("a = " + "[" * 100_000, "in lists without end"),
-        ("a = " + "{b=" * 20_000, "in lists without end"),
+        ("a = " + "[" * 100_000, "or lists nested too deeply"),
+        ("a = " + "{b=" * 20_000, "or lists nested too deeply"),
         ("seeds = " + "9" * 5_000, "thousands of digits"),
-        (f"seeds = {10**12}", "seeds must be at most"),
+        (f"seeds = {10**12}", "seeds must be from 1 to 10000"),
         (f"epochs = {10**30}", "epochs must be at most"),
         ("learning_rate = inf", "learning_rate must be above 0 and finite"),
         ("\n".join(f"{key} = {10**8}" for key in SIZE_KEYS), "domains times rows must be at most"),
-        ("methods = " + repr(list(range(1000))), "methods must be a list of texts, got"),
+        ("methods = " + repr(list(range(1000))), "methods must be a list of strings, got"),
     ],
 )
 def test_what_would_never_end_is_refused_at_once(tmp_path, line, told, door):

@@ -54,10 +54,15 @@ def test_nothing_is_written_over_the_table(table, tmp_path, refused, door):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--seeds", str(10**12)], "--seeds must be at most"),
-        (["--epochs", str(10**20)], "epochs must be at most"),
-        (["--target-recall", "nan"], "target recall must lie between 0 and 1"),
-        (["--dims", "nan"], "--dims takes numbers"),
+        (["--seeds", str(10**12)], "must be at most 10000"),
+        (["--datasets", "nan"], "--datasets: synthetic has no data set 'nan'"),
+        (["--set", f"epochs={10**20}"], "epochs must be at most"),
+        (["--set", "target_recalls=nan"], "target recall must lie between 0 and 1"),
+        (["--set", "epochs=nan"], "epochs must be an integer"),
+        (["--set", f"epochs={'9' * 5000}"], "epochs must be an integer"),
+        (["--set", "epochs=1\nseeds=2"], "epochs must be an integer"),
+        (["--set", "="], "unknown key ''"),
+        (["--set", "methods=" + "[" * 5000], "methods must be a list of strings"),
         (["--jobs", "-1"], "--jobs must be at least 1"),
     ],
 )
@@ -71,4 +76,4 @@ def test_memory_that_runs_out_is_told_in_one_line(monkeypatch, refused, table):
         raise MemoryError
 
     monkeypatch.setattr(sys.modules["domaincover.cli.app"], "app", exhausted)
-    refused("memory ran out", "fit", table)
+    refused("out of memory", "fit", table)

@@ -2,7 +2,16 @@ import pytest
 
 from domaincover import InputError
 from domaincover.paper.datasets import DATASET_GROUPS, QUICK, Sizes
-from domaincover.paper.experiment import PAPER, Experiment, paper_experiments, parsed, read_experiment
+from domaincover.paper.experiment import (
+    PAPER,
+    Experiment,
+    dataset_experiment,
+    paper_experiments,
+    parsed,
+    read_experiment,
+)
+from domaincover.paper.experiment_keys import KEYS, SETTABLE, parse_settings
+from domaincover.paper.methods import GROUPS
 from domaincover.paper.published import published_results, published_times
 
 FULL = """
@@ -42,6 +51,27 @@ def test_what_a_file_does_not_say_is_the_data_sets_own():
     assert "n_train_domains" not in run.to_dict()
 
 
+def test_one_size_alone_leaves_the_others_as_the_data_set_has_them():
+    (study,) = studies(parsed('datasets = ["synthetic-10"]\nn_train_domains = 12', "mine", "mine.toml"))
+    assert next(study.runs()).setting.sizes == Sizes(12, 25, 2_000, 1_000)
+
+
+def test_values_of_the_command_line_take_the_place_of_those_of_the_file():
+    experiment = parsed(FULL, "mine", "mine.toml").with_values(parse_settings(["epochs=9", "methods=erm"]), "--set")
+    assert (experiment.methods, experiment.settings["epochs"], experiment.seeds) == (("erm",), 9, 3)
+    assert experiment.sizes["n_train_domains"] == 12
+
+
+def test_every_key_of_a_file_but_those_that_name_it_can_be_set():
+    assert set(KEYS) - set(SETTABLE) == {"name", "title", "paper", "kind"}
+
+
+def test_a_data_set_is_an_experiment_of_the_papers_five_methods():
+    (study,) = studies(dataset_experiment("synthetic-20-random"))
+    assert (study.datasets, study.methods) == (("synthetic-20-random",), GROUPS["paper"])
+    assert len(studies(dataset_experiment("synthetic"))) == 4
+
+
 def test_quick_takes_a_little_of_everything():
     (study,) = studies(Experiment("mine", datasets=("synthetic-10",)), quick=True)
     assert study.seeds == (0,)
@@ -53,23 +83,24 @@ def test_quick_takes_a_little_of_everything():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('dataset = ["synthetic-10"]', "mine.toml: no key 'dataset'; did you mean datasets?"),
-        ("colour = 3", "mine.toml: no key 'colour'; there are name, "),
-        ("seeds = 2.5", "seeds must be a whole number, got 2.5"),
-        ("seeds = true", "seeds must be a whole number, got True"),
-        ("seeds = 0", "seeds is the number of seeds and must be at least 1, got 0"),
+        ('dataset = ["synthetic-10"]', "mine.toml: unknown key 'dataset'; did you mean datasets?"),
+        ("colour = 3", "mine.toml: unknown key 'colour'; there are name, "),
+        ("seeds = 2.5", "seeds must be an integer, got 2.5"),
+        ("seeds = true", "seeds must be an integer, got True"),
+        ("seeds = 0", "seeds must be from 1 to 10000, got 0"),
         ('target_recalls = ["high"]', "target_recalls must be a list of numbers, got ['high']"),
         ("datasets = []", "mine.toml: datasets is empty"),
-        ('figures = ["crosses"]', "figures must be among cross, cross-splits"),
+        ('figures = ["crosses"]', "figures must be one of cross, cross-splits"),
         ('kind = "grids"', "kind must be one of grid, theory, times, got 'grids'"),
-        ("n_train_domains = 5", "n_train_domains needs n_unseen_domains, max_train_rows, max_test_rows as well"),
+        ('learn = "tail"', "learn must be one of auto, head, all, got 'tail'"),
+        ("download = 1", "download must be true or false, got 1"),
         ('kind = "times"\nmethods = ["erm"]', "times are of erm and set-cover"),
         ('kind = "times"\nmethods = ["paper"]\ntarget_recalls = [0.8, 0.9]', "times are of one target recall, got 2"),
-        ('kind = "theory"', "domains is missing: how many train"),
-        ('kind = "theory"\ndomains = [5000]', "domains takes numbers from 1 to 1000, got 5000"),
-        ("steps = 0", "steps must be at least 1, got 0"),
+        ('kind = "theory"', "domains is missing: numbers of training domains"),
+        ('kind = "theory"\ndomains = [5000]', "domains must be from 1 to 1000, got 5000"),
+        ("steps = 0", "steps must be from 1 to 1000000000, got 0"),
         ('name = "../x"', "becomes a folder"),
-        ("seeds = ", "mine.toml is no TOML: Invalid value"),
+        ("seeds = ", "mine.toml is not valid TOML: Invalid value"),
     ],
 )
 def test_what_a_file_may_not_say_is_named_with_what_may_be_meant(text, message):
@@ -80,7 +111,7 @@ def test_what_a_file_may_not_say_is_named_with_what_may_be_meant(text, message):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [('methods = ["erm"]', "datasets is missing"), (None, "cannot read"), (b"\xff\xfe", "it is not text")],
+    [('methods = ["erm"]', "datasets is missing"), (None, "cannot read"), (b"\xff\xfe", "it is not UTF-8 text")],
 )
 def test_a_file_that_cannot_be_run_is_refused(tmp_path, text, message):
     file = tmp_path / "mine.toml"
@@ -113,8 +144,8 @@ def test_wilds_is_left_out_of_a_group_with_a_note_and_asked_for_by_name():
     notes = []
     group = Experiment("mine", datasets=("synthetic-10", "wilds"))
     assert group.present_datasets((), notes.append) == ["synthetic-10"]
-    assert notes == ["WILDS is left out: give --wilds, the folder that holds the released ones."]
-    with pytest.raises(InputError, match="fmow of WILDS is read from a folder; give --wilds"):
+    assert notes == ["WILDS is left out: give --wilds, the folder with the released data sets."]
+    with pytest.raises(InputError, match="fmow is read from a folder of WILDS; give --wilds"):
         Experiment("mine", datasets=("fmow",)).present_datasets((), notes.append)
 
 

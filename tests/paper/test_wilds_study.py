@@ -31,9 +31,16 @@ from tests.tiny_models import draw_weights, tiny_bert_folder
 FIVE = {"erm", "pooled-train", "pooled-held-out", "robust", "set-cover"}
 N_TRAIN, N_UNSEEN, PER_CELL = 3, 2, 12
 SIZES = {"camelyon17": {"size": 16}, "fmow": {"size": 16}, "iwildcam": {}, "amazon": {}}
-FEW = ["--train-domains", N_TRAIN, "--unseen-domains", N_UNSEEN, "--min-cell-size", 3, "--seeds", 1, "--epochs", 2]
-FEW += ["--batch-size", 16, "--jobs", 1, "--device", "cpu"]
-IMAGES = ["--image-size", 16, "--workers", 0]
+
+
+def keys(**values):
+    """Options that set keys of the experiment."""
+    return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
+
+
+FEW = ["--seeds", 1, "--jobs", 1, *keys(n_train_domains=N_TRAIN, n_unseen_domains=N_UNSEEN, min_cell_size=3)]
+FEW += keys(epochs=2, batch_size=16, device="cpu")
+IMAGES = keys(image_size=16, workers=0)
 
 
 @pytest.fixture(scope="module")
@@ -73,16 +80,16 @@ def options(place, resnet):
     """What each data set is run with: whole networks, heads on features, a perceptron on word embeddings."""
     bert = tiny_bert_folder(place / "bert", [*sum(WORDS, ()), *COMMON_WORDS])
     return {
-        "camelyon17": ["--network", resnet, "--learn", "all", *IMAGES, *FEW],
-        "fmow": ["--network", resnet, *IMAGES, *FEW],
-        "iwildcam": ["--network", resnet, "--learn", "head", *IMAGES, *FEW],
-        "amazon": ["--network", bert, *FEW],
+        "camelyon17": [*keys(image_network=resnet, learn="all"), *IMAGES, *FEW],
+        "fmow": [*keys(image_network=resnet), *IMAGES, *FEW],
+        "iwildcam": [*keys(image_network=resnet, learn="head"), *IMAGES, *FEW],
+        "amazon": [*keys(text_network=bert), *FEW],
     }
 
 
 def paper(name, folder, out, *options):
     """Call the command line in this process."""
-    arguments = ["paper", name, "--data", folder, "--out", out, *options]
+    arguments = ["paper", name, "--wilds", folder, "--format", "svg", "--out", out, *options]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
         with pytest.raises(SystemExit) as left:
@@ -169,32 +176,34 @@ def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
 
 def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, folders, options, capsys):
     assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"]) == 0
-    assert "0 runs finished in 0 s, 5 were there already" in capsys.readouterr().err
-    assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"], "--image-size", 8) == 2
+    assert "0 runs finished in 0 s, 5 were finished before" in capsys.readouterr().err
+    assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"], *keys(image_size=8)) == 2
     assert "was made with image_size 16, not what is asked for now" in capsys.readouterr().err
 
 
 def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, tmp_path, capsys):
-    few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1]
-    assert paper("fmow", folders["fmow"].folder, tmp_path / "a", "--network", resnet, *few) == 0
-    assert "No GPU was found: training a head on the frozen network's features" in capsys.readouterr().err
-    assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], "--methods", "erm") == 0
+    few = [*FEW, *IMAGES, *keys(methods="erm", epochs=1)]
+    assert paper("fmow", folders["fmow"].folder, tmp_path / "a", *keys(image_network=resnet), *few) == 0
+    assert (
+        "No GPU was found: the network stays as it is and a head is trained on its features" in capsys.readouterr().err
+    )
+    assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], *keys(methods="erm")) == 0
     assert "a perceptron with 10 hidden units is trained on its word-embeddings" in capsys.readouterr().err
 
 
 def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_path, capsys):
-    few = [*FEW, *IMAGES, "--methods", "erm", "--epochs", 1, "--max-train-rows", 6, "--max-test-rows", 6]
-    few += ["--batch-size", 3 * 6 - 1]  # a last batch of one image of one pixel would be too little for BatchNorm
+    few = [*FEW, *IMAGES, *keys(methods="erm", epochs=1, max_train_rows=6, max_test_rows=6)]
+    few += keys(batch_size=3 * 6 - 1)  # a last batch of one image of one pixel would be too little for BatchNorm
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
-    assert "Training the entire network, on cpu." in told
-    assert "starts from random weights; the paper starts from ImageNet's: give --weights" in told
+    assert "The whole network is trained, on cpu." in told
+    assert "starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE" in told
 
 
 def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targets(
     finished, folders, options, tmp_path
 ):
-    more = ["--seeds", 2, "--methods", "erm,set-cover", "--target-recall", "0.8,0.9"]
+    more = ["--seeds", 2, *keys(methods="erm,set-cover", target_recalls="0.8,0.9")]
     assert paper("iwildcam", folders["iwildcam"].folder, tmp_path / "runs", *options["iwildcam"], *more) == 0
     assert len(collect(tmp_path / "runs").results) == 2 * 2 * 3
     for method in ("erm", "set-cover"):
@@ -214,7 +223,7 @@ def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
 
 
 def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
-    more = ["--methods", "erm-joint", "--domain-confidence", 0.7]
+    more = keys(methods="erm-joint", domain_confidence=0.7)
     assert paper("iwildcam", folders["iwildcam"].folder, tmp_path / "runs", *options["iwildcam"], *more) == 0
     report = json.loads((tmp_path / "runs/iwildcam/erm-joint/target-0.9/seed-0/report.json").read_text())
     assert report["config"]["domain_confidence"] == 0.7
@@ -224,7 +233,7 @@ def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
 @pytest.mark.parametrize("name", ["camelyon17", "amazon"])
 def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, folders, options, tmp_path):
     # Whole networks one at a time, BatchNorm and all; perceptrons as a stack.
-    more = ["--methods", "single-label", "--epochs", 1]
+    more = keys(methods="single-label", epochs=1)
     assert paper(name, folders[name].folder, tmp_path / "runs", *options[name], *more) == 0
     found = collect(tmp_path / "runs").results
     assert set(found["method"]) == {"erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm", "set-cover"}
@@ -233,7 +242,7 @@ def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, fol
 
 
 def test_an_encoder_of_texts_can_learn_as_a_whole(folders, options, tmp_path):
-    more = ["--features", "encoder", "--learn", "all", "--max-tokens", 8, "--methods", "erm", "--epochs", 1]
+    more = keys(text_features="encoder", learn="all", max_tokens=8, methods="erm", epochs=1)
     assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *options["amazon"], *more) == 0
     assert np.isfinite(predictions(tmp_path / "runs", "amazon").filter(like="score")).all(axis=None)
 
@@ -244,14 +253,14 @@ def spoiled(resnet, tmp_path):
     built = BUILDERS["camelyon17"](tmp_path, np.random.default_rng(9), n_domains=5, per_cell=PER_CELL, size=16)
     with open(built.sources[7], "wb"):
         pass
-    return built, ["--network", resnet, *IMAGES, *FEW, "--methods", "erm"]
+    return built, [*keys(image_network=resnet), *IMAGES, *FEW, *keys(methods="erm")]
 
 
 def test_an_image_that_cannot_be_read_is_named_and_left_out(spoiled, tmp_path, capsys):
     built, options = spoiled
     for learn in ("head", "all"):
         out = tmp_path / learn
-        assert paper("camelyon17", built.folder, out, *options, "--learn", learn, "--max-unreadable", 0.05) == 0
+        assert paper("camelyon17", built.folder, out, *options, *keys(learn=learn, max_unreadable=0.05)) == 0
         told = capsys.readouterr().err
         assert f"1 of {len(built.sources)} images" in told
         assert built.sources[7] in told
@@ -260,7 +269,7 @@ def test_an_image_that_cannot_be_read_is_named_and_left_out(spoiled, tmp_path, c
 
 def test_too_many_images_that_cannot_be_read_stop_before_training(spoiled, tmp_path, capsys):
     built, options = spoiled
-    assert paper("camelyon17", built.folder, tmp_path / "runs", *options, "--max-unreadable", 0) == 2
+    assert paper("camelyon17", built.folder, tmp_path / "runs", *options, *keys(max_unreadable=0)) == 2
     assert "more than the 0.00% that may be left out" in capsys.readouterr().err
     assert not list((tmp_path / "runs").glob("**/DONE"))
 
@@ -277,9 +286,9 @@ def count_epochs(monkeypatch):
 def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_have(
     folders, options, tmp_path, monkeypatch
 ):
-    settings = [*options["camelyon17"], "--methods", "set-cover", "--epochs", 20]
+    settings = [*options["camelyon17"], *keys(methods="set-cover", epochs=20)]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    arguments = ["paper", "camelyon17", "--data", folders["camelyon17"].folder, *settings]
+    arguments = ["paper", "camelyon17", "--format", "svg", "--wilds", folders["camelyon17"].folder, *settings]
     program = [sys.executable, "-m", "domaincover", *map(str, arguments)]
     process = subprocess.Popen([*program, "--out", str(killed)], stderr=subprocess.DEVNULL)
     wait_until(lambda: list(killed.glob(".checkpoints/*/*/state-000003-*")), process)
@@ -300,24 +309,28 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
-        ("camelyon17", ["--train-domains", 20], "has 6 domains with 3 or more examples of a label, and 20 to train"),
-        ("camelyon17", ["--train-domains", 0], "--train-domains must be at least 1, got 0"),
-        ("camelyon17", ["--image-size", 0], "--image-size must be at least 1, got 0"),
-        ("camelyon17", ["--batch-size", 0], "batch_size must be at least 1, got 0"),
-        ("camelyon17", ["--learning-rate", 0], "learning_rate must be above 0 and finite, got 0"),
-        ("camelyon17", ["--min-cell-size", 0], "min_cell_size must be at least 1, got 0"),
-        ("camelyon17", ["--methods", "erm-joint"], "give --learn head. Or leave the method out"),
+        ("camelyon17", keys(n_train_domains=20), "has 6 domains with 3 or more examples of a label, and 20 to train"),
+        ("camelyon17", keys(n_train_domains=0), "n_train_domains must be at least 1, got 0"),
+        ("camelyon17", keys(image_size=0), "image_size must be at least 1, got 0"),
+        ("camelyon17", keys(batch_size=0), "batch_size must be at least 1, got 0"),
+        ("camelyon17", keys(learning_rate=0), "learning_rate must be above 0 and finite, got 0"),
+        ("camelyon17", keys(min_cell_size=0), "min_cell_size must be at least 1, got 0"),
+        (
+            "camelyon17",
+            keys(methods="erm-joint"),
+            "nothing is left to run. erm-joint is left out on camelyon17: it trains",
+        ),
         (
             "iwildcam",
-            ["--methods", "single-label"],
-            "mmd cannot be run on iwildcam: it compares features that a network learns",
+            keys(methods="mmd"),
+            "nothing is left to run. mmd is left out on iwildcam: it compares features that a network learns",
         ),
-        ("camelyon17", ["--device", "cuda:99"], "device 'cuda:99' cannot be used here"),
+        ("camelyon17", keys(device="cuda:99"), "device 'cuda:99' cannot be used here"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
-        ("camelyon17", ["--network", "resnet-18", "--learn", "head"], "this one has random weights"),
-        ("camelyon17", ["--network", "microsoft/resnet-50"], "microsoft/resnet-50"),
-        ("camelyon17", ["--learn", "some"], "'some'"),
-        ("amazon", ["--max-tokens", 0], "--max-tokens must be at least 1, got 0"),
+        ("camelyon17", keys(image_network="resnet-18", learn="head"), "nothing has trained it yet"),
+        ("camelyon17", keys(image_network="microsoft/resnet-50"), "microsoft/resnet-50"),
+        ("camelyon17", keys(learn="some"), "learn must be one of auto, head, all, got 'some'"),
+        ("amazon", keys(max_tokens=0), "max_tokens must be at least 1, got 0"),
         ("amazon", ["--jobs", 0], "--jobs must be at least 1, got 0"),
     ],
 )
@@ -338,11 +351,11 @@ def test_a_folder_without_the_release_is_refused_with_what_is_expected(options, 
 
 def test_amazon_without_a_model_says_what_to_give(folders, tmp_path, capsys):
     assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *FEW) == 2
-    assert "amazon needs --network: the folder of a BERT-like model with its tokenizer" in capsys.readouterr().err
+    assert "amazon needs text_network: the folder of a BERT-like model with its tokenizer" in capsys.readouterr().err
 
 
 def test_a_split_of_which_nothing_would_count_is_refused_before_training(folders, options, tmp_path, capsys):
-    few = [*options["fmow"], "--max-test-rows", 2]
+    few = [*options["fmow"], *keys(max_test_rows=2)]
     assert paper("fmow", folders["fmow"].folder, tmp_path / "runs", *few) == 2
     assert "no label of a domain has 3 or more seen examples, the fewest that count" in capsys.readouterr().err
 
@@ -359,7 +372,7 @@ def test_a_study_is_of_its_source():
         Study(("amazon",), sources=(wilds_source("fmow", "data"),))
     with pytest.raises(InputError, match="unknown WILDS dataset 'imagenet'; there are camelyon17"):
         wilds_source("imagenet", "data")
-    with pytest.raises(InputError, match="--learn takes auto, head or all, got 'none'"):
+    with pytest.raises(InputError, match="learn must be auto, head or all, got 'none'"):
         wilds_source("fmow", "data", learn="none")
     with pytest.raises(InputError, match="recall_from must be 'batches' or 'full-pass', got 'memory'"):
         Study(("fmow",), sources=(wilds_source("fmow", "data"),), recall_from="memory")

@@ -14,7 +14,7 @@ from domaincover.report.domain_chart import (
     overview_chart,
 )
 from domaincover.report.domain_rows import LABEL_LOOKS, OTHER_LOOK, standard_error_ends
-from tests.paper.report.made_up import HOSTILE
+from tests.paper.study_report.made_up import HOSTILE
 
 from .made_up_domains import random_reports, report
 from .test_style import DARK_PAPER, WHITE, contrast

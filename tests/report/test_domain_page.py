@@ -11,9 +11,9 @@ import pytest
 from domaincover import InputError, certify
 from domaincover.report.domain_page import domain_columns, write_domain_page
 from domaincover.report.domain_reports import worst_first
-from tests.paper.report.made_up import HOSTILE
-from tests.paper.report.test_page import Page
-from tests.paper.report.test_page_in_browser import ALARM, BROWSER, FLAGS, Visit
+from tests.paper.study_report.made_up import HOSTILE
+from tests.paper.study_report.test_page import Page
+from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS, Visit
 from tests.processes import LIMIT
 
 from .made_up_domains import random_reports, report

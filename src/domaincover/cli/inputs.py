@@ -157,9 +157,9 @@ class ModelColumns(NamedTuple):
         return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
 
 
-def _encoder(model: SetClassifier) -> Any:
-    """Return the encoder of tables inside a model."""
-    encoder = model.input_encoder_
+def _encoder(model: Any) -> Any:
+    """Return the encoder of tables inside a model, which may be a pipeline."""
+    encoder = model[0] if hasattr(model, "steps") else model.input_encoder_
     if not hasattr(encoder, "kinds_"):
         raise InputError("the model does not read tables by itself; use it from Python.")
     return encoder

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from domaincover.data.tables import Table
     from domaincover.estimators.source_network import SourceNetwork
 
+# Functions of the module: an annotation is evaluated where a lambda would not see the module's names.
+_complete_device, _complete_tracker = one_of(lambda: DEVICES), one_of(lambda: TRACKERS)
 SOURCES, TRAINING = "Images and texts", "Training of networks"
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
@@ -189,7 +191,7 @@ class TrainingOptions:
         str,
         typer.Option(
             help="Device to train on: auto, cpu, cuda, …",
-            autocompletion=one_of(lambda: DEVICES),
+            autocompletion=_complete_device,
             rich_help_panel=TRAINING,
         ),
     ] = "auto"
@@ -215,7 +217,7 @@ class TrainingOptions:
         typer.Option(
             "--tracker",
             help="csv, tensorboard, mlflow or wandb; may be repeated.",
-            autocompletion=one_of(lambda: TRACKERS),
+            autocompletion=_complete_tracker,
             rich_help_panel=TRAINING,
         ),
     ] = None

@@ -18,11 +18,12 @@ from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
-from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, Table, carried
+from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, DatasetTable, carried
 from domaincover.paper.wilds.hyperparameters import PAPER
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
+MOST_FEATURES = 2000  # of synthetic data
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
 RESERVED = ("failures", "results", "theory", "times")  # other folders in a study's directory
 
@@ -120,8 +121,8 @@ class SyntheticDataset(StudyDataset):
 class TableDataset(StudyDataset):
     """A table returned by a function: features, labels and domains. Each seed draws other domains from it."""
 
-    read: Callable[[], Table]
-    content: str | None = None  # identifies the data; by default their digest
+    read: Callable[[], DatasetTable]
+    content: str | None = None  # what names the data; if not given, their digest does
     hidden: int = 32
     max_train_rows: int = 1_000
     max_test_rows: int = 500
@@ -153,14 +154,14 @@ class TableDataset(StudyDataset):
 
 
 @lru_cache(maxsize=4)
-def _read_once(read: Callable[[], Table]) -> Table:
-    """Read a table once per process."""
-    return Table(*read())
+def _read_once(read: Callable[[], DatasetTable]) -> DatasetTable:
+    """Read a table once in a process."""
+    return DatasetTable(*read())
 
 
 @lru_cache(maxsize=4)
-def _digest(read: Callable[[], Table]) -> str:
-    """Return a digest of a table's values and column names."""
+def _digest(read: Callable[[], DatasetTable]) -> str:
+    """Return a digest of a table: of its values, row by row, and the names of its columns."""
     import pandas as pd
 
     X, y, domains = _read_once(read)
@@ -202,6 +203,8 @@ def study_dataset(name: str) -> StudyDataset:
         meant = f" ({near})" if (near := suggestion(name, known)) else ""
         raise InputError(f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs its folder.")
     n_features = int(found[1])
+    if n_features > MOST_FEATURES:
+        raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
     source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
     return SyntheticDataset(name=name, source=source, hidden=n_features // 2)
 

@@ -78,7 +78,7 @@ MOST = {"seeds": MOST_SEEDS, "steps": MOST_AT_ALL, "domains": MOST_TRAINING_DOMA
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Return the values of `--set KEY=VALUE`, by key.
+    """Return the values of `--set KEY=VALUE`, by key; of several values for one key, the last counts.
 
     Values are TOML. A string needs no quotes, and a list no brackets.
 
@@ -91,8 +91,6 @@ def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
         if not equals:
             raise InputError(f"--set takes KEY=VALUE, got {assignment!r}.")
         _check_known(key, SETTABLE, "--set")
-        if key in values:
-            raise InputError(f"--set {key} is given twice.")
         values[key] = _value(key, text, SETTABLE[key])
     return values
 

@@ -187,17 +187,15 @@ def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: f
     """Say why a method cannot be run on a data set, and what would help; None where it can."""
     method = study_method(name)
     if method.promises and setting.trains_whole_networks:
-        return (
-            "it trains a network more for each training domain, and whole networks are too costly; give --learn head."
-        )
+        return 'it trains one more network per training domain, and whole networks are too costly; set learn = "head".'
     if method.promises:
         try:
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
         except InputError as error:
             return f"{str(error).split(';')[0]}."
     if method.from_plugin and setting.trains_whole_networks:
-        return "it takes numbers, and these are images for whole networks; give --learn head."
+        return 'it takes numbers, and these are images for whole networks; set learn = "head".'
     if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
         # The result would be ERM's under another name.
-        return "it compares features that a network learns, and a linear head learns none; give --learn all."
+        return 'it compares features that a network learns, and a linear head learns none; set learn = "all".'
     return None

@@ -35,7 +35,7 @@ class Cell(NamedTuple):
     below: bool = False
 
 
-class Column(NamedTuple):
+class PageColumn(NamedTuple):
     """A head and the cells below it; the columns of single labels may be left out in print."""
 
     head: str
@@ -90,7 +90,7 @@ def domain_chart_specs(data: DomainChartData) -> dict[str, dict[str, Any]]:
     return {"overview": overview_chart(data).to_dict()} | specs if len(data.domains) > MOST_ROWS else specs
 
 
-def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> list[Column]:
+def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> list[PageColumn]:
     """Return the full table of domains, column by column, worst domain first."""
     (_, model), *others = shown.items()
     lowest = lowest_labels(model)
@@ -100,16 +100,16 @@ def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> l
         return [_recall_cell(float(value), target_recall) for value in values]
 
     return [
-        Column("Domain", [Cell(str(name)) for name in model.domain_names], is_text=True),
-        Column("Examples", [Cell(str(n), int(n)) for n in model.n]),
-        Column("Min recall", recalls(model.min_recall)),
-        Column("of label", [Cell(str(model.label_names[label])) for label in lowest], is_text=True),
-        Column("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
-        Column("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
-        Column("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
-        *(Column(f"Min recall of {name}", recalls(other.min_recall)) for name, other in others),
+        PageColumn("Domain", [Cell(str(name)) for name in model.domain_names], is_text=True),
+        PageColumn("Examples", [Cell(str(n), int(n)) for n in model.n]),
+        PageColumn("Min recall", recalls(model.min_recall)),
+        PageColumn("of label", [Cell(str(model.label_names[label])) for label in lowest], is_text=True),
+        PageColumn("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
+        PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
+        PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
+        *(PageColumn(f"Min recall of {name}", recalls(other.min_recall)) for name, other in others),
         *(
-            Column(f"Recall of {name}", recalls(column), of_label=True)
+            PageColumn(f"Recall of {name}", recalls(column), of_label=True)
             for name, column in zip(model.label_names, model.recall.T, strict=True)
         ),
     ]

@@ -20,7 +20,7 @@ SHORTEST_NAME = 8
 GAP = 2
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of text: names may be shortened down to `least` characters, numbers never."""
 
     head: str
@@ -65,8 +65,8 @@ def summary_table(reports: Reports, target_recall: float, *, width: int = 110, c
     """Return one row per method: min recall and set size over domains, the share at target and by chance alone."""
     shown = worst_first(reports, target_recall)
     rows = [summary_texts(report, target_recall) for report in shown.values()]
-    columns = [Column("Method", list(shown), is_name=True)]
-    columns += [Column("\n".join(head.rsplit(" ", 1)), [row[head] for row in rows]) for head in rows[0]]
+    columns = [TableColumn("Method", list(shown), is_name=True)]
+    columns += [TableColumn("\n".join(head.rsplit(" ", 1)), [row[head] for row in rows]) for head in rows[0]]
     without_percentile = _without(columns, "10th\npercentile")
     fitting = _first_to_fit(width, columns, without_percentile, _without(without_percentile, "By chance\nalone"))
     notes = [f"at target: every label's recall is at least {target_in_words(target_recall)}"]
@@ -88,11 +88,13 @@ def summary_texts(report: DomainReport, target_recall: float) -> dict[str, str]:
     }
 
 
-def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows: int) -> list[Column]:
+def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows: int) -> list[TableColumn]:
     (_, model), *others = shown.items()
 
-    def column(head: str, values: Iterable[object], text: Callable[..., str] = str, is_name: bool = False) -> Column:
-        return Column(head, [text(value) for value in list(values)[:n_rows]], is_name)
+    def column(
+        head: str, values: Iterable[object], text: Callable[..., str] = str, is_name: bool = False
+    ) -> TableColumn:
+        return TableColumn(head, [text(value) for value in list(values)[:n_rows]], is_name)
 
     def marked(recall: float) -> str:
         return f"{BELOW if recall < target_recall else ' '} {recall_text(recall, target_recall)}"
@@ -110,22 +112,22 @@ def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows
     ]
 
 
-def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> list[Column]:
+def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> list[TableColumn]:
     labels = [str(name) for name in model.label_names]
     if len(labels) > MOST_LABEL_COLUMNS:
         return []
     return [
-        Column(f"Recall\n{name}", [recall_text(recall, target_recall) for recall in recalls[:n_rows]])
+        TableColumn(f"Recall\n{name}", [recall_text(recall, target_recall) for recall in recalls[:n_rows]])
         for name, recalls in zip(shortened(labels, LONGEST_HEAD), model.recall.T, strict=True)
     ]
 
 
-def _first_to_fit(width: int, *choices: list[Column]) -> list[Column]:
+def _first_to_fit(width: int, *choices: list[TableColumn]) -> list[TableColumn]:
     """Return the first choice of columns that the width holds, or else the last choice."""
     return next((choice for choice in choices if _total(column.least for column in choice) <= width), choices[-1])
 
 
-def _without(columns: list[Column], head: str) -> list[Column]:
+def _without(columns: list[TableColumn], head: str) -> list[TableColumn]:
     return [column for column in columns if column.head != head]
 
 
@@ -143,7 +145,7 @@ def _total(widths: Iterable[int]) -> int:
     return sum(shown) + GAP * (len(shown) - 1)
 
 
-def _widths(columns: list[Column], width: int) -> list[int]:
+def _widths(columns: list[TableColumn], width: int) -> list[int]:
     """Return the width of each column: what the numbers leave goes to the names, from the left."""
     widths = [column.least for column in columns]
     for place, column in enumerate(columns):
@@ -151,7 +153,7 @@ def _widths(columns: list[Column], width: int) -> list[int]:
     return widths
 
 
-def _printed(columns: list[Column], notes: list[str], width: int, color: bool) -> str:
+def _printed(columns: list[TableColumn], notes: list[str], width: int, color: bool) -> str:
     from rich.table import Table
     from rich.text import Text
 

@@ -3,7 +3,7 @@
 import functools
 from typing import Any
 
-FOLDERS = ("report", "paper/report")
+FOLDERS = ("report", "paper/study_report")
 
 
 def rendered(name: str, **content: Any) -> bytes:
@@ -12,7 +12,7 @@ def rendered(name: str, **content: Any) -> bytes:
 
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader("domaincover", folder) for folder in ("report", "paper/report")]
+            [jinja2.PackageLoader("domaincover", folder) for folder in ("report", "paper/study_report")]
         ),
         autoescape=True,
         trim_blocks=True,

@@ -54,7 +54,7 @@ def run_experiments(
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
     """Return the studies by experiment, and the number of processes; print notes on what is left out and why."""
-    from domaincover.paper.commands.wilds_sources import sharing_cores, sources_of
+    from domaincover.paper.commands.wilds_sources import description, sharing_cores, sources_of
     from domaincover.paper.runner import check_sources
 
     notes: dict[str, None] = {}
@@ -76,6 +76,10 @@ def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[
     check_sources([study for own in studies.values() for study in own])
     for note in notes:
         say(f"Note: {note}")
+    for experiment in experiments:
+        for study in studies[experiment.name]:
+            for source in study.sources:
+                say(description(source, experiment.wilds.get("learn", "auto")))
     return studies, n_jobs
 
 

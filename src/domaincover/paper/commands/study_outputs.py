@@ -96,8 +96,8 @@ def _collected(out: Path) -> StudyTables | None:
 
 def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: FigureFormat) -> list[Path]:
     from domaincover.paper.published import published_results
-    from domaincover.paper.report.figures import figure_files
-    from domaincover.paper.report.tables import format_results
+    from domaincover.paper.study_report.figures import figure_files
+    from domaincover.paper.study_report.results_text import format_results
 
     results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
     if results.empty:
@@ -131,7 +131,7 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
 
 def _times(folder: Path, out: Path) -> list[Path]:
     from domaincover.paper.published import published_times
-    from domaincover.paper.report.time_tables import format_times, training_times
+    from domaincover.paper.study_report.time_tables import format_times, training_times
 
     times = training_times(measured_times(out), published_times())
     if times.empty:
@@ -150,7 +150,7 @@ def measured_times(out: Path) -> pd.DataFrame:
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.paper.report.theory_chart import learnability_table, write_theory_figures
+    from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figures
 
     content = read_theory(out)
     if content is None:
@@ -174,7 +174,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all results in a study's directory."""
     from domaincover.paper.published import published_results, published_times
-    from domaincover.paper.report.page import write_page
+    from domaincover.paper.study_report.page import write_page
 
     write_page(
         tables.results,
@@ -192,9 +192,9 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
     from domaincover.paper.published import published_results, published_times
-    from domaincover.paper.report.tables import format_results
-    from domaincover.paper.report.theory_chart import learnability_table
-    from domaincover.paper.report.time_tables import format_times, training_times
+    from domaincover.paper.study_report.results_text import format_results
+    from domaincover.paper.study_report.theory_chart import learnability_table
+    from domaincover.paper.study_report.time_tables import format_times, training_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     if experiment.kind == "theory" and (content := read_theory(out)) is not None:

@@ -28,7 +28,7 @@ def results(
     """
     from domaincover.paper.collect import collect
     from domaincover.paper.published import published_results
-    from domaincover.paper.report.tables import format_results
+    from domaincover.paper.study_report.results_text import format_results
 
     table = collect(directory).results
     if style in ("table", "md", "latex") and not all_splits:
@@ -65,7 +65,7 @@ def figures(
     Example: domaincover figures runs/synthetic --out figures --format pdf
     """
     from domaincover.paper.collect import collect
-    from domaincover.paper.report.figures import figure_files
+    from domaincover.paper.study_report.figures import figure_files
 
     tables = collect(directory)
     with writing(out):

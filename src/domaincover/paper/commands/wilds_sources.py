@@ -45,11 +45,8 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
             note(f"{name} is left out: give --set text_network=FOLDER, the folder of a BERT-like model.")
             continue
         settings = _network_settings(release, experiment.wilds)
-        source = wilds_source(name, folder, model=network, **settings, **sizes, execution=_execution(experiment.wilds))
-        note(_in_words(source, settings.get("learn", "auto")))
-        if release.kind == "image" and not source.network.is_pretrained:
-            note(RANDOM_START)
-        sources.append(source)
+        execution = _execution(experiment.wilds)
+        sources.append(wilds_source(name, folder, model=network, **settings, **sizes, execution=execution))
     return tuple(sources)
 
 
@@ -79,12 +76,13 @@ def _execution(values: Any) -> Execution:
     return Execution(**given)
 
 
-def _in_words(source: WildsSource, learn: Learn) -> str:
-    """Describe what is trained on a data set."""
+def description(source: WildsSource, learn: Learn) -> str:
+    """Describe what is trained on a data set; `learn` is what was asked for, which may be "auto"."""
     network = source.network
     if network.kind == "text" and source.learn == "head":
         return (
             f"{source.name}: {source.model} is not trained; a perceptron with {source.hidden} hidden units is trained "
             f"on its {source.features}."
         )
-    return f"{source.name}: {replace(network, learn=learn).in_words(source.execution.device)}"
+    trained = replace(network, learn=learn).in_words(source.execution.device)
+    return f"{source.name}: {trained}{'' if network.is_pretrained else f' {RANDOM_START}'}"

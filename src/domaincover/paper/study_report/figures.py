@@ -12,22 +12,29 @@ from altair.utils.schemapi import debug_mode
 
 from domaincover.errors import InputError
 from domaincover.options import FIGURES, FigureFormat
-from domaincover.paper.report.comparison_charts import min_recall_boxes, share_bars
-from domaincover.paper.report.cross_plot_layers import (
+from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
+from domaincover.paper.study_report.cross_plot_layers import (
     RECALL_LINES,
     RECALL_TITLE,
     interactive_cross_plot,
     static_cross_plot,
 )
-from domaincover.paper.report.crosses import (
+from domaincover.paper.study_report.crosses import (
     CrossPlotTables,
     cross_plot_data,
     cross_plot_tables,
     note_on_random_sets,
 )
-from domaincover.paper.report.results_table import checked_domains, checked_results, experiments, targets_of
-from domaincover.paper.report.tradeoff_charts import recall_against_size, share_against_size
-from domaincover.paper.report.tradeoffs import has_curves
+from domaincover.paper.study_report.results_table import (
+    CheckedDomains,
+    CheckedResults,
+    checked_domains,
+    checked_results,
+    experiments,
+    targets_of,
+)
+from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
+from domaincover.paper.study_report.tradeoffs import has_curves
 from domaincover.report.look import (
     BESIDE_AXIS,
     COLUMN,
@@ -53,8 +60,8 @@ SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
 
 
 def cross_plot(
-    results: pd.DataFrame,
-    domains: pd.DataFrame,
+    results: CheckedResults,
+    domains: CheckedDomains,
     dataset: str,
     split: str = "unseen",
     target_recall: float | None = None,
@@ -81,8 +88,8 @@ def cross_plot(
 
 
 def cross_splits_plot(
-    results: pd.DataFrame,
-    domains: pd.DataFrame,
+    results: CheckedResults,
+    domains: CheckedDomains,
     dataset: str,
     target_recall: float | None = None,
     paper: bool = False,
@@ -146,7 +153,7 @@ def figure_files(
     return paths
 
 
-def _figures(table: pd.DataFrame, single: pd.DataFrame) -> Iterator[tuple[str, str, Callable[[], AnyChart]]]:
+def _figures(table: CheckedResults, single: CheckedDomains) -> Iterator[tuple[str, str, Callable[[], AnyChart]]]:
     """Yield kind, name and drawer of every figure, data set by data set."""
     one_target = table["target_recall"].nunique() == 1
     for dataset, target in experiments(table):

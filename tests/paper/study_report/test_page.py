@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.report.comparisons import compared_methods, recall_boxes
-from domaincover.paper.report.page import chart_library, write_page
+from domaincover.paper.study_report.comparisons import compared_methods, recall_boxes
+from domaincover.paper.study_report.page import chart_library, write_page
 
 from .made_up import (
     HOSTILE,

@@ -2,9 +2,7 @@
 
 from typing import NamedTuple
 
-import pandas as pd
-
-from domaincover.paper.report.results_table import main_target, of_experiment
+from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, main_target, of_experiment
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 from domaincover.report.readable import answers_with_one_label
 from domaincover.report.style import MethodStyle, method_styles
@@ -33,7 +31,7 @@ class StudyEvidence(NamedTuple):
         return self.n_at_target / self.n_domains
 
 
-def study_evidence(results: pd.DataFrame, domains: pd.DataFrame, dataset: str) -> list[StudyEvidence]:
+def study_evidence(results: CheckedResults, domains: CheckedDomains, dataset: str) -> list[StudyEvidence]:
     """Return a row per method that gives sets, at the main target: the unseen domains of its first seed."""
     target = main_target(results, dataset)
     rows = of_experiment(results, dataset, target)

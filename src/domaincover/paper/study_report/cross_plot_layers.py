@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import altair as alt
 import pandas as pd
 
-from domaincover.paper.report.crosses import CrossPlotTables, Limits, random_line
+from domaincover.paper.study_report.crosses import CrossPlotTables, Limits, random_line
 from domaincover.report.look import SCREEN, Look, legend_columns
 from domaincover.report.pictures import inline
 from domaincover.report.style import MethodStyle, dataset_label

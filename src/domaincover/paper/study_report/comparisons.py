@@ -5,8 +5,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.report.crosses import recall_limits
-from domaincover.paper.report.results_table import checked_domains, checked_results, chosen_target, of_experiment
+from domaincover.paper.study_report.crosses import recall_limits
+from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, chosen_target, of_experiment
 from domaincover.report.readable import percent
 from domaincover.report.style import MethodStyle, method_styles, splits_in_order
 
@@ -38,13 +38,12 @@ class RecallBoxes(NamedTuple):
 
 
 def compared_methods(
-    results: pd.DataFrame, dataset: str, target_recall: float | None = None, split: str = "unseen"
+    results: CheckedResults, dataset: str, target_recall: float | None = None, split: str = "unseen"
 ) -> ComparedMethods:
     """Return the rows to compare; the target may be left out where there is only one."""
-    table = checked_results(results)
-    target_recall = chosen_target(table, dataset, target_recall)
-    styles = method_styles(table["method"])
-    rows = of_experiment(table, dataset, target_recall)
+    target_recall = chosen_target(results, dataset, target_recall)
+    styles = method_styles(results["method"])
+    rows: pd.DataFrame = of_experiment(results, dataset, target_recall)
     if split not in set(rows["split"]):
         present = ", ".join(splits_in_order(rows["split"]))
         raise InputError(f"data set {dataset!r} has no split {split!r}, only {present}.")
@@ -73,10 +72,10 @@ def share_table(compared: ComparedMethods) -> pd.DataFrame:
     )
 
 
-def recall_boxes(compared: ComparedMethods, domains: pd.DataFrame) -> RecallBoxes:
+def recall_boxes(compared: ComparedMethods, domains: CheckedDomains) -> RecallBoxes:
     """Return quartiles, whiskers and outliers of min recall over all domains and seeds; NaN is left out."""
     labels = dict(zip(compared.rows["method"], compared.rows["label"], strict=True))
-    single = of_experiment(checked_domains(domains, compared.rows), compared.dataset, compared.target_recall)
+    single: pd.DataFrame = of_experiment(domains, compared.dataset, compared.target_recall)
     single = single[(single["split"] == compared.split) & single["method"].isin(labels) & single["min_recall"].notna()]
     single = single.assign(label=single["method"].map(labels), min_recall=single["min_recall"].astype(float))
     boxes = _quartiles(single).reindex(compared.rows["label"])

@@ -13,16 +13,16 @@ import vl_convert
 from domaincover import files
 from domaincover.errors import InputError
 from domaincover.options import FIGURES
-from domaincover.paper.report import figures
-from domaincover.paper.report.crosses import (
+from domaincover.paper.study_report import figures
+from domaincover.paper.study_report.crosses import (
     Limits,
     cross_plot_tables,
     note_on_random_sets,
     random_line,
     recalls_in_words,
 )
-from domaincover.paper.report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
-from domaincover.paper.report.results_table import checked_results
+from domaincover.paper.study_report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
+from domaincover.paper.study_report.results_table import checked_results
 from domaincover.report.pictures import save_chart
 from domaincover.report.style import KNOWN_METHODS
 
@@ -47,7 +47,7 @@ def test_a_cross_has_the_medians_and_quartiles_of_the_results(results):
 
 
 def test_crosses_come_in_the_order_of_methods(results):
-    assert list(cross_plot_data(results, "seen")["method"]) == 2 * list(METHODS)
+    assert list(cross_plot_data(checked_results(results), "seen")["method"]) == 2 * list(METHODS)
 
 
 def test_without_a_split_there_is_a_cross_for_every_row(results):
@@ -187,7 +187,7 @@ def test_all_splits_are_drawn_on_the_same_axes(results, domains):
 
 
 def test_a_target_must_be_named_where_there_are_several(results, domains):
-    both = pd.concat([results, results.assign(target_recall=0.8)])
+    both = checked_results(pd.concat([results, results.assign(target_recall=0.8)]))
     with pytest.raises(InputError, match=r"'synthetic-10' has target recalls \[0.8, 0.9\]; say which"):
         cross_plot(both, domains, "synthetic-10")
 
@@ -205,14 +205,14 @@ def test_what_is_not_in_the_results_cannot_be_drawn(results, domains, choice, me
         cross_plot(results, domains, **choice)
 
 
-def test_results_without_their_domains_are_refused(results, domains):
+def test_results_without_their_domains_are_rejected(results, domains, tmp_path):
     with pytest.raises(InputError, match="domains has no row of data set 'synthetic-10'"):
-        cross_plot(results, domains[domains["dataset"] != "synthetic-10"], "synthetic-10")
+        figure_files(results, domains[domains["dataset"] != "synthetic-10"], tmp_path)
 
 
-def test_missing_columns_of_domains_are_named(results, domains):
+def test_missing_columns_of_domains_are_named(results, domains, tmp_path):
     with pytest.raises(InputError, match=r"domains lacks the columns n_labels\.$"):
-        cross_plot(results, domains.drop(columns="n_labels"), "synthetic-10")
+        figure_files(results, domains.drop(columns="n_labels"), tmp_path)
 
 
 def test_png_is_at_least_twice_as_fine_as_the_chart(results, domains, tmp_path):

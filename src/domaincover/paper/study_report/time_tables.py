@@ -6,7 +6,7 @@ import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.options import TableStyle
-from domaincover.paper.report.tables import as_csv, as_json
+from domaincover.paper.study_report.results_text import as_csv, as_json
 from domaincover.report.readable import printable, seconds, with_spread
 from domaincover.report.style import dataset_label
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, terminal

@@ -5,8 +5,14 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.report.comparison_charts import boxes_in_words, min_recall_boxes, share_bars, spread_in_words
-from domaincover.paper.report.comparisons import compared_methods, recall_boxes, share_table
+from domaincover.paper.study_report.comparison_charts import (
+    boxes_in_words,
+    min_recall_boxes,
+    share_bars,
+    spread_in_words,
+)
+from domaincover.paper.study_report.comparisons import compared_methods, recall_boxes, share_table
+from domaincover.paper.study_report.results_table import checked_results
 from domaincover.report.pictures import save_chart
 from domaincover.report.style import KNOWN_METHODS
 
@@ -71,7 +77,7 @@ def test_with_one_seed_bars_have_no_spread(results):
 
 
 def test_rows_come_in_the_order_of_methods(results):
-    assert list(compared_methods(results, "synthetic-10").rows["method"]) == list(METHODS)
+    assert list(compared_methods(checked_results(results), "synthetic-10").rows["method"]) == list(METHODS)
 
 
 def test_boxes_have_the_quartiles_of_all_seeds_together(results, domains):
@@ -162,7 +168,7 @@ def test_another_split_can_be_compared(results, domains):
 
 
 def test_a_target_must_be_named_where_there_are_several(results, domains):
-    both = pd.concat([results, results.assign(target_recall=0.8)])
+    both = checked_results(pd.concat([results, results.assign(target_recall=0.8)]))
     with pytest.raises(InputError, match=r"has target recalls \[0.8, 0.9\]; say which"):
         share_bars(both, "synthetic-10")
     assert drawn(min_recall_boxes(both, domains, "synthetic-10", 0.8).to_dict(), "target") == [{"target": 0.8}]

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.report.results_table import checked_results
+from domaincover.paper.study_report.results_table import CheckedResults
 from domaincover.report.readable import ABSENT, percent, printable, with_spread
 from domaincover.report.style import dataset_label, method_styles
 from domaincover.report.text_tables import TextTable
@@ -50,14 +50,13 @@ BESIDE_DROPPED_FIRST = ("source", *(f"{measure}_difference" for measure in MEASU
 
 
 def compared_with_published(
-    results: pd.DataFrame, published: pd.DataFrame, experiment: str | None = None
+    results: CheckedResults, published: pd.DataFrame, experiment: str | None = None
 ) -> pd.DataFrame:
     """Return the rows of unseen domains that were published too: ours, theirs, and the difference of each measure.
 
     Where several experiments published the same, that of the named experiment is taken, else that of "main".
     """
-    ours = checked_results(results)
-    ours = ours[ours["split"] == SPLIT]
+    ours = results[results["split"] == SPLIT]
     missing = [column for column in PUBLISHED_COLUMNS if column not in published.columns]
     if missing:
         raise InputError(f"the published numbers lack the columns {', '.join(missing)}.")
@@ -90,7 +89,7 @@ def compared_with_published(
     )
 
 
-def with_published(results: pd.DataFrame, compared: pd.DataFrame) -> pd.DataFrame:
+def with_published(results: CheckedResults, compared: pd.DataFrame) -> pd.DataFrame:
     """Return the results with columns of what was published; empty where nothing was, or of other splits."""
     added = [f"{measure}_{kind}" for measure in MEASURES for kind in ("published", "difference")]
     theirs = compared[[*KEYS, *added, "source"]].rename(columns={"source": "published_source"})

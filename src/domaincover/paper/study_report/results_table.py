@@ -1,11 +1,19 @@
-"""The two tables every report is made from, checked once on entry."""
+"""The two tables that every report is made from, checked once, where a report begins.
+
+The types say which tables were checked: what takes one does not check it again.
+"""
 
 from collections.abc import Sequence
+from typing import NewType, TypeVar
 
 import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.report.style import DATASET_ORDER, SPLIT_LABELS, method_styles
+
+CheckedResults = NewType("CheckedResults", pd.DataFrame)
+CheckedDomains = NewType("CheckedDomains", pd.DataFrame)
+AnyTable = TypeVar("AnyTable", bound=pd.DataFrame)
 
 RESULT_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "n_seeds", "n_domains"),
@@ -21,38 +29,39 @@ USUAL_TARGET = 0.9
 TEXT_COLUMNS = ("dataset", "method", "split")
 
 
-def checked_results(results: pd.DataFrame) -> pd.DataFrame:
+def checked_results(results: pd.DataFrame) -> CheckedResults:
     """Return the columns of a results table in report order: data set, target, split, method."""
     checked = _checked(results, RESULT_COLUMNS, "results")
-    return checked.sort_values(
-        ["dataset", "target_recall", "split", "method"],
-        key=_rank,
-        kind="stable",
-        ignore_index=True,
-    )
+    order = ["dataset", "target_recall", "split", "method"]
+    return CheckedResults(checked.sort_values(order, key=_rank, kind="stable", ignore_index=True))
 
 
-def checked_domains(domains: pd.DataFrame, results: pd.DataFrame) -> pd.DataFrame:
+def checked_domains(domains: pd.DataFrame, results: CheckedResults) -> CheckedDomains:
     """Return the table of single domains, which must know every data set of the results."""
     checked = _checked(domains, DOMAIN_COLUMNS, "domains")
     unknown = sorted(set(results["dataset"]) - set(checked["dataset"]))
     if unknown:
         raise InputError(f"domains has no row of data set {unknown[0]!r}, which is in results.")
-    return checked.assign(domain=checked["domain"].astype(str))
+    return CheckedDomains(checked.assign(domain=checked["domain"].astype(str)))
 
 
-def experiments(results: pd.DataFrame) -> list[tuple[str, float]]:
+def of_dataset(table: AnyTable, dataset: str) -> AnyTable:
+    """Return the rows of one data set; those of a checked table are checked."""
+    return table[table["dataset"] == dataset]
+
+
+def experiments(results: CheckedResults) -> list[tuple[str, float]]:
     """Return every pair of data set and target recall, in the order of the table."""
     pairs = results[["dataset", "target_recall"]].drop_duplicates()
     return [(str(dataset), float(target)) for dataset, target in pairs.itertuples(index=False)]
 
 
-def of_experiment(table: pd.DataFrame, dataset: str, target_recall: float) -> pd.DataFrame:
+def of_experiment(table: AnyTable, dataset: str, target_recall: float) -> AnyTable:
     """Return the rows of one data set and target recall."""
     return table[(table["dataset"] == dataset) & (table["target_recall"] == target_recall)]
 
 
-def chosen_target(results: pd.DataFrame, dataset: str, target_recall: float | None) -> float:
+def chosen_target(results: CheckedResults, dataset: str, target_recall: float | None) -> float:
     """Return the target recall to draw: the one asked for, or the only one of the data set."""
     targets = [target for name, target in experiments(results) if name == dataset]
     if not targets:
@@ -64,21 +73,21 @@ def chosen_target(results: pd.DataFrame, dataset: str, target_recall: float | No
     return targets[0] if target_recall is None else target_recall
 
 
-def targets_of(results: pd.DataFrame, dataset: str) -> list[float]:
+def targets_of(results: CheckedResults, dataset: str) -> list[float]:
     """Return the target recalls of a data set, lowest first."""
     return sorted({target for name, target in experiments(results) if name == dataset})
 
 
-def main_target(results: pd.DataFrame, dataset: str) -> float:
+def main_target(results: CheckedResults, dataset: str) -> float:
     """Return the target recall that a data set is summed up at: 0.9, the paper's, or else the highest."""
     targets = targets_of(results, dataset)
     return USUAL_TARGET if USUAL_TARGET in targets else targets[-1]
 
 
-def at_main_targets(results: pd.DataFrame) -> pd.DataFrame:
+def at_main_targets(results: CheckedResults) -> CheckedResults:
     """Return the rows of every data set at its main target."""
     mains = {dataset: main_target(results, dataset) for dataset in set(results["dataset"])}
-    return results[results["target_recall"] == results["dataset"].map(mains)]
+    return CheckedResults(results[results["target_recall"] == results["dataset"].map(mains)])
 
 
 def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:

@@ -4,9 +4,7 @@ import math
 from collections import Counter
 from typing import Any
 
-import pandas as pd
-
-from domaincover.paper.report.results_table import experiments, of_experiment
+from domaincover.paper.study_report.results_table import CheckedResults, experiments, of_experiment
 from domaincover.report.readable import answers_with_one_label
 from domaincover.report.style import method_styles
 
@@ -15,7 +13,7 @@ USUAL = "erm"
 ONE_SEED = " (one seed: the spread is unknown)"
 
 
-def overall_sentence(results: pd.DataFrame) -> str:
+def overall_sentence(results: CheckedResults) -> str:
     """Say how often each method holds the target in the largest share of unseen domains, and how surely."""
     rankings = [ranked_unseen(results, dataset, target) for dataset, target in experiments(results)]
     rankings = [ranking for ranking in rankings if ranking]
@@ -36,7 +34,7 @@ def overall_sentence(results: pd.DataFrame) -> str:
     return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{close}"
 
 
-def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: float) -> list[str]:
+def experiment_sentences(results: CheckedResults, dataset: str, target_recall: float) -> list[str]:
     """Say who holds the target in most unseen domains, who comes next, where SET-COVER and single labels stand."""
     ranking = ranked_unseen(results, dataset, target_recall)
     if not ranking:
@@ -51,7 +49,7 @@ def experiment_sentences(results: pd.DataFrame, dataset: str, target_recall: flo
     return sentences
 
 
-def ranked_unseen(results: pd.DataFrame, dataset: str, target_recall: float) -> list[dict[str, Any]]:
+def ranked_unseen(results: CheckedResults, dataset: str, target_recall: float) -> list[dict[str, Any]]:
     """Return the rows of unseen domains by share at target, smaller sets first where shares are equal."""
     labels = {method: style.label for method, style in method_styles(results["method"]).items()}
     rows = of_experiment(results, dataset, target_recall)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.options import TableStyle
-from domaincover.paper.report.published_comparison import (
+from domaincover.paper.study_report.published_comparison import (
     BESIDE_DROPPED_FIRST,
     BESIDE_TERMINAL_HEADS,
     BESIDE_TITLE,
@@ -18,7 +18,7 @@ from domaincover.paper.report.published_comparison import (
     compared_with_published,
     with_published,
 )
-from domaincover.paper.report.results_table import TEXT_COLUMNS, checked_results
+from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results
 from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
 

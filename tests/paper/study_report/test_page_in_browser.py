@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from domaincover.paper.report.page import write_page
+from domaincover.paper.study_report.page import write_page
 from domaincover.report.style import COMPARISONS, KNOWN_METHODS
 from tests.processes import LIMIT
 

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.report.results_table import RESULT_COLUMNS, checked_results
-from domaincover.paper.report.tables import format_results
-from domaincover.paper.report.time_tables import format_times, training_times
+from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
+from domaincover.paper.study_report.results_text import format_results
+from domaincover.paper.study_report.time_tables import format_times, training_times
 from domaincover.report.readable import best_by_share, heads_of, readable_rows
 from domaincover.report.style import SINGLE_LABEL_METHODS
 

@@ -5,14 +5,21 @@ from typing import Any
 
 import pandas as pd
 
-from domaincover.paper.report.comparison_charts import captions, two_lines
-from domaincover.paper.report.comparisons import ComparedMethods, compared_methods, recall_boxes
-from domaincover.paper.report.cross_plot_layers import place_of_target
-from domaincover.paper.report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
-from domaincover.paper.report.packing import least_at_target, packed_domains
-from domaincover.paper.report.results_table import main_target, of_experiment, targets_of
-from domaincover.paper.report.tradeoff_charts import spread_note
-from domaincover.paper.report.tradeoffs import coverage_table, curves_of, has_curves
+from domaincover.paper.study_report.comparison_charts import captions, two_lines
+from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes
+from domaincover.paper.study_report.cross_plot_layers import place_of_target
+from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
+from domaincover.paper.study_report.packing import least_at_target, packed_domains
+from domaincover.paper.study_report.results_table import (
+    CheckedDomains,
+    CheckedResults,
+    main_target,
+    of_dataset,
+    of_experiment,
+    targets_of,
+)
+from domaincover.paper.study_report.tradeoff_charts import spread_note
+from domaincover.paper.study_report.tradeoffs import coverage_table, curves_of, has_curves
 from domaincover.report.readable import with_spread
 from domaincover.report.style import (
     COMPARISON_LABELS,
@@ -31,7 +38,7 @@ CROSS_COLUMNS = (
 )
 
 
-def page_data(results: pd.DataFrame, domains: pd.DataFrame) -> dict[str, Any]:
+def page_data(results: CheckedResults, domains: CheckedDomains) -> dict[str, Any]:
     """Return all that the script needs of checked results and domains; single domains have codes into its lists."""
     styles = method_styles(results["method"])
     methods = {
@@ -50,11 +57,10 @@ def page_data(results: pd.DataFrame, domains: pd.DataFrame) -> dict[str, Any]:
 
 
 def dataset_data(
-    results: pd.DataFrame, domains: pd.DataFrame, dataset: str, methods: list[str], splits: list[str]
+    results: CheckedResults, domains: CheckedDomains, dataset: str, methods: list[str], splits: list[str]
 ) -> dict[str, Any]:
     """Return the rows of one data set's charts by target, and its single domains packed."""
-    rows = results[results["dataset"] == dataset]
-    single = domains[domains["dataset"] == dataset]
+    rows, single = of_dataset(results, dataset), of_dataset(domains, dataset)
     targets = targets_of(rows, dataset)
     comparisons = comparisons_of(rows["method"])
     crosses = cross_plot_data(rows)
@@ -76,8 +82,8 @@ def dataset_data(
 
 def _of_target(
     crosses: pd.DataFrame,
-    results: pd.DataFrame,
-    domains: pd.DataFrame,
+    results: CheckedResults,
+    domains: CheckedDomains,
     dataset: str,
     target: float,
     groups: list[list[str]],
@@ -127,7 +133,7 @@ def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any
     }
 
 
-def _curves(results: pd.DataFrame, dataset: str) -> dict[str, Any]:
+def _curves(results: CheckedResults, dataset: str) -> dict[str, Any]:
     curves = curves_of(results, dataset)
     methods = {style.label: method for method, style in method_styles(results["method"]).items()}
     points = curves.points.assign(method=curves.points["label"].map(methods)).drop(columns="label")

@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.report.published_comparison import MEASURES, compared_with_published, measure_texts
-from domaincover.paper.report.results_table import RESULT_COLUMNS
-from domaincover.paper.report.tables import format_results
-from domaincover.paper.report.time_tables import format_times, training_times
+from domaincover.paper.study_report.published_comparison import MEASURES, compared_with_published, measure_texts
+from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
+from domaincover.paper.study_report.results_text import format_results
+from domaincover.paper.study_report.time_tables import format_times, training_times
 
 from .made_up import METHODS, PUBLISHED_TIMES, SECONDS, published_numbers
 
@@ -20,7 +20,7 @@ def published():
 
 
 def test_only_what_both_measured_in_unseen_domains_is_compared(results, published):
-    compared = compared_with_published(results, published)
+    compared = compared_with_published(checked_results(results), published)
     assert compared["method"].tolist() == list(METHODS)
     assert set(compared["dataset"]) == {"synthetic-10-random"}
 

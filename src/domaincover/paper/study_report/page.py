@@ -7,30 +7,33 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.paper.report.comparisons import compared_methods
-from domaincover.paper.report.headline import experiment_sentences, overall_sentence
-from domaincover.paper.report.page_charts import chart_templates
-from domaincover.paper.report.page_data import captions_of, page_data
-from domaincover.paper.report.published_comparison import MEASURES, compared_with_published, measure_texts
-from domaincover.paper.report.results_table import (
+from domaincover.paper.study_report.comparisons import compared_methods
+from domaincover.paper.study_report.headline import experiment_sentences, overall_sentence
+from domaincover.paper.study_report.page_charts import chart_templates
+from domaincover.paper.study_report.page_data import captions_of, page_data
+from domaincover.paper.study_report.published_comparison import MEASURES, compared_with_published, measure_texts
+from domaincover.paper.study_report.results_table import (
+    CheckedDomains,
+    CheckedResults,
     at_main_targets,
     checked_domains,
     checked_results,
     experiments,
     main_target,
+    of_dataset,
     of_experiment,
     targets_of,
 )
-from domaincover.paper.report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
-from domaincover.paper.report.theory_chart import (
+from domaincover.paper.study_report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
+from domaincover.paper.study_report.theory_chart import (
     MARKS_IN_WORDS,
     learnability_data,
     learnability_sentence,
     learnability_spec,
 )
-from domaincover.paper.report.time_tables import times_caption, times_table, training_times
-from domaincover.paper.report.tradeoff_charts import CURVE_NOTE, left_out_in_words
-from domaincover.paper.report.tradeoffs import curves_of, has_curves
+from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
+from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, left_out_in_words
+from domaincover.paper.study_report.tradeoffs import curves_of, has_curves
 from domaincover.report.readable import (
     HEADS,
     TEXT_HEADS,
@@ -113,14 +116,15 @@ def write_page(
 
 
 def _section(
-    results: pd.DataFrame,
-    domains: pd.DataFrame,
+    results: CheckedResults,
+    domains: CheckedDomains,
     rows: list[ReadableRow],
     dataset: str,
     published: pd.DataFrame | None,
 ) -> Section:
     target = main_target(results, dataset)
-    own = results[(results["dataset"] == dataset) & (results["split"] == "unseen")]
+    own = of_dataset(results, dataset)
+    own = CheckedResults(own[own["split"] == "unseen"])
     # The main target first, then the others from the lowest.
     order = [target, *(other for other in targets_of(results, dataset) if other != target)]
     places = [place for one in order for place in own.index[own["target_recall"] == one]]
@@ -150,7 +154,7 @@ def _paper_texts(paper: Mapping[Any, Any] | None) -> dict[str, str]:
     return {COLUMN_OF[measure]: f"{theirs} ({difference})" for measure, (theirs, difference) in texts.items()}
 
 
-def _captions(results: pd.DataFrame, dataset: str, target: float) -> dict[str, str]:
+def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str, str]:
     """Return the captions of the charts of unseen domains that the data set has, by kind."""
     if "unseen" not in set(of_experiment(results, dataset, target)["split"]):
         return {}

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.report.comparisons import ComparedMethods, share_table
-from domaincover.paper.report.crosses import Limits, limits_around
-from domaincover.paper.report.results_table import checked_results, targets_of
+from domaincover.paper.study_report.comparisons import ComparedMethods, share_table
+from domaincover.paper.study_report.crosses import Limits, limits_around
+from domaincover.paper.study_report.results_table import CheckedResults, targets_of
 from domaincover.report.readable import percent, with_spread
 from domaincover.report.style import MethodStyle, method_styles
 
@@ -27,17 +27,16 @@ class Curves(NamedTuple):
     limits: Limits
 
 
-def has_curves(results: pd.DataFrame, dataset: str, split: str = "unseen") -> bool:
+def has_curves(results: CheckedResults, dataset: str, split: str = "unseen") -> bool:
     """Tell whether a method of the data set has several target recalls."""
     rows = results[(results["dataset"] == dataset) & (results["split"] == split)]
     return bool((rows.groupby("method")["target_recall"].nunique() > 1).any())
 
 
-def curves_of(results: pd.DataFrame, dataset: str, split: str = "unseen") -> Curves:
+def curves_of(results: CheckedResults, dataset: str, split: str = "unseen") -> Curves:
     """Return a curve for every method that has more than one target recall; the others are left out."""
-    table = checked_results(results)
-    styles = method_styles(table["method"])
-    rows = table[(table["dataset"] == dataset) & (table["split"] == split)]
+    styles = method_styles(results["method"])
+    rows = results[(results["dataset"] == dataset) & (results["split"] == split)]
     if rows.empty:
         raise InputError(f"results has no row of data set {dataset!r} and split {split!r}.")
     n_targets = rows.groupby("method")["target_recall"].nunique()
@@ -55,7 +54,7 @@ def curves_of(results: pd.DataFrame, dataset: str, split: str = "unseen") -> Cur
             "share": [percent(share) for share in rows["share_at_target"]],
         }
     )
-    targets = targets_of(table, dataset)
+    targets = targets_of(results, dataset)
     return Curves(
         dataset=dataset,
         split=split,

@@ -5,7 +5,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from domaincover.paper.report.results_table import checked_domains, checked_results, chosen_target, of_experiment
+from domaincover.paper.study_report.results_table import (
+    CheckedDomains,
+    CheckedResults,
+    chosen_target,
+    of_dataset,
+    of_experiment,
+)
 from domaincover.report.readable import MOST_LABELS_IN_TOOLTIP, percent
 from domaincover.report.style import MethodStyle, method_styles
 
@@ -36,15 +42,14 @@ class CrossPlotTables(NamedTuple):
     far: Limits
 
 
-def cross_plot_data(results: pd.DataFrame, split: str | None = None) -> pd.DataFrame:
+def cross_plot_data(results: CheckedResults, split: str | None = None) -> pd.DataFrame:
     """Return one row per cross: medians, quartiles and the method's name; of every split if none is given."""
-    table = checked_results(results)
-    styles = method_styles(table["method"])
-    crosses = table.assign(
-        label=[styles[method].label for method in table["method"]],
-        set_size_quartiles=_quartiles(table, "set_size"),
-        min_recall_quartiles=_quartiles(table, "min_recall"),
-        share=[percent(share) for share in table["share_at_target"]],
+    styles = method_styles(results["method"])
+    crosses = results.assign(
+        label=[styles[method].label for method in results["method"]],
+        set_size_quartiles=_quartiles(results, "set_size"),
+        min_recall_quartiles=_quartiles(results, "min_recall"),
+        share=[percent(share) for share in results["share_at_target"]],
     )
     columns = (
         *("dataset", "target_recall", "split", "method", "label", "n_domains", "n_seeds"),
@@ -56,16 +61,14 @@ def cross_plot_data(results: pd.DataFrame, split: str | None = None) -> pd.DataF
 
 
 def cross_plot_tables(
-    results: pd.DataFrame, domains: pd.DataFrame, dataset: str, target_recall: float | None = None
+    results: CheckedResults, domains: CheckedDomains, dataset: str, target_recall: float | None = None
 ) -> CrossPlotTables:
     """Return what the cross-plots of a data set show; the target may be left out where there is only one."""
-    table = checked_results(results)
-    target_recall = chosen_target(table, dataset, target_recall)
-    styles = method_styles(table["method"])
-    crosses = of_experiment(cross_plot_data(table), dataset, target_recall)
-    single = checked_domains(domains, table)
-    drawn = single["method"].isin(crosses["method"])
-    points = _points(of_experiment(single[drawn], dataset, target_recall), styles)
+    target_recall = chosen_target(results, dataset, target_recall)
+    styles = method_styles(results["method"])
+    crosses = of_experiment(cross_plot_data(results), dataset, target_recall)
+    drawn = domains["method"].isin(crosses["method"])
+    points = _points(of_experiment(domains[drawn], dataset, target_recall), styles)
     near = cross_limits(crosses, target_recall)
     return CrossPlotTables(
         dataset=dataset,
@@ -73,7 +76,7 @@ def cross_plot_tables(
         crosses=crosses,
         points=points,
         methods=[style for method, style in styles.items() if method in set(crosses["method"])],
-        n_labels=int(single.loc[single["dataset"] == dataset, "n_labels"].max()),
+        n_labels=int(of_dataset(domains, dataset)["n_labels"].max()),
         near=near,
         far=_around(near, _limits(points, (), target_recall)),
     )

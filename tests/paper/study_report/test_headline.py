@@ -3,9 +3,9 @@ import math
 import numpy as np
 import pytest
 
-from domaincover.paper.report import headline
-from domaincover.paper.report.headline import overall_sentence
-from domaincover.paper.report.results_table import checked_results
+from domaincover.paper.study_report import headline
+from domaincover.paper.study_report.headline import overall_sentence
+from domaincover.paper.study_report.results_table import checked_results
 
 from .made_up import random_domains, results_of
 

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, TypeVar
 import altair as alt
 import pandas as pd
 
-from domaincover.paper.report.comparisons import (
+from domaincover.paper.study_report.comparisons import (
     REACH,
     ComparedMethods,
     compared_methods,
     recall_boxes,
     share_table,
 )
-from domaincover.paper.report.cross_plot_layers import Data
+from domaincover.paper.study_report.cross_plot_layers import Data
+from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults
 from domaincover.report.look import COLUMN, PAPER, SCREEN, Look, chart_config, fitted, title_of
 from domaincover.report.pictures import inline
 from domaincover.report.readable import with_spread
@@ -90,7 +91,7 @@ class BoxData(NamedTuple):
 
 
 def share_bars(
-    results: pd.DataFrame,
+    results: CheckedResults,
     dataset: str,
     target_recall: float | None = None,
     split: str = "unseen",
@@ -108,8 +109,8 @@ def share_bars(
 
 
 def min_recall_boxes(
-    results: pd.DataFrame,
-    domains: pd.DataFrame,
+    results: CheckedResults,
+    domains: CheckedDomains,
     dataset: str,
     target_recall: float | None = None,
     split: str = "unseen",

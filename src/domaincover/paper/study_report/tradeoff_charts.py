@@ -3,11 +3,11 @@
 from typing import Any
 
 import altair as alt
-import pandas as pd
 
-from domaincover.paper.report.comparisons import compared_methods
-from domaincover.paper.report.cross_plot_layers import Data, Scales, scales_of
-from domaincover.paper.report.tradeoffs import Curves, coverage_limits, coverage_table, curves_of
+from domaincover.paper.study_report.comparisons import compared_methods
+from domaincover.paper.study_report.cross_plot_layers import Data, Scales, scales_of
+from domaincover.paper.study_report.results_table import CheckedResults
+from domaincover.paper.study_report.tradeoffs import Curves, coverage_limits, coverage_table, curves_of
 from domaincover.report.look import (
     BESIDE_AXIS,
     COLUMN,
@@ -45,7 +45,7 @@ COVERAGE_TOOLTIP = [
 
 
 def recall_against_size(
-    results: pd.DataFrame, dataset: str, split: str = "unseen", paper: bool = False
+    results: CheckedResults, dataset: str, split: str = "unseen", paper: bool = False
 ) -> alt.LayerChart:
     """Return a line per method through its target recalls: median min recall against median set size."""
     curves = curves_of(results, dataset, split)
@@ -58,7 +58,7 @@ def recall_against_size(
 
 
 def share_against_size(
-    results: pd.DataFrame,
+    results: CheckedResults,
     dataset: str,
     target_recall: float | None = None,
     split: str = "unseen",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domaincover.paper.report.packing import ABSENT, least_at_target, packed_domains, quantized
+from domaincover.paper.study_report.packing import ABSENT, least_at_target, packed_domains, quantized
 
 from .made_up import random_domains
 

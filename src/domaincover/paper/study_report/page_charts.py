@@ -9,9 +9,15 @@ from typing import Any
 
 import altair as alt
 
-from domaincover.paper.report.comparison_charts import HEIGHT_OF_TARGET, BoxData, MethodRows, bar_layers, box_layers
-from domaincover.paper.report.cross_plot_layers import CrossData, Pen, Scales
-from domaincover.paper.report.tradeoff_charts import coverage_layers, curve_layers
+from domaincover.paper.study_report.comparison_charts import (
+    HEIGHT_OF_TARGET,
+    BoxData,
+    MethodRows,
+    bar_layers,
+    box_layers,
+)
+from domaincover.paper.study_report.cross_plot_layers import CrossData, Pen, Scales
+from domaincover.paper.study_report.tradeoff_charts import coverage_layers, curve_layers
 from domaincover.report.look import PAGE_INK, SCREEN, chart_config
 
 ROWS = MethodRows(["@labels"], "@names", "@is_long", ["@colors"], ["@shapes"])

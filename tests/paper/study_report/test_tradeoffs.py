@@ -5,12 +5,12 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.report.comparisons import compared_methods
-from domaincover.paper.report.results_table import checked_domains, checked_results
-from domaincover.paper.report.study_certificates import study_evidence
-from domaincover.paper.report.theory_chart import learnability_sentence
-from domaincover.paper.report.tradeoff_charts import left_out_in_words, recall_against_size, share_against_size
-from domaincover.paper.report.tradeoffs import coverage_limits, coverage_table, curves_of, has_curves
+from domaincover.paper.study_report.comparisons import compared_methods
+from domaincover.paper.study_report.results_table import checked_domains, checked_results
+from domaincover.paper.study_report.study_certificates import study_evidence
+from domaincover.paper.study_report.theory_chart import learnability_sentence
+from domaincover.paper.study_report.tradeoff_charts import left_out_in_words, recall_against_size, share_against_size
+from domaincover.paper.study_report.tradeoffs import coverage_limits, coverage_table, curves_of, has_curves
 
 from .made_up import METHODS, full_study, made_up_theory, results_of
 

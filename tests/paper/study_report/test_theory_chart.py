@@ -3,13 +3,13 @@ import pandas as pd
 import pytest
 
 from domaincover import plan_domains
-from domaincover.paper.report.theory_chart import (
+from domaincover.paper.study_report.theory_chart import (
     learnability_chart,
     learnability_data,
     learnability_table,
     write_theory_figures,
 )
-from domaincover.paper.report.theory_pictures import (
+from domaincover.paper.study_report.theory_pictures import (
     FOUR,
     THREE,
     disc_chart,
