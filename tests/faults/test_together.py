@@ -94,7 +94,7 @@ def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
         assert second.wait() == 2
     finally:
         first.kill()
-    assert "another fit is using the checkpoints with the checkpoints in" in (tmp_path / "said").read_text()
+    assert "another fit is using the checkpoints in" in (tmp_path / "said").read_text()
 
 
 def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
