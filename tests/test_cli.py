@@ -83,7 +83,7 @@ def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, ref
 
 def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert_refused(call(*SMALL, "--out", tmp_path), "holds files but no domaincover study; name another directory")
+    assert_refused(call(*SMALL, "--out", tmp_path), "is not empty and not a domaincover study; name another directory")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 

@@ -63,7 +63,7 @@ def test_texts_are_fitted_predicted_and_evaluated(here, world, tmp_path):
     source = ["--text-column", "review", "--network", world / "bert"]
     code, printed, told = here("fit", world / "table.csv", *ROLES, *source, "--epochs", 20, "--out", tmp_path / "model")
     assert code == 0
-    assert "a head is trained on its features" in told
+    assert "training a head on the frozen network's features" in told
     assert "SET-COVER" in printed
     code, _, told = here("predict", tmp_path / "model", world / "table.csv", "--out", tmp_path / "sets.csv")
     assert (code, told) == (0, f"240 sets are in {tmp_path / 'sets.csv'}.\n")

@@ -209,7 +209,7 @@ def test_a_label_without_calibration_examples_warns_by_name_and_is_in_every_set(
 @pytest.mark.parametrize("n_labels", [3, 4])
 def test_scores_of_pairs_of_labels_are_refused(n_labels):
     labels = np.arange(len(X)) % n_labels
-    with pytest.raises(InputError, match=r"SVC\.decision_function must give one score per label"):
+    with pytest.raises(InputError, match=r"SVC\.decision_function must return one score per label"):
         conformal(SVC(decision_function_shape="ovo")).fit(X, labels, domains=DOMAINS)
 
 

@@ -193,9 +193,11 @@ def test_a_pipeline_of_one_step_is_its_step():
 
 
 def test_what_predicts_no_sets_is_refused_by_name():
-    with pytest.raises(InputError, match="LogisticRegression predicts no sets; wrap it in a ConformalSetClassifier"):
+    with pytest.raises(
+        InputError, match="LogisticRegression does not predict sets; wrap it in a ConformalSetClassifier"
+    ):
         predict_set(LogisticRegression().fit(X, Y), X)
-    with pytest.raises(InputError, match="LogisticRegression predicts no sets"):
+    with pytest.raises(InputError, match="LogisticRegression does not predict sets"):
         min_recall_scorer(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, Y), X, Y)
 
 

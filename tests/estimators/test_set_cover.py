@@ -202,9 +202,9 @@ def test_a_network_with_statistics_never_meets_a_single_row(kind):
     ("settings", "message"),
     [
         ({"network": "cnn"}, "network must be 'linear', 'mlp', a function .* or a TextNetwork, got 'cnn'"),
-        ({"network": lambda n, k: None}, "network must make a torch.nn.Module, got NoneType"),  # noqa: ARG005
-        ({"network": lambda n, k: nn.Linear(n, k + 1)}, "network must give one score per label, 2; it gives 3"),
-        ({"hidden": 0}, "hidden must be one width or several, whole numbers from 1, got 0"),
+        ({"network": lambda n, k: None}, "network must return a torch.nn.Module, got NoneType"),  # noqa: ARG005
+        ({"network": lambda n, k: nn.Linear(n, k + 1)}, "network must return one score per label, 2; it returns 3"),
+        ({"hidden": 0}, "hidden must be one or several positive integers, got 0"),
         ({"hidden": (16, -1)}, r"whole numbers from 1, got \(16, -1\)"),
         ({"hidden": "16"}, "whole numbers from 1, got '16'"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here: "),

@@ -77,5 +77,5 @@ def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for
 
 
 def test_a_name_that_is_nearly_right_is_suggested():
-    with pytest.raises(InputError, match=r"no data set 'storm' \(did you mean storms\?\)"):
+    with pytest.raises(InputError, match=r"unknown dataset 'storm' \(did you mean storms\?\)"):
         study_dataset("storm")

@@ -105,7 +105,7 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
     plan = plan_study(study, out)
-    with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another call is at work in .*; wait until"):
+    with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another process is using .*; wait until"):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
     assert run_study(plan, out).n_new == 2
@@ -135,8 +135,8 @@ def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_p
     clinics = datasets.REGISTERED["clinics"]
     X, y, domains = clinics.read()
     for other, message in (
-        (replace(clinics, read=lambda: (X + 1, y, domains)), "was made with data '[0-9a-f]{32}'"),
-        (replace(clinics, max_train_rows=50), "was made with max_train_rows 60"),
+        (replace(clinics, read=lambda: (X + 1, y, domains)), r"was made with other settings \(data '[0-9a-f]{32}'"),
+        (replace(clinics, max_train_rows=50), "was made with other settings .max_train_rows 60"),
     ):
         monkeypatch.setitem(datasets.REGISTERED, "clinics", other)
         with pytest.raises(InputError, match=message):
@@ -160,13 +160,13 @@ def test_data_of_two_dimensions_need_no_table():
         ('from domaincover import register_method\nregister_method("erm")(None)', "there is a method 'erm' already"),
         (
             'from domaincover import register_dataset\nregister_dataset("votes")(None)',
-            "there is a data set 'votes' already",
+            "a dataset 'votes' already exists",
         ),
         ('from domaincover import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
-        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "becomes a folder"),
+        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "is reserved"),
         (
             'from domaincover import register_dataset\nregister_dataset("x", rows=3)(None)',
-            "has settings that there are not: rows",
+            "has unknown settings: rows",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def test_a_plug_in_that_has_changed_is_not_taken_for_what_this_process_read(tmp_
     load_plugins([str(file)])
     load_plugins([str(file)])
     file.write_text("pass")
-    with pytest.raises(InputError, match="has changed since this process read it; restart the workers"):
+    with pytest.raises(InputError, match="has changed since this process imported it; restart the workers"):
         load_plugins([str(file)])
 
 
@@ -231,7 +231,7 @@ def test_a_plug_in_is_found_by_its_modules_name_in_the_current_folder(tmp_path, 
     load_plugins(["my_own_plugin"])
     assert "clinics" in datasets.REGISTERED
     del sys.modules["my_own_plugin"]
-    with pytest.raises(InputError, match=r"plug-in nowhere\.py: there is no such file"):
+    with pytest.raises(InputError, match=r"plug-in nowhere\.py: the file does not exist"):
         load_plugins(["nowhere.py"])
 
 

@@ -21,7 +21,7 @@ from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.study import Study
 from domaincover.paper.wilds.hyperparameters import PAPER
 from domaincover.paper.wilds.reader import RELEASES
-from domaincover.paper.wilds.source import Means, WildsSource, wilds_source
+from domaincover.paper.wilds.source import Execution, WildsSource, wilds_source
 from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
@@ -155,7 +155,7 @@ def test_a_run_says_what_it_was_made_with(finished, folders, resnet):
     config = json.loads((finished / "fmow/erm/target-0.9/seed-0/config.json").read_text())
     assert (config["data"], config["model"], config["learn"]) == (str(folders["fmow"].folder), str(resnet), "head")
     assert (config["image_size"], config["batch_size"], config["recall_from"]) == (16, 16, "batches")
-    assert not {"device", "workers", "cache", "means", "source", "name"} & set(config)
+    assert not {"device", "workers", "cache", "execution", "source", "name"} & set(config)
 
 
 def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
@@ -213,13 +213,13 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
 
 
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
-    source = wilds_source("fmow", folders["fmow"].folder, model=resnet, means=Means(cache=None, workers=3))
+    source = wilds_source("fmow", folders["fmow"].folder, model=resnet, execution=Execution(cache=None, workers=3))
     (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
     here, there = multiprocessing.Pipe()
     here.send(replace(job, unreadable=frozenset({"a.png"})))
     arrived = there.recv()
     assert (arrived.runs, arrived.unreadable) == (job.runs, {"a.png"})
-    assert arrived.runs[0].source.means == source.means
+    assert arrived.runs[0].source.execution == source.execution
 
 
 def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
@@ -370,7 +370,7 @@ def test_the_table_has_the_papers_numbers():
 def test_a_study_is_of_its_source():
     with pytest.raises(InputError, match="the source is of fmow, and the study of amazon"):
         Study(("amazon",), sources=(wilds_source("fmow", "data"),))
-    with pytest.raises(InputError, match="no WILDS data set 'imagenet'; there are camelyon17"):
+    with pytest.raises(InputError, match="unknown WILDS dataset 'imagenet'; there are camelyon17"):
         wilds_source("imagenet", "data")
     with pytest.raises(InputError, match="learn must be auto, head or all, got 'none'"):
         wilds_source("fmow", "data", learn="none")
@@ -380,7 +380,7 @@ def test_a_study_is_of_its_source():
 
 def test_means_do_not_make_another_run():
     source = wilds_source("fmow", "data", learn="all")
-    other = WildsSource(**{**vars(source), "means": Means(device="cpu", workers=7)})
+    other = WildsSource(**{**vars(source), "execution": Execution(device="cpu", workers=7)})
     assert source == other
     assert source.to_dict() == other.to_dict()
 
@@ -398,7 +398,7 @@ def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows()
 
 def test_a_job_of_whole_networks_has_its_share_of_the_threads():
     before = torch.get_num_threads()
-    with threads_for(wilds_source("fmow", "data", learn="all", means=Means(threads=before + 1))):
+    with threads_for(wilds_source("fmow", "data", learn="all", execution=Execution(threads=before + 1))):
         assert torch.get_num_threads() == before + 1
     with threads_for(wilds_source("fmow", "data", learn="all")):
         assert torch.get_num_threads() == before

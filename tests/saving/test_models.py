@@ -362,7 +362,7 @@ def test_loading_with_a_function_leaves_torchs_random_numbers_alone(tmp_path):
         (lambda a, b: nn.Linear(a, b), "'weight' is not in the file"),
         (lambda a, b: small_network(a, b + 1), r"'3\.(weight|bias)' is \(2, ?3?\).* in the file and \(3"),
         (lambda a, b: small_network(a, b).double(), "float32 in the file and .*float64 in the network"),
-        (lambda *_: "network", "must make a torch.nn.Module, got str"),
+        (lambda *_: "network", "must return a torch.nn.Module, got str"),
     ],
 )
 def test_weights_that_do_not_fit_the_functions_network_are_refused(network, message, tmp_path):

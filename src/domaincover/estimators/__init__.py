@@ -1,1 +1,1 @@
-"""What a user calls: fit, predict_set, domain_report."""
+"""Estimators with scikit-learn's interface: fit, predict_set, domain_report."""

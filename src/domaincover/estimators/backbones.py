@@ -1,4 +1,4 @@
-"""Pretrained networks that make features, loaded once in a process and saved inside a model's folder."""
+"""Pretrained feature extractors, loaded once per process and saved within a model's folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MakeBackbone = Callable[[], nn.Module]
 
 
 class Backbone(BaseEstimator):
-    """A network that makes features of images or of token numbers; models that share one save it once."""
+    """A feature extractor for images or token ids; models that share one save it once."""
 
     module: nn.Module
     config_: str  # JSON text
@@ -41,17 +41,17 @@ class Backbone(BaseEstimator):
 
     @classmethod
     def of_function(cls, function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
-        """Wrap the image network that a user's function makes."""
+        """Wrap the image network returned by a user's function."""
         return cls.of("image", OwnBackbone(function, image_size))
 
     @classmethod
     def from_state(cls, kind: SourceKind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
-        """Return a network as it was saved; nothing in the data is run."""
+        """Rebuild a saved network without executing code."""
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return the network as data for JSON, and tensors."""
+        """Return a JSON-serializable configuration and the tensors."""
         if isinstance(self.module, OwnBackbone):
             return self.module.config, self.module.state_dict()
         read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
@@ -59,18 +59,18 @@ class Backbone(BaseEstimator):
         return config, tensors
 
     def key(self, settings: Mapping[str, Any]) -> str:
-        """Return a name for its features under some settings, and for a user's own network what tells it apart."""
+        """Return the cache key of its features under the given settings."""
         return model_key({"network": self._digest}, {}, settings)
 
     @cached_property
     def _digest(self) -> str:
-        # Once: a large network's weights take half a second, which a single prediction would notice.
+        # Cached: hashing a large network's weights takes half a second.
         about = self.module.fingerprint() if isinstance(self.module, OwnBackbone) else {}
         return model_key(*self.state(), about)
 
 
 class OwnBackbone(Normalised):
-    """A user's own network from normalised images to features."""
+    """A user's network that maps normalised images to features."""
 
     def __init__(self, function: MakeBackbone, image_size: tuple[int, int]) -> None:
         with torch.random.fork_rng(devices=[]):
@@ -80,14 +80,14 @@ class OwnBackbone(Normalised):
             features = self(torch.zeros(1, 3, *image_size, dtype=torch.uint8))
         if features.ndim != 2:
             shape = tuple(features.shape)
-            raise InputError(f"backbone must make a network that gives (image, feature), got {shape} for one image.")
+            raise InputError(f"backbone must return features of shape (image, feature), got {shape} for one image.")
         self.n_features, self.image_size = int(features.shape[1]), image_size
         name = getattr(function, "__name__", type(function).__name__)
         self.config = {"function": name, "image_size": list(image_size)}
 
     @torch.no_grad()
     def fingerprint(self) -> dict[str, Any]:
-        """Return what tells networks with the same weights apart: how they print, and their answer to one image."""
+        """Return data that distinguishes networks with equal weights: their repr and their output for one image."""
         height, width = self.image_size
         pixels = torch.arange(3 * height * width).view(1, 3, height, width) % 256
         device = next((tensor.device for tensor in self.state_dict().values()), "cpu")
@@ -96,12 +96,12 @@ class OwnBackbone(Normalised):
 
 
 def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
-    """Return a pretrained image network, loaded once while its files stay as they are."""
+    """Return a pretrained image network, cached until its files change."""
     return _image_backbone(model, weights, download, _stamp(model), _stamp(weights))
 
 
 def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbone:
-    """Return a pretrained text network, loaded once while its files stay as they are."""
+    """Return a pretrained text network, cached until its files change."""
     return _text_backbone(model, features, download, _stamp(model))
 
 
@@ -116,7 +116,7 @@ def _text_backbone(model: str | Path, features: Any, download: bool, *_stamps: A
 
 
 def _stamp(path: str | Path | None) -> Any:
-    """Return what changes when a file, or one in a folder, is written."""
+    """Return the names, sizes and modification times of a file or of the files in a folder."""
     if path is None or not Path(path).exists():
         return None
     files = [Path(path)] if Path(path).is_file() else sorted(Path(path).iterdir())

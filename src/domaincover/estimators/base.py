@@ -1,4 +1,4 @@
-"""What every set-valued classifier has: sets, one label, scores and a report by domain."""
+"""Base class of set-valued classifiers."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from domaincover.evaluation import DomainReport, domain_report
 from domaincover.prediction_sets import Sets
 
 MOST_NAMES = 5
-ONLY_DOMAIN = "all"  # the name of the domain where none were given
+ONLY_DOMAIN = "all"  # the domain name if none are given
 
 
 class Targets(NamedTuple):
-    """Label and domain codes of the training rows, and what the codes stand for."""
+    """Label and domain codes of the training rows, and their names."""
 
     labels: NDArray[np.int64]
     domains: NDArray[np.int64]
@@ -39,14 +39,14 @@ class Targets(NamedTuple):
 
 
 class SetClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier that answers with a set of labels; subclasses bring `fit`, `label_scores` and `predict_set`.
+    """Base class of classifiers that predict sets; subclasses implement `fit`, `label_scores` and `predict_set`.
 
-    `fit` takes the domain of each row (hospital, user, station, …) by keyword; None means that there is only one.
+    `fit` takes the domain of each row (hospital, user, station, …) by keyword; None means a single domain.
     """
 
     classes_: NDArray[Any]
     domains_: NDArray[Any]
-    _label_types: tuple[type, ...] = (str, int, date)  # beside what numpy has types for
+    _label_types: tuple[type, ...] = (str, int, date)  # in addition to numpy's types
 
     @abstractmethod
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -54,26 +54,26 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def predict_set(self, X: Any) -> Sets:
-        """Return the sets as booleans, examples × labels in the order of `classes_`."""
+        """Return the sets as a boolean array, (example, label) in the order of `classes_`."""
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return one label for each example: the most likely, whether or not it is in the set."""
+        """Return the most likely label of each example, whether or not it is in the set."""
         check_is_fitted(self)
         return self.classes_[self._likelihoods(X).argmax(axis=1)]
 
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return what ranks the labels as scikit-learn likes it: for two labels, the second's lead over the first."""
+        """Return decision values in scikit-learn's form: for two labels, the second's score minus the first's."""
         check_is_fitted(self)
         scores = self._likelihoods(X)
-        scores = np.where(np.isposinf(scores), 0, scores)  # what could not be read ranks no label above another
+        scores = np.where(np.isposinf(scores), 0, scores)  # unreadable examples prefer no label
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
-        """Tell how the sets do in each domain; cells with fewer than `min_cell_size` examples do not count."""
+        """Report recall and set size by domain; cells with fewer than `min_cell_size` examples do not count."""
         return self.report_on_sets(self.predict_set(X), y, domains, min_cell_size=min_cell_size)
 
     def report_on_sets(self, sets: Sets, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
-        """Tell how sets that were predicted before, block by block perhaps, do in each domain."""
+        """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
@@ -103,17 +103,17 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         return getattr(self, "encoder_", None)
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
-        """Return scores that rank the labels of an example; sets may be made on another scale."""
+        """Return scores that rank the labels of an example; sets may use another scale."""
         return self.label_scores(X)
 
     def save(self, folder: str | Path) -> None:
-        """Write the model to a folder, whole or not at all; `domaincover.load` reads it back."""
+        """Save the model to a folder atomically; load it with `domaincover.load`."""
         from domaincover.saving.models import save
 
         save(self, folder)
 
     def _learn_targets(self, y: Any, domains: Any, n_rows: int) -> Targets:
-        """Check and code labels and domains; sets `classes_` and `domains_`."""
+        """Validate and encode labels and domains, and set `classes_` and `domains_`."""
         if y is None:
             raise InputError(f"{type(self).__name__} requires y to be passed, but the target y is None.")
         if n_rows == 0:
@@ -129,7 +129,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
 
 
 def indexed(*parts: Any) -> list[Any]:
-    """Return examples, labels and domains so that rows can be taken of them; there must be as many of each."""
+    """Make examples, labels and domains indexable by row, and check that their lengths agree."""
     try:
         return indexable(*parts)
     except (TypeError, ValueError) as error:
@@ -137,11 +137,11 @@ def indexed(*parts: Any) -> list[Any]:
 
 
 def as_column(y: Any) -> Any:
-    """Return y with one dimension, as scikit-learn's classifiers take a single column for it, with a warning."""
+    """Return y with one dimension; a single column is accepted with a warning, as in scikit-learn."""
     if isinstance(y, list) and y and all(type(row) is list and len(row) == 1 for row in y):
         y = np.asarray(y)
     if issparse(y):
-        raise InputError("y is sparse; give labels as a list or an array.")
+        raise InputError("y is sparse; pass labels as a list or an array.")
     if len(getattr(y, "shape", ())) != 2 or y.shape[1] != 1:
         return y
     warnings.warn(
@@ -153,27 +153,27 @@ def as_column(y: Any) -> Any:
 
 
 def _check_targets(classes: NDArray[Any], codes: NDArray[np.int64], types: tuple[type, ...]) -> None:
-    """Refuse what is no class: fractions, kinds that do not order, and objects of other types."""
+    """Reject labels that are not classes: fractions, mixed types and objects of other types."""
     if classes.dtype == object:
         kinds = {type(name) for name in classes.tolist()}
         if len(kinds) > 1 or not all(issubclass(kind, types) for kind in kinds):
             named = " and ".join(sorted(kind.__name__ for kind in kinds))
-            raise InputError(f"Unknown label type: objects of {named}; give text, or whole numbers of 64 bits.")
+            raise InputError(f"Unknown label type: objects of {named}; use text or 64-bit integers.")
         return
     try:
-        with np.errstate(invalid="ignore"):  # scikit-learn casts floats to integers to see whether they are whole
+        with np.errstate(invalid="ignore"):  # scikit-learn casts floats to integers as a test
             check_classification_targets(classes[codes])
     except (TypeError, ValueError) as error:
         raise InputError(" ".join(str(error).split())[:300]) from error
 
 
 def coded_domains(domains: Any, n_rows: int) -> Any:
-    """Return the codes of domains and their names; without domains, all rows are of one."""
+    """Return the codes and names of domains; without domains, all rows belong to one."""
     return code_names(np.full(n_rows, ONLY_DOMAIN) if domains is None else domains, "domains", n_rows)
 
 
 def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of each label among the classes, or refuse labels that training did not have."""
+    """Return the position of each label among the classes; raise for unknown labels."""
     import pandas as pd
 
     y = one_dimensional(as_column(y), "labels")
@@ -187,14 +187,14 @@ def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def unwrapped(model: Any, X: Any) -> tuple[SetClassifier, Any]:
-    """Return the set classifier inside a pipeline or a search, and the examples as they reach it."""
+    """Return the set classifier inside a pipeline or a search, and the examples transformed for it."""
     while not isinstance(model, SetClassifier):
         if isinstance(model, Pipeline):
             model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X
         elif hasattr(model, "best_estimator_"):
             model = model.best_estimator_
         else:
-            raise InputError(f"{type(model).__name__} predicts no sets; wrap it in a ConformalSetClassifier.")
+            raise InputError(f"{type(model).__name__} does not predict sets; wrap it in a ConformalSetClassifier.")
     return model, X
 
 
@@ -219,7 +219,7 @@ def to_label_lists(sets: ArrayLike, classes: Iterable[Any]) -> list[list[Any]]:
 
 
 def _as_array(names: tuple[Any, ...]) -> NDArray[Any]:
-    """Return names as an array of their own kind, text as objects as scikit-learn has it."""
+    """Return names as an array of their own type, with text as objects as in scikit-learn."""
     kinds = {type(name) for name in names}
     plain = not any(issubclass(kind, tuple | str | bytes) for kind in kinds)
     array = np.array(names) if len(kinds) == 1 and plain else None

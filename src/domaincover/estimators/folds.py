@@ -1,4 +1,4 @@
-"""Which rows fit the scorers and which calibrate them."""
+"""Split rows into those that fit scorers and those that calibrate them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from domaincover.estimators.base import Targets
 from domaincover.options import Calibration
 
 FOLDS = 10
-FEWEST_LEFT_OUT = 25  # by jackknife-minmax, where there are as many domains
-USUAL_SHARE = 0.25
+FEWEST_LEFT_OUT = 25  # by jackknife-minmax, if there are as many domains
+DEFAULT_SHARE = 0.25
 
 
 class Part(NamedTuple):
@@ -33,7 +33,7 @@ def plan_parts(
     confidence: float | None,
     rng: np.random.Generator,
 ) -> list[Part]:
-    """Return a part for every scorer to fit; `confidence` is what is promised about a new domain, if anything is."""
+    """Return the rows of every scorer to fit; `confidence` is the promised domain confidence, if any."""
     rows = np.arange(len(targets.labels))
     if calibration == "held-out-domains":
         held_out = _held_out_rows(targets, share, confidence, rng)
@@ -45,7 +45,7 @@ def plan_parts(
         raise InputError(f"calibration={calibration!r} leaves domains out in turn and needs at least 2; there is 1.")
     n_folds = _n_folds(len(order), calibration, folds, confidence)
     fold_of_domain = np.full(len(order), -1)
-    # Left out one at a time, the others only train: exchangeability, and with it the proof, needs folds of one.
+    # Jackknife-minmax leaves out single domains, since its proof needs exchangeable folds; the others only train.
     left_out = order[:n_folds] if calibration == "jackknife-minmax" else order
     fold_of_domain[left_out] = np.arange(len(left_out)) % n_folds
     fold = fold_of_domain[targets.domains]
@@ -63,14 +63,14 @@ def _held_out_rows(
     targets: Targets, share: float | None, confidence: float | None, rng: np.random.Generator
 ) -> NDArray[np.bool_]:
     n_domains = len(targets.domain_names)
-    n_held_out = round((USUAL_SHARE if share is None else share) * n_domains)
+    n_held_out = round((DEFAULT_SHARE if share is None else share) * n_domains)
     if confidence is not None and share is None:
         n_held_out = max(n_held_out, domains_needed(confidence))
     n_held_out = min(max(1, n_held_out), n_domains - 1)
-    if confidence is not None:  # whole domains, drawn without a look at them: a promise needs domains drawn alike
+    if confidence is not None:  # entire domains, drawn independently of their data: exchangeable
         return np.isin(targets.domains, rng.permutation(n_domains)[:n_held_out])
-    share = USUAL_SHARE if share is None else share
+    share = DEFAULT_SHARE if share is None else share
     held_out = hold_out_rows(targets.domains, targets.labels, n_held_out, share, rng)
     if not held_out.any():
-        raise InputError(f"there are too few rows of each label to hold {share:.0%} of them out for calibration.")
+        raise InputError(f"there are too few rows of each label to hold out {share:.0%} of them for calibration.")
     return held_out

@@ -25,38 +25,39 @@ from domaincover.estimators.table_network import check_fit, made_by
 from domaincover.networks.features import Normalised
 from domaincover.networks.image_models import image_backbone
 
-USUAL_SIZE = (224, 224)
+DEFAULT_SIZE = (224, 224)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImageNetwork(SourceNetwork):
-    """A network on images: `fit` takes their paths, or an array of uint8, (image, height, width[, channel]).
+    """A network on images, given as paths or a uint8 array (image, height, width[, channel]).
 
     Parameters
     ----------
     model : "resnet-18", path or name
-        ResNet-18, the default, has random weights unless `weights` gives some. A folder is one that `save_pretrained`
-        of transformers wrote; a name is one on the Hugging Face hub, for which `download=True` must permit it.
+        ResNet-18, the default, has random weights unless `weights` is given. A path is a folder written by
+        `save_pretrained` of transformers; a name is one on the Hugging Face hub and requires `download=True`.
     weights : path or None
         A file of torchvision's weights for ResNet-18, .pth or .safetensors.
     module : function or None
-        In place of a model: takes the number of labels and returns a `torch.nn.Module` from normalised images,
-        (image, 3, height, width), to scores.
+        Instead of a model: a function of the number of labels that returns a `torch.nn.Module` from normalised images
+        (image, 3, height, width) to scores.
     backbone : function or None
-        In place of a model: returns a pretrained `torch.nn.Module` from such images to features, (image, feature).
+        Instead of a model: a function that returns a pretrained `torch.nn.Module` from such images to features
+        (image, feature).
     image_size : int, (height, width) or None
-        To which images are resized; None is the size that a folder's model was made for, and otherwise that of the
-        images that `fit` is given, which must be one.
+        Size to which images are resized; None is the pretrained model's own size, or else that of the training images,
+        which must all be the same.
     crop : float
-        Share cut off each side of an image's own size, before it is resized.
+        Share of an image that is cut off each side before resizing.
     resize : "stretch" or "crop"
         Resize to the size exactly, or cover it and take the centre.
     learn, hidden, download, cache, workers
-        Which part learns; hidden layers of the head; permission to fetch from the hub; folder for features ("auto" is
-        the user's cache, None keeps none); processes that read ahead.
+        Which part is trained; hidden layers of the head; permission to download from the hub; folder of cached
+        features ("auto" is the user's cache, None disables it); number of worker processes.
     max_unreadable : float or None
-        The share of images that may be unreadable. They are named and left out; with more, `fit` raises an error. None
-        skips this check, which decodes every image once before training.
+        Maximum share of unreadable images. Up to it they are reported and left out; more is an error. None skips this
+        check, which decodes every image once before training.
     """
 
     model: str | Path = "resnet-18"
@@ -69,27 +70,27 @@ class ImageNetwork(SourceNetwork):
     max_unreadable: float | None = 0.01
 
     def check(self) -> None:
-        """Refuse settings that cannot be."""
+        """Raise if settings are invalid."""
         check_installed("PIL", "images", "images")
         if self.module is None and self.backbone is None:
             check_installed("transformers", "networks on images", "images")
         super().check()
         if self.max_unreadable is not None and not 0 <= self.max_unreadable <= 1:
-            raise InputError(f"max_unreadable is a share from 0 to 1, got {self.max_unreadable:g}.")
+            raise InputError(f"max_unreadable must be from 0 to 1, got {self.max_unreadable:g}.")
         if self.learn == "head" and not self.is_pretrained:
             raise InputError(
-                "learn='head' keeps the network as it is, but nothing has trained it yet; give weights, or a "
+                "learn='head' needs a pretrained network, but this one has random weights; pass weights, or a "
                 "pretrained model's folder."
             )
         if self.module is not None and self.backbone is not None:
-            raise InputError("module and backbone are two networks in place of a model; give one of them.")
+            raise InputError("module and backbone cannot be combined; pass one of them.")
         if self.weights is not None and not Path(self.weights).is_file():
-            raise InputError(f"there is no file {self.weights}; weights are a file of torchvision's for ResNet-18.")
+            raise InputError(f"{self.weights} does not exist; weights must be a torchvision file for ResNet-18.")
         ImageReader(self._size, self.crop, self.resize)
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether the network has learned something before."""
+        """Whether the network is pretrained."""
         if self.module is not None:
             return False
         return self.backbone is not None or self.weights is not None or str(self.model) != "resnet-18"
@@ -100,16 +101,16 @@ class ImageNetwork(SourceNetwork):
         return None if own or str(self.model) == "resnet-18" else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return which images can be read; raises an error if too many cannot."""
+        """Return a mask of readable images; raise if more than `max_unreadable` are not."""
         if self.max_unreadable is None:
             return None
         own_size = self._size is None and self._named_model is None and self.backbone is None
-        reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # which refuses images of two sizes
+        reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # None rejects mixed sizes
         found = check_images(X, reader, self.n_workers)
-        told = report_unreadable(found, len(X), self.max_unreadable)
-        if told is None:
+        message = report_unreadable(found, len(X), self.max_unreadable)
+        if message is None:
             return None
-        warnings.warn(told, stacklevel=2)
+        warnings.warn(message, stacklevel=2)
         return ~found.rows
 
     @property
@@ -132,7 +133,7 @@ class ImageNetwork(SourceNetwork):
         no_paths = ~paths.map(lambda path: isinstance(path, str | os.PathLike)).to_numpy(dtype=bool)
         if no_paths.any():
             row = int(no_paths.argmax())
-            raise InputError(f"{name!r} holds {paths[row]!r} at row {row}, which is no path of an image.")
+            raise InputError(f"{name!r} contains {paths[row]!r} at row {row}, which is not a path.")
         return paths.map(os.fspath).to_numpy(dtype=object)
 
     def _trial(self, encoder: SourceEncoder) -> Tensor:
@@ -144,25 +145,25 @@ class ImageNetwork(SourceNetwork):
         if size is None and backbone is not None and str(self.model) != "resnet-18":
             size = backbone.module.image_size  # type: ignore[assignment]
         reader = ImageReader(size, self.crop, self.resize)
-        if size is None:  # new images are resized to what training has met
+        if size is None:  # new images are resized to the size of the training images
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader
 
     def _backbone(self) -> Backbone:
         if self.backbone is not None:
-            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
+            return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE)
         return image_backbone_of(self.model, self.weights, self.download)
 
     def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
         if self.backbone is None:
             return super()._rebuilt_backbone(config, tensors)
-        own = Backbone.of_function(self.backbone, self._size or USUAL_SIZE)
+        own = Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE)
         check_fit(own.module, tensors, "the network's file", assign=False)
         return own
 
     def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:
         if self.backbone is not None:
-            return Backbone.of_function(self.backbone, self._size or USUAL_SIZE).module
+            return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE).module
         return image_backbone(self.model, self.weights, download=self.download, generator=rng)
 
     @property

@@ -1,4 +1,4 @@
-"""Domains that training does not use judge the weights that it meets."""
+"""Evaluate weights during training on held-out domains."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from domaincover.training.scoring import score_blocks
 
 
 class HeldOutDomains:
-    """Examples of held-out domains, and the scores that a network gives them."""
+    """Examples of held-out domains, and their scores under a network."""
 
     def __init__(self, data: DomainDataset, engine: Engine | None = None) -> None:
         self.labels, self.domains = data.labels, data.domains
         self._engine = engine or Engine()
-        self._examples: Any = data.examples  # in memory, they are put where the network is once and for all
+        self._examples: Any = data.examples  # examples in memory are moved to the device once
         if not isinstance(data.examples, LazyExamples):
             self._examples = torch.as_tensor(data.examples).to(self._engine.device)
 
     def scores(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
-        """Return the scores, examples × labels; several processes compute a part each."""
+        """Return the scores, (example, label); several processes compute a part each."""
         n_rows = len(self.labels)
         part = self._engine.shard.part(n_rows)
-        if part.start == part.stop:  # fewer rows than processes: this one computes what another has
+        if part.start == part.stop:  # fewer rows than processes: compute a row that is then ignored
             part = slice(0, 0)
         scores = score_blocks(network, self._examples[part if part.stop else slice(1)], self._engine.device)
         if not self._engine.is_alone:
@@ -53,35 +53,35 @@ class HeldOutDomains:
 
 
 class Judge(Protocol):
-    """What says how good a network is by its held-out domains."""
+    """A criterion of a network on held-out domains."""
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
-        """Return a criterion, lower is better."""
+        """Return the criterion, lower is better."""
         ...
 
 
 class Panel:
-    """A judge for each network of a stack, as the training loop wants it."""
+    """One judge for each network of a stack, as `train` expects it."""
 
     def __init__(self, judges: Sequence[Judge]) -> None:
         self._judges = judges
 
     def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
-        """Return the verdicts, and nothing to break a tie."""
+        """Return the criteria, and zeros as tie-breakers."""
         verdicts = [judge.verdict(partial(stacked.of_replica, k)) for k, judge in enumerate(self._judges)]
         return torch.tensor(verdicts), torch.zeros(len(verdicts))
 
 
 class SmallestSets:
-    """Sets are judged by their size once the threshold has been lowered until every held-out cell is at target.
+    """Mean set size after lowering the threshold until every held-out cell is at target.
 
-    So early weights, with sets too large, and late ones, too sure of the training domains, compare fairly. It is never
-    raised above 0, where the multipliers hold the training cells.
+    This compares early weights, whose sets are too large, fairly with late ones, which overfit the training domains.
+    The threshold is never raised above 0, at which the multipliers keep the training cells at target.
     """
 
     def __init__(self, held_out: HeldOutDomains, target_recall: float) -> None:
         self._held_out, self._target_recall = held_out, target_recall
-        # A cell of fewer than 1 / (1 - target) examples is at target only if it misses none: it says little.
+        # A cell with fewer than 1 / (1 - target) examples is at target only without a miss: too few to be informative.
         n_in_cells = np.bincount(cell_of(held_out.domains, held_out.labels, int(held_out.labels.max()) + 1))
         least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
         self._min_cell_size = least if n_in_cells.max() >= least else 1
@@ -92,7 +92,7 @@ class SmallestSets:
         return float(np.count_nonzero(scores >= self._threshold(scores)) / len(scores))
 
     def threshold(self, network: nn.Module) -> float:
-        """Return the highest threshold, 0 or less, at which every held-out cell is at target."""
+        """Return the highest threshold, at most 0, at which every held-out cell is at target."""
         network.eval()
         return self._threshold(self._held_out.scores(network))
 
@@ -104,7 +104,7 @@ class SmallestSets:
 
 
 class LowestLoss:
-    """Probabilities are judged by their cross-entropy on held-out domains."""
+    """Mean cross-entropy on held-out domains."""
 
     def __init__(self, held_out: HeldOutDomains) -> None:
         self._held_out, self._labels = held_out, torch.as_tensor(held_out.labels)

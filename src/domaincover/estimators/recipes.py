@@ -1,4 +1,4 @@
-"""Methods by name, as the command line has them: what makes the sets, and what scores the labels."""
+"""Create classifiers by the names that the command line uses."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ def make_classifier(
     random_state: int | None = None,
     verbose: bool = False,
 ) -> SetClassifier:
-    """Return an unfitted classifier for tables with numbers, dates and categories, missing values included.
+    """Return an unfitted classifier for tables, or with a `network` for images or texts.
 
-    With a `network` it is one for images or texts. `training` holds parameters of the network's training, such as
-    epochs, device or run.
+    `training` contains parameters of the network's training, such as epochs, device or run.
 
     >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
     'histgradientboostingclassifier'
@@ -78,7 +77,7 @@ def _network(method: Any, settings: dict[str, Any]) -> Any:
 
 def _scorer(base: Base, of_network: dict[str, Any], random_state: int | None) -> BaseEstimator:
     if base == "boosting":
-        # Early stopping would judge by rows of the training domains, and fails where a label has a single row.
+        # Early stopping would use rows of the training domains, and fails if a label has a single row.
         trees = HistGradientBoostingClassifier(early_stopping=False, random_state=random_state)
         return make_pipeline(TableEncoder(scale=False), trees)
     return ERMClassifier(random_state=random_state, **of_network)

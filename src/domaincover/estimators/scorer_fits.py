@@ -1,4 +1,4 @@
-"""Any scikit-learn classifier as a scorer: fitted on some rows, asked for one score per label."""
+"""Fit scikit-learn classifiers on subsets of rows, and get one score per label from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOWEST_PROBABILITY = 1e-30
 
 
 def fit_on_rows(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> Any:
-    """Fit a copy of the estimator on some rows; their domains go to one that wants them."""
+    """Fit a clone of the estimator on some rows, with their domains if it accepts them."""
     fitted = clone(estimator)
     params = _domain_params(fitted, taken(domains, rows))
     return fitted.fit(taken(X, rows), taken(y, rows), **params)
@@ -37,9 +37,9 @@ def fit_on_each(
     rows: Sequence[NDArray[np.int64]],
     as_if_alone: bool = False,
 ) -> list[Any]:
-    """Fit a copy of the estimator on each set of rows; networks of ours train together, as one stack.
+    """Fit a clone of the estimator on each set of rows; domaincover's networks are trained as one stack.
 
-    With `as_if_alone`, none depends in any way on rows that are not its own.
+    With `as_if_alone`, no fit depends in any way on rows outside its own set.
     """
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks:
@@ -50,7 +50,7 @@ def fit_on_each(
 
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's scores, examples × the given classes; −∞ for those that it does not know."""
+    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes."""
     scores = scores_of(estimator, X)
     if scores.shape[1] == len(classes) and np.array_equal(estimator.classes_, classes):
         return scores
@@ -68,7 +68,7 @@ def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[
 
 
 def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the scores, probabilities as their logarithms: differences of small ones count."""
+    """Return the scores, with probabilities as logarithms, so that small differences near 0 count."""
     scores = scores_for(estimator, X, classes)
     if hasattr(estimator, "label_scores") or not hasattr(estimator, "predict_proba"):
         return scores
@@ -83,12 +83,12 @@ def last_step(estimator: Any) -> Any:
 
 
 def taken(part: Any, rows: NDArray[np.int64]) -> Any:
-    """Return the given rows; where they are all, nothing is copied."""
+    """Return the given rows, without copying if they are all rows."""
     return part if part is None or len(rows) == _num_samples(part) else _safe_indexing(part, rows)
 
 
 def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
-    """Return one score per label: our own, probabilities, or decision values; two-label ones as −d and d."""
+    """Return one score per label: label_scores, probabilities or decision values (for two labels −d and d)."""
     for method in ("label_scores", "predict_proba", "decision_function"):
         if hasattr(estimator, method):
             scores = np.asarray(getattr(estimator, method)(X))
@@ -96,15 +96,15 @@ def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
             one_vs_one = method == "decision_function" and getattr(estimator, "decision_function_shape", "") == "ovo"
             if scores.shape[1] != len(estimator.classes_) or (one_vs_one and len(estimator.classes_) > 2):
                 raise InputError(
-                    f"{type(estimator).__name__}.{method} must give one score per label, {len(estimator.classes_)}; "
-                    f"it gives {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
+                    f"{type(estimator).__name__}.{method} must return one score per label, {len(estimator.classes_)}; "
+                    f"it returns {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
                 )
             return scores
     raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function; sets need scores.")
 
 
 def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
-    """Return how to hand domains to an estimator that wants them: one of ours, or a pipeline that ends in one."""
+    """Return the fit parameters that pass domains to an estimator or the last step of a pipeline that accepts them."""
     if domains is None:
         return {}
     is_routed = get_config()["enable_metadata_routing"]
@@ -113,7 +113,7 @@ def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
         if not has_fit_parameter(last, "domains"):
             return {}
         if is_routed:
-            last.set_fit_request(domains=True)  # the estimator is our copy, and we know that it wants them
+            last.set_fit_request(domains=True)  # safe: the estimator is a clone
         return {"domains" if is_routed else f"{name}__domains": domains}
     requested = is_routed and get_routing_for_object(estimator).consumes("fit", ["domains"])  # such as a search
     return {"domains": domains} if requested or has_fit_parameter(estimator, "domains") else {}

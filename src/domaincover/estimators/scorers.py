@@ -1,7 +1,7 @@
-"""Scorers for `cross_validate` and `GridSearchCV`: higher is better, as scikit-learn has it.
+"""Scorers for `cross_validate` and `GridSearchCV`; higher is better.
 
 Domains reach a scorer by metadata routing: call `sklearn.set_config(enable_metadata_routing=True)` and pass
-`params={"domains": …}` to `cross_validate` (`domains=…` to the search's `fit`). Without, all rows count as one domain.
+`params={"domains": …}` to `cross_validate` (`domains=…` to the search's `fit`). Otherwise all rows form one domain.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ DEFAULT_TARGET = 0.9  # for models without a target of their own, such as ERM
 
 
 class SetScorer:
-    """One number from a model's `domain_report`: a scikit-learn scorer that asks for domains."""
+    """A scikit-learn scorer that reduces a model's `domain_report` to one number; requests `domains`."""
 
     def __init__(self, name: str, reduce: Callable[[DomainReport, float], float], target_recall: float | None = None):
         self._name, self._reduce, self._target_recall = name, reduce, target_recall
 
     def __call__(self, estimator: Any, X: Any, y: Any, domains: Any = None) -> float:
-        """Return the number for a fitted model and examples with their domains."""
+        """Return the score of a fitted model on examples with their domains."""
         model, X = unwrapped(estimator, X)
         own = getattr(model, "target_recall", DEFAULT_TARGET)
         target = own if self._target_recall is None else self._target_recall
         return self._reduce(model.domain_report(X, y, domains), target)
 
     def with_target(self, target_recall: float) -> SetScorer:
-        """Return the scorer for another target recall than the model's own."""
+        """Return the scorer with a target recall that overrides the model's own."""
         return SetScorer(self._name, self._reduce, check_target_recall(target_recall))
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Tell scikit-learn that scoring wants `domains`."""
+        """Request `domains` for scoring."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="domains", alias=True)
         return request
@@ -45,7 +45,7 @@ class SetScorer:
         return f"<{self._name} of the sets over domains>"
 
 
-# Functions with names, not lambdas: scorers are pickled on their way to other processes.
+# Named functions rather than lambdas, since joblib pickles scorers.
 def _min_recall(report: DomainReport, target_recall: float) -> float:
     return report.summary(target_recall).min_recall
 

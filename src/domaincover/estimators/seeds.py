@@ -1,4 +1,4 @@
-"""From scikit-learn's `random_state` to generators."""
+"""Generators from scikit-learn's `random_state`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sklearn.utils import check_random_state
 
 
 def generators(random_state: Any, purpose: str, n: int = 1) -> list[np.random.Generator]:
-    """Return independent generators; the same integer and purpose give the same ones.
+    """Return n independent generators; the same integer and purpose give the same ones.
 
-    A purpose of its own keeps draws apart that one seed fixes, such as unseen domains and those that judge.
+    Different purposes give independent streams from one seed, such as for unseen and for held-out domains.
     """
     seed = check_random_state(random_state).randint(2**31, size=4)
     children = np.random.SeedSequence([*seed.tolist(), *purpose.encode()]).spawn(n)

@@ -1,4 +1,4 @@
-"""Networks whose scores are probabilities, and whose sets are the most likely label alone."""
+"""Networks that predict probabilities, with the most likely label as the set."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class SingleLabelNetwork(NetworkClassifier):
 
 
 def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return log-probabilities; an example that could not be read keeps +∞ for every label."""
+    """Return log-probabilities; unreadable examples keep +∞ for every label."""
     unread = np.isposinf(scores)
     return np.where(unread, scores, log_softmax(np.where(unread, 0, scores), axis=1))
 
 
 def _probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
-    """Return probabilities; of an example that could not be read, all labels are as likely."""
+    """Return probabilities; all labels of an unreadable example are equally likely."""
     unread = np.isposinf(log_probabilities)
     return np.where(unread, 1 / log_probabilities.shape[1], np.exp(np.where(unread, 0, log_probabilities)))

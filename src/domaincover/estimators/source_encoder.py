@@ -1,4 +1,4 @@
-"""From images and texts to what a network reads: their pixels or tokens as they are needed, or features of them."""
+"""Encode images and texts for a network: pixels or tokens read on demand, or frozen features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from domaincover.options import SourceKind
 
 
 class SourceEncoder(BaseEstimator):
-    """Reads sources lazily, for a network that learns as a whole; or makes standardised features of them for a head."""
+    """Read sources lazily to train an entire network, or compute standardised features to train a head."""
 
     def __init__(
         self,
@@ -42,38 +42,38 @@ class SourceEncoder(BaseEstimator):
         name: str,
         standardize: bool = True,
     ) -> SourceEncoder:
-        """Learn the scale of the features, where the backbone stays as it is."""
+        """Learn the scale of the features, if the backbone is frozen."""
         self.kinds_ = {name: self.kind} if name else {}
         self.config_ = None if backbone is None or freezes else backbone.config_
         self._device = device
         if freezes:
-            assert backbone is not None  # noqa: S101 - for the type checker: a head needs features
+            assert backbone is not None  # noqa: S101 - for the type checker
             self.freeze(backbone, device)
             self.scaler_ = TableEncoder(scale=standardize).fit(self.features(X))
         return self
 
     def freeze(self, backbone: Backbone, device: str) -> SourceEncoder:
-        """Compute features with a network that does not learn."""
+        """Set the frozen network that computes features."""
         self.backbone_, self._device = backbone, device
         return self
 
     def use(self, device: str) -> str:
-        """Compute on a device from now on, or on the CPU where there is no such one here; return which."""
+        """Set the device, falling back to the CPU if there is no GPU, and return it."""
         self._device = "cpu" if device.startswith("cuda") and not torch.cuda.is_available() else device
         return self._device
 
     @property
     def is_lazy(self) -> bool:
-        """Whether examples are read as they are needed, and not turned into features first."""
+        """Whether examples are read on demand rather than encoded as features."""
         return not hasattr(self, "backbone_")
 
     @property
     def n_features_out(self) -> int:
-        """How many features the head reads."""
+        """Number of input features of the head."""
         return int(self.scaler_.n_features_out)
 
     def encode(self, X: NDArray[Any]) -> NDArray[np.float32] | LazyExamples:
-        """Return lazy examples, or features; those of a source that cannot be read are NaN."""
+        """Return lazy examples, or features, which are NaN for unreadable sources."""
         if self.is_lazy:
             return self._lazy(X)
         features = self.features(X)
@@ -82,12 +82,12 @@ class SourceEncoder(BaseEstimator):
         return encoded
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
-        assert self.reader is not None  # noqa: S101 - for the type checker: only scikit-learn makes one without
+        assert self.reader is not None  # noqa: S101 - for the type checker
         workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
     def features(self, X: NDArray[Any]) -> NDArray[np.float32]:
-        """Return the frozen network's features, from the cache where they are in it."""
+        """Return the frozen network's features, from the cache if possible."""
         cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
         lazy, module = self._lazy(X), self.backbone_.module
         key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""Networks on images and texts: which one, how examples are made ready for it, and which part of it learns."""
+"""Networks on images and texts: the model, its preprocessing, and which part of it is trained."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ NAMED = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SourceNetwork:
-    """What networks on images and on texts share.
+    """Base class of networks on images and texts.
 
-    With `learn="all"` the whole network is trained, and examples are read anew for every batch. With "head" it stays
-    as it is: its features are computed once, kept on disk, and only the layers after them are trained, which is much
-    cheaper. "auto" trains the head where the network is pretrained and no GPU is found, and all otherwise.
+    With `learn="all"` the entire network is trained, and examples are read anew for every batch. With "head" it is
+    frozen: its features are computed once, cached on disk, and only the layers after them are trained, which is much
+    cheaper. "auto" trains the head if the network is pretrained and no GPU is found, and all otherwise.
     """
 
     learn: Learn = "auto"
@@ -47,11 +47,11 @@ class SourceNetwork:
     kind: SourceKind = "image"
 
     def check(self) -> None:
-        """Refuse settings that cannot be."""
+        """Raise if settings are invalid."""
         if self.learn not in get_args(Learn):
             raise InputError(f"learn must be one of {', '.join(map(repr, get_args(Learn)))}, got {self.learn!r}.")
         if not all(isinstance(width, int | np.integer) and width >= 1 for width in self._widths):
-            raise InputError(f"hidden must be one width or several, whole numbers from 1, got {self.hidden!r}.")
+            raise InputError(f"hidden must be one or several positive integers, got {self.hidden!r}.")
         if self.workers is not None and self.workers < 0:
             raise InputError(f"workers must be 0 or more, got {self.workers}.")
         if self._named_model is not None:
@@ -63,45 +63,45 @@ class SourceNetwork:
         return tuple(hidden) if isinstance(hidden, Sequence) else (hidden,)
 
     def device(self, device: str) -> str:
-        """Return where to train: a GPU if there is one."""
+        """Return the device: by default a GPU if there is one."""
         return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
     def stacks(self, device: str) -> bool:
-        """Whether several train as one: heads do."""
+        """Whether several networks are trained as one stack: only heads are."""
         return self.learns(device) == "head"
 
     def learns(self, device: str) -> LearnedPart:
-        """Return which part of the network learns."""
+        """Return which part of the network is trained."""
         if self.learn != "auto":
             return self.learn
         return "head" if self.is_pretrained and self.device(device) == "cpu" else "all"
 
     def in_words(self, device: str) -> str:
-        """Say what is going to be trained, and why."""
+        """Describe what will be trained, and why."""
         if self.learns(device) == "all":
-            slow = " That takes long without a GPU; of a pretrained network, only a head need be trained."
+            slow = " This is slow without a GPU; with a pretrained network, training a head is enough."
             where = self.device(device)
-            return f"The whole network is trained, on {where}." + (
+            return f"Training the entire network on {where}." + (
                 slow if where == "cpu" and self.learn == "auto" else ""
             )
         why = "" if self.learn == "head" else "No GPU was found: "
         return (
-            f"{why}the network stays as it is and a head is trained on its features, which are computed once and "
-            "kept; learn='all' (--learn all) trains the whole network."
+            f"{why}training a head on the frozen network's features, which are computed once and cached; "
+            "learn='all' (--learn all) trains the entire network."
         )
 
     @property
     def n_workers(self) -> int:
-        """How many processes read examples ahead."""
+        """Number of worker processes that read examples."""
         return default_workers() if self.workers is None else self.workers
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> NDArray[Any]:
-        """Return the sources as an array, from a list, an array, or a table's one column, whose name is learned."""
+        """Return the sources as an array, from a list, an array or a table of one column, whose name is learned."""
         names = getattr(X, "columns", None)
         if names is not None:
             if len(names) != 1:
                 raise InputError(
-                    f"{self.kind}s are one column of a table, got {len(names)}: {', '.join(map(str, names))}."
+                    f"{self.kind}s must be one column of a table, got {len(names)}: {', '.join(map(str, names))}."
                 )
             X = X[names[0]]
         if reset:
@@ -115,20 +115,20 @@ class SourceNetwork:
         return sources
 
     def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "", standardize: bool = True) -> SourceEncoder:
-        """Return the encoder of such sources."""
+        """Return an encoder fitted to the sources."""
         is_head = self.learns(device) == "head"
         backbone = self._backbone() if is_head or self._takes_backbone else None
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
 
     def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
-        """Return the frozen network's features of such sources: what a head trains on, before it is standardised."""
+        """Return the frozen network's features of the sources, before standardisation."""
         backbone = self._backbone()
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.freeze(backbone, self.device(device)).features(X)
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
-        """Return a network with its first weights: a head, or all of it."""
+        """Return an initialised network: a head, or the entire network."""
         if not encoder.is_lazy:
             return _head(encoder.n_features_out, self._widths, n_labels, rng)
         if (module := self._module(n_labels)) is not None:
@@ -138,17 +138,17 @@ class SourceNetwork:
         return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))  # type: ignore[arg-type]
 
     def _check_module(self, module: nn.Module, encoder: SourceEncoder, n_labels: int) -> None:
-        """Refuse a user's network that does not give one score per label."""
+        """Raise if a user's network does not return one score per label."""
         module.eval()
         with torch.no_grad():
             shape = tuple(module(self._trial(encoder)).shape)
         if shape != (2, n_labels):
             raise InputError(
-                f"module must give one score per label, {n_labels}; for two {self.kind}s it gives {shape}."
+                f"module must return one score per label, {n_labels}; for two {self.kind}s it returns {shape}."
             )
 
     def tensors(self, network: nn.Module) -> dict[str, Tensor]:
-        """Return a network's numbers by name."""
+        """Return a network's tensors by name."""
         if not isinstance(network, Scorer) or self._module_function is not None:
             return network.state_dict()
         _, backbone = Backbone.of(self.kind, network.backbone).state()
@@ -156,7 +156,7 @@ class SourceNetwork:
         return {f"backbone.{name}": tensor for name, tensor in backbone.items()} | head
 
     def rebuilt(self, encoder: SourceEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
-        """Return a network with the numbers that a file has for it."""
+        """Rebuild a network from saved tensors."""
         if not encoder.is_lazy:
             network: nn.Module = empty_perceptron(encoder.n_features_out, self._widths, n_labels)
             return check_fit(network, tensors, name, assign=True)
@@ -177,23 +177,23 @@ class SourceNetwork:
         return Backbone.from_state(self.kind, config, tensors)
 
     def unread_in_words(self, X: NDArray[Any], unread: NDArray[np.bool_]) -> str:
-        """Say which sources could not be read, and what became of them."""
+        """Describe the unreadable sources."""
         named = ", ".join(map(str, X[unread][:NAMED])) + (", …" if unread.sum() > NAMED else "")
-        return f"{int(unread.sum())} of {len(X)} {self.kind}s cannot be read ({named}); their sets hold every label."
+        return f"{int(unread.sum())} of {len(X)} {self.kind}s cannot be read ({named}); their sets contain every label."
 
     @property
     @abstractmethod
     def _named_model(self) -> str | Path | None:
-        """The folder or name of the model, where there is one to be found."""
+        """The folder or hub name of the model, if any."""
 
     @property
     @abstractmethod
     def is_pretrained(self) -> bool:
-        """Whether the network has learned something before."""
+        """Whether the network is pretrained."""
 
     @abstractmethod
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return which sources can be read; None means all."""
+        """Return a mask of readable sources; None means all."""
 
     @abstractmethod
     def _sources(self, X: Any, name: str) -> NDArray[Any]: ...

@@ -1,4 +1,4 @@
-"""Networks on tables of numbers and categories: the encoding inside, then a perceptron or what a function makes."""
+"""Networks on tables: an encoder, then a perceptron or a user's network."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ MakeNetwork = Callable[[int, int], nn.Module]
 
 @dataclass(frozen=True)
 class TableNetwork:
-    """What `network` and `hidden` of a classifier mean for tables."""
+    """The `network` and `hidden` parameters of a classifier on tables."""
 
     network: NetworkName | MakeNetwork
     hidden: int | Sequence[int]
 
     def stacks(self, device: str) -> bool:  # noqa: ARG002
-        """Whether several train as one: a function's may have parts that do not."""
+        """Whether several networks are trained as one stack; a user's network may not support it."""
         return not callable(self.network)
 
     def check(self) -> None:
-        """Refuse what is no network."""
+        """Raise if settings are invalid."""
         if not callable(self.network) and self.network not in get_args(NetworkName):
             raise InputError(
-                f"network must be 'linear', 'mlp', a function that makes one, an ImageNetwork or a TextNetwork, "
+                f"network must be 'linear', 'mlp', a function that returns one, an ImageNetwork or a TextNetwork, "
                 f"got {self.network!r}."
             )
         widths = np.atleast_1d(np.asarray(self.hidden))
         if self.network == "mlp" and widths.size and (widths.dtype.kind not in "iu" or widths.min() < 1):
-            raise InputError(f"hidden must be one width or several, whole numbers from 1, got {self.hidden!r}.")
+            raise InputError(f"hidden must be one or several positive integers, got {self.hidden!r}.")
 
     def device(self, device: str) -> str:
-        """Return where to train: small products gain nothing from a GPU, so one is used only where it is named."""
+        """Return the device: by default the CPU, since small networks gain nothing from a GPU."""
         return "cpu" if device == "auto" else device
 
     def checked(self, model: Any, X: Any, *, reset: bool) -> Any:
-        """Check names and number of columns, or learn them."""
+        """Validate the names and number of columns, or learn them."""
         return checked_inputs(model, X, reset=reset)
 
     def readable(self, model: Any, X: Any) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return which rows can be read; None means all, as in any table."""
+        """Return None: every row can be read."""
         return None
 
     def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
-        """Return the encoder of such a table."""
+        """Return an encoder fitted to the table."""
         return TableEncoder(scale=standardize).fit(X)
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
-        """Return a network with its first weights."""
+        """Return an initialised network."""
         n_features = encoder.n_features_out
         if callable(self.network):
             return self._called(n_features, n_labels)
@@ -68,16 +68,16 @@ class TableNetwork:
         return perceptron(n_features, self.hidden, n_labels, rng)
 
     def tensors(self, network: nn.Module) -> dict[str, Any]:
-        """Return a network's numbers by name."""
+        """Return a network's tensors by name."""
         return network.state_dict()
 
     def rebuilt(self, encoder: TableEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
-        """Return a network with the numbers that a file has for it."""
+        """Rebuild a network from saved tensors."""
         n_features = encoder.n_features_out
         if callable(self.network):
-            with torch.random.fork_rng(devices=[]):  # its first weights are thrown away: nobody's draws should move
+            with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
                 network = made_by(self.network, n_features, n_labels)
-            # It keeps its own tensors, since some of them may be tied to each other.
+            # Copied into the network's own tensors, since some of them may be tied.
             return check_fit(network, tensors, name, assign=False)
         hidden: Any = self.hidden  # one width or several
         if self.network == "linear" or isinstance(hidden, int | np.integer):
@@ -85,36 +85,36 @@ class TableNetwork:
         return check_fit(empty_perceptron(n_features, hidden, n_labels), tensors, name, assign=True)
 
     def unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:  # noqa: ARG002
-        """Say that scores are beyond all numbers."""
-        return f"{int(unread.sum())} rows have infinite scores; their sets hold every label."
+        """Describe the rows with infinite scores."""
+        return f"{int(unread.sum())} rows have infinite scores; their sets contain every label."
 
     def _called(self, n_features: int, n_labels: int) -> nn.Module:
         network = made_by(self.network, n_features, n_labels)
         n_scores = network.eval()(torch.zeros(2, n_features)).shape[-1]
         if n_scores != n_labels:
-            raise InputError(f"network must give one score per label, {n_labels}; it gives {n_scores}.")
+            raise InputError(f"network must return one score per label, {n_labels}; it returns {n_scores}.")
         return network
 
 
 def made_by(function: Any, *sizes: int) -> nn.Module:
-    """Return the network that a user's function makes."""
+    """Return the network created by a user's function."""
     if isinstance(function, nn.Module):
-        raise InputError("network is a network already; pass a function that makes one, so that fit can start afresh.")
+        raise InputError("network must be a function that returns a new torch.nn.Module, not a module.")
     network = function(*sizes)
     if not isinstance(network, nn.Module):
-        raise InputError(f"network must make a torch.nn.Module, got {type(network).__name__}.")
+        raise InputError(f"network must return a torch.nn.Module, got {type(network).__name__}.")
     return network
 
 
 def empty_perceptron(n_features: int, hidden: Sequence[int], n_labels: int) -> nn.Sequential:
-    """Return the layers of `networks.perceptron`, without numbers: a forged width takes no memory."""
+    """Return the layers of `perceptron` on the meta device, so that a forged width takes no memory."""
     widths = pairwise([n_features, *hidden, n_labels])
     layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
     return nn.Sequential(*layers[:-1])
 
 
 def check_fit(network: nn.Module, tensors: Mapping[str, Tensor], name: str, *, assign: bool) -> nn.Module:
-    """Fill a network with the tensors of a file, which must be all that it has and no more."""
+    """Load saved tensors into a network; raise unless names, shapes and types match."""
     faults = _misfits(network.state_dict(), tensors)
     if faults:
         raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")

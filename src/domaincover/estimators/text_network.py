@@ -24,20 +24,20 @@ from domaincover.options import SourceKind, TextFeatures
 
 @dataclass(frozen=True, kw_only=True)
 class TextNetwork(SourceNetwork):
-    """A network on texts: `fit` takes a list or a column of them.
+    """A network on texts, given as a list or a column.
 
     Parameters
     ----------
     model : path or name
-        A folder that `save_pretrained` of transformers wrote, with its tokenizer; or a name on the Hugging Face hub,
-        for which `download=True` must permit it.
+        A folder written by `save_pretrained` of transformers, with its tokenizer; or a name on the Hugging Face hub,
+        which requires `download=True`.
     features : "word-embeddings" or "encoder"
-        The mean word embedding over real tokens, as in the paper, or the mean of a full encoder's last states.
+        The mean word embedding, as in the paper, or the mean of an encoder's last hidden states.
     module : function or None
-        In place of the model's network, on the tokens of its tokenizer: takes the number of labels and returns a
-        `torch.nn.Module` from token numbers, (text, token), to scores.
+        Instead of the model's network: a function of the number of labels that returns a `torch.nn.Module` from the
+        tokenizer's token ids (text, token) to scores.
     max_tokens : int or None
-        Where texts are cut; None is the model's own limit.
+        Number of tokens to which texts are truncated; None is the model's own limit.
     learn, hidden, download, cache, workers
         As for `ImageNetwork`. The paper has 10 hidden units after the mean embedding.
     """
@@ -50,7 +50,7 @@ class TextNetwork(SourceNetwork):
 
     @property
     def is_pretrained(self) -> bool:
-        """Whether the network has learned something before."""
+        """Whether the network is pretrained."""
         return self.module is None
 
     @property
@@ -58,13 +58,13 @@ class TextNetwork(SourceNetwork):
         return self.model
 
     def check(self) -> None:
-        """Refuse settings that cannot be."""
+        """Raise if settings are invalid."""
         if not str(self.model):
             raise InputError("a TextNetwork needs a model: a folder with its weights and tokenizer.")
         check_installed("transformers", "networks on texts", "text")
         super().check()
         if self.module is not None and self.learn == "head":
-            raise InputError("learn='head' keeps a network as it is, but nothing has trained the module yet.")
+            raise InputError("learn='head' needs a pretrained network, but module has random weights.")
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return None: every text can be read."""
@@ -77,7 +77,7 @@ class TextNetwork(SourceNetwork):
         return torch.full((2, 4), encoder.reader.pad_id)  # type: ignore[union-attr]
 
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader:  # noqa: ARG002
-        assert backbone is not None  # noqa: S101 - for the type checker: texts always have one, for its tokenizer
+        assert backbone is not None  # noqa: S101 - for the type checker
         return backbone.module.reader(self.max_tokens)  # type: ignore[operator]
 
     def _backbone(self) -> Backbone:

@@ -1,4 +1,4 @@
-"""From run directories to two tidy tables: one row per domain, and one row per result over seeds."""
+"""Collect run directories into two tidy tables: one row per domain, and one row per result over seeds."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AVERAGED = [
 
 
 class StudyTables(NamedTuple):
-    """`results` over seeds, `domains` one by one, and what they were made with."""
+    """`results` over seeds, `domains` one by one, and the settings of the runs."""
 
     results: pd.DataFrame
     domains: pd.DataFrame
@@ -40,7 +40,7 @@ def collect(out: Path) -> StudyTables:
 
 
 def _rows(reports: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
-    """Yield what names a result, the result, and its run's report."""
+    """Yield the key of a result, the result, and its run's report."""
     for report in reports:
         config = report["config"]
         for split, result in report["splits"].items():
@@ -72,7 +72,7 @@ def _domains(reports: list[dict[str, Any]]) -> pd.DataFrame:
 
 
 def _settings(reports: list[dict[str, Any]]) -> dict[str, str]:
-    """Return settings and versions, all values where runs differ."""
+    """Return settings and versions, with all values if runs differ."""
     pairs = [report["config"] | report["versions"] for report in reports]
     names = dict.fromkeys(name for pair in pairs for name in pair)
     own = [name for name in names if name not in ("dataset", "method", "target_recall", "seed")]

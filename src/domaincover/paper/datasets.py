@@ -1,4 +1,4 @@
-"""The data sets of the study by name: where examples come from, how many are used, and how networks train on them."""
+"""Datasets of studies by name: their source, how much of it is used, and how networks are trained on it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 MOST_FEATURES = 2000  # of synthetic data
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
-RESERVED = ("failures", "results", "theory", "times")  # folders of a study that hold no runs
+RESERVED = ("failures", "results", "theory", "times")  # other folders in a study's directory
 
 
 class Sizes(NamedTuple):
-    """How many domains train and stay unseen, and how many examples of each are used."""
+    """Numbers of training and unseen domains, and maximum numbers of examples per domain."""
 
     n_train_domains: int
     n_unseen_domains: int
@@ -42,7 +42,7 @@ QUICK = Sizes(10, 10, 200, 200)
 
 @dataclass(frozen=True, kw_only=True)
 class StudyDataset(ABC):
-    """Where the examples come from, how they are split, the perceptron's hidden units, and how long it trains."""
+    """A dataset with its split, the perceptron's hidden units, and training settings."""
 
     name: str
     hidden: int
@@ -60,7 +60,7 @@ class StudyDataset(ABC):
 
     @property
     def estimator_settings(self) -> dict[str, Any]:
-        """The settings of a network classifier that depend on the data set."""
+        """Settings of a network classifier that depend on the dataset."""
         return {
             "network": "mlp" if self.hidden else "linear",
             "hidden": max(self.hidden, 1),
@@ -69,57 +69,57 @@ class StudyDataset(ABC):
 
     @property
     def sizes(self) -> Sizes:
-        """How much of it is used."""
+        """How much of the data is used."""
         return Sizes(self.n_train_domains, self.n_unseen_domains, self.max_train_rows, self.max_test_rows)
 
     def identity(self) -> dict[str, Any]:
-        """Return what a result depends on beyond the name, which says it all of data that are drawn."""
+        """Return everything but the name that results depend on; nothing for synthetic data."""
         return {}
 
     def with_sizes(self, sizes: Sizes | None) -> StudyDataset:
-        """Return the data set with so much of it used; None changes nothing."""
+        """Return the dataset with other sizes; None changes nothing."""
         return self if sizes is None else replace(self, **sizes._asdict())
 
     @property
     @abstractmethod
     def seeds_per_stack(self) -> int:
-        """How many seeds train together: all share memory, and an interruption loses a stack."""
+        """Number of seeds trained together, limited by memory and by what an interruption loses."""
 
     @abstractmethod
     def load(self, rng: np.random.Generator) -> DomainDataset:
-        """Return the examples of a seed, or all there are."""
+        """Return the examples of a seed, or all examples."""
 
     @abstractmethod
     def inputs(self, examples: NDArray[Any]) -> Any:
-        """Return examples of `load` as an estimator takes them."""
+        """Return examples of `load` in the form that estimators accept."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SyntheticDataset(StudyDataset):
-    """The paper's Gaussian domains, drawn anew for every seed."""
+    """The paper's Gaussian domains, drawn for every seed."""
 
     source: GaussianDomains
 
-    is_standardized: ClassVar[bool] = False  # the paper's networks read them as they are
+    is_standardized: ClassVar[bool] = False  # the paper's networks read raw inputs
 
     @property
     def seeds_per_stack(self) -> int:
-        """How many seeds train together."""
+        """Number of seeds trained together."""
         return max(1, min(20, 1_000 // len(np.asarray(self.source.mean))))
 
     def load(self, rng: np.random.Generator) -> DomainDataset:
-        """Draw the examples: as many domains, and rows of each, as the split can use."""
+        """Draw as many domains and rows as the split uses."""
         n_domains = self.n_train_domains + self.n_unseen_domains
         return self.source.sample(n_domains, self.max_train_rows + self.max_test_rows, rng)
 
     def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
-        """Return the examples as they are."""
+        """Return the examples unchanged."""
         return examples
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableDataset(StudyDataset):
-    """A table that a function returns: features of any kind, labels and domains. Seeds draw other domains from it."""
+    """A table returned by a function: features, labels and domains. Each seed draws other domains from it."""
 
     read: Callable[[], DatasetTable]
     content: str | None = None  # what names the data; if not given, their digest does
@@ -130,22 +130,22 @@ class TableDataset(StudyDataset):
 
     @property
     def seeds_per_stack(self) -> int:
-        """How many seeds train together."""
+        """Number of seeds trained together."""
         n_rows = self.n_train_domains * (self.max_train_rows + self.max_test_rows)
         return max(1, min(20, NUMBERS_IN_A_STACK // (100 * n_rows)))
 
     def identity(self) -> dict[str, Any]:
-        """Return sizes, hidden units and what names the data: all that a study does not say itself."""
+        """Return sizes, hidden units and the identifier of the data."""
         return self.sizes._asdict() | {"hidden": self.hidden, "data": self.content or _digest(self.read)}
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
-        """Return all rows; an example is its row's number."""
+        """Return all rows, with row numbers as examples."""
         X, y, domains = _read_once(self.read)
         labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
         return DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
 
     def inputs(self, examples: NDArray[Any]) -> Any:
-        """Return the rows of the table by their numbers."""
+        """Return the table's rows with the given numbers."""
         from domaincover.data.encoding import as_table
 
         X = _read_once(self.read).X
@@ -179,11 +179,11 @@ REGISTERED: dict[str, StudyDataset] = {
 
 
 def synthetic_name(n_features: int, covariance: Covariance) -> str:
-    """Return the name of a synthetic data set: synthetic-10, synthetic-50-random."""
+    """Return the name of a synthetic dataset, such as synthetic-10 or synthetic-50-random."""
     return f"synthetic-{n_features}" + ("-random" if covariance == "random" else "")
 
 
-# Several data sets by one name.
+# Names of groups of datasets.
 DATASET_GROUPS = {
     "synthetic": tuple(synthetic_name(n, covariance) for n in (10, 50) for covariance in ("shared", "random")),
     "installable": tuple(INSTALLABLE),
@@ -192,7 +192,7 @@ DATASET_GROUPS = {
 
 
 def study_dataset(name: str) -> StudyDataset:
-    """Find a data set by its name."""
+    """Return a dataset by name."""
     if name in REGISTERED:
         if name in INSTALLABLE and not is_installed():
             raise InputError(f"{name} needs the package {PACKAGE}: pip install 'domaincover[data]'.")
@@ -201,7 +201,7 @@ def study_dataset(name: str) -> StudyDataset:
     if not found:
         known = [*DATASET_GROUPS["synthetic"], *REGISTERED]
         meant = f" ({near})" if (near := suggestion(name, known)) else ""
-        raise InputError(f"no data set {name!r}{meant}; there are {', '.join(known)}; WILDS needs its folder.")
+        raise InputError(f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs its folder.")
     n_features = int(found[1])
     if n_features > MOST_FEATURES:
         raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
@@ -210,29 +210,29 @@ def study_dataset(name: str) -> StudyDataset:
 
 
 def study_datasets(names: Iterable[str]) -> tuple[str, ...]:
-    """Return data sets by their names, each once; the name of a group means all in it."""
+    """Expand the names of groups and return each dataset once."""
     return tuple(dict.fromkeys(dataset for name in names for dataset in DATASET_GROUPS.get(name, (name,))))
 
 
 def is_installed() -> bool:
-    """Say whether the package is there that carries the installable data sets."""
+    """Return whether the package with the installable datasets is installed."""
     return find_spec(PACKAGE) is not None
 
 
 def add_dataset(dataset: StudyDataset) -> None:
-    """Make a data set known by its name."""
+    """Register a dataset."""
     taken = dataset.name in REGISTERED or SYNTHETIC_NAME.fullmatch(dataset.name) or dataset.name in DATASET_GROUPS
     if taken or dataset.name in PAPER:
-        raise InputError(f"there is a data set {dataset.name!r} already; choose another name.")
-    check_plain(dataset.name, "data set")
+        raise InputError(f"a dataset {dataset.name!r} already exists; choose another name.")
+    check_plain(dataset.name, "dataset")
     REGISTERED[dataset.name] = dataset
 
 
 def check_plain(name: str, what: str, reserved: tuple[str, ...] = RESERVED) -> None:
-    """Refuse a name that is no folder's, or another folder's."""
+    """Raise if a name cannot be used for a folder, or is reserved."""
     if not PLAIN_NAME.fullmatch(name):
         raise InputError(
-            f"the name of the {what} becomes a folder: small letters, digits, '-', '_' and '.'; got {name!r}."
+            f"the name of a {what} becomes a folder: use lower-case letters, digits, '-', '_' and '.'; got {name!r}."
         )
     if name in reserved:
-        raise InputError(f"the name of the {what} becomes a folder, and {name!r} is another's; choose another name.")
+        raise InputError(f"the name {name!r} of a {what} is reserved; choose another name.")

@@ -1,6 +1,6 @@
-"""Where jobs run: in this process, in several of this machine by joblib, or on the workers of a dask scheduler.
+"""Run jobs in this process, in several processes through joblib, or on the workers of a dask scheduler.
 
-Each of these yields a job and what came of it as soon as it has ended.
+Each executor yields a job and its outcome as soon as the job has ended.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from domaincover.paper.job import Job
 from domaincover.paper.work import Done, Work
 
 Ended = Iterator[tuple[Job, Done]]
-ATTEMPTS = 3  # at what was under way, or still to come, when a process was killed
+ATTEMPTS = 3  # at the remaining jobs, after a process was killed
 PATIENCE = 10  # seconds to wait for a scheduler
-KILLED = "its process was killed, perhaps for want of memory; the same command tries again, with fewer --jobs"
-LOST = "the workers that had it died, perhaps for want of memory; the same command tries again"
+KILLED = "its process was killed, possibly out of memory; run the same command again with fewer --jobs"
+LOST = "its workers died, possibly out of memory; run the same command again"
 
 
 def in_turn(jobs: Sequence[Job], work: Work) -> Ended:
-    """Do one job after the other, here."""
+    """Run jobs one after the other in this process."""
     for job in jobs:
         yield job, work(job)
 
 
 def in_processes(jobs: Sequence[Job], work: Work, n_processes: int) -> Ended:
-    """Do jobs in processes of joblib's; where one is killed, the others are started anew with what is left."""
+    """Run jobs in joblib processes; if one is killed, restart the processes with the remaining jobs."""
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -50,7 +50,7 @@ def in_processes(jobs: Sequence[Job], work: Work, n_processes: int) -> Ended:
         for job in left.values():
             yield job, Done(reason=KILLED)
     finally:
-        with _undisturbed():
+        with _ignoring_interrupts():
             get_reusable_executor().shutdown(wait=True, kill_workers=True)
 
 
@@ -59,7 +59,7 @@ def _numbered(number: int, job: Job, work: Callable[[Job], Done]) -> tuple[int, 
 
 
 def on_cluster(jobs: Sequence[Job], work: Work, scheduler: str) -> Ended:
-    """Do jobs on the workers of a dask scheduler, which see the study's directory as this machine does."""
+    """Run jobs on the workers of a dask scheduler, which must have access to the study's directory."""
     try:
         from distributed import Client, as_completed
     except ImportError:
@@ -67,8 +67,8 @@ def on_cluster(jobs: Sequence[Job], work: Work, scheduler: str) -> Ended:
     try:
         client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
-        told = " ".join(str(error).split())
-        raise InputError(f"no dask scheduler answers at {scheduler}: {told}") from None
+        reason = " ".join(str(error).split())
+        raise InputError(f"no dask scheduler answers at {scheduler}: {reason}") from None
     with client:
         n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
         if n_workers == 0:
@@ -90,11 +90,11 @@ def _result(future: Any) -> Done:
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let a second Ctrl-C wait until the processes are gone."""
+def _ignoring_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C until the processes have ended."""
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    except ValueError:  # not the main thread, which is where signals arrive
+    except ValueError:  # not the main thread, which receives signals
         yield
         return
     try:

@@ -159,7 +159,7 @@ def threads_for(setting: Setting) -> AbstractContextManager[None]:
     """Limit torch to the threads of a job: one for heads and perceptrons, more for whole networks."""
     if not isinstance(setting, WildsSource) or not setting.trains_whole_networks:
         return one_thread()
-    return nullcontext() if setting.means.threads is None else at_most(setting.means.threads)
+    return nullcontext() if setting.execution.threads is None else at_most(setting.execution.threads)
 
 
 @contextmanager

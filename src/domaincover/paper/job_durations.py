@@ -1,4 +1,4 @@
-"""How long jobs took, for the plan of the next study: seconds per network and epoch, kept in the user's cache."""
+"""Durations of past jobs (seconds per network and epoch, in the user's cache), to estimate those of a new study."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FILE = "timings.json"
 
 
 class Expected(NamedTuple):
-    """Seconds that one process would take for the jobs whose like were timed before, and how many were not."""
+    """Estimated seconds of the jobs with known durations in one process, and the number of other jobs."""
 
     seconds: float
     n_unknown: int
 
 
 def expected_seconds(jobs: Iterable[Job]) -> Expected:
-    """Estimate how long jobs take, by others of their kind on the same data set."""
+    """Estimate the duration of jobs from similar ones on the same dataset."""
     known = _known()
     each = [known.get(_key(job)) for job in jobs]
     seconds = sum(per * _n_epochs(job) for job, per in zip(jobs, each, strict=True) if per is not None)
@@ -33,7 +33,7 @@ def expected_seconds(jobs: Iterable[Job]) -> Expected:
 
 
 def remember(seconds: Mapping[Job, float]) -> None:
-    """Keep how long jobs took; where that cannot be written, it is not kept."""
+    """Store the durations of jobs; do nothing if they cannot be written."""
     if not seconds:
         return
     known = _known() | {_key(job): took / _n_epochs(job) for job, took in seconds.items()}
@@ -50,7 +50,7 @@ def _known() -> dict[str, float]:
 
 
 def _key(job: Job) -> str:
-    """Name what jobs have in common that take as long for a network and an epoch."""
+    """Return a key shared by jobs with about the same time per network and epoch."""
     setting = job.setting
     return f"{job.dataset}/{job.scorer}/{setting.n_train_domains}x{setting.max_train_rows}/{len(job.runs)}"
 

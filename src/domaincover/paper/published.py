@@ -1,4 +1,4 @@
-"""The paper's own numbers, kept as data with the table that they are from."""
+"""The paper's published numbers, with the table they come from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def published_results() -> pd.DataFrame:
-    """Return min recall, set size and share at target in unseen domains as the paper gives them."""
+    """Return the paper's min recall, set size and share at target in unseen domains."""
     return _read("results.csv")
 
 

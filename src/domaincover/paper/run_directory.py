@@ -1,9 +1,9 @@
-"""Run directories: written whole or not at all, never half-read.
+"""Read and write run directories atomically.
 
-A study's directory holds `study.json` (the mark that it is one) and a folder per run with `config.json`,
-`predictions.parquet`, `report.json`, `history.npz` (what training went through), and last `DONE`, with the SHA-256 of
-each of these; where `config.json` or `report.json`, which tables are made of, has changed since, it is noticed. `DONE`
-is empty in runs of older versions.
+A study's directory contains `study.json`, which identifies it, and a folder per run with `config.json`,
+`predictions.parquet`, `report.json`, `history.npz` (the training history) and, written last, `DONE` with the SHA-256 of
+each of these files; it is verified for `config.json` and `report.json`, from which tables are made. `DONE` is empty in
+runs of older versions.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LOCK = ".lock"
 
 
 def open_study(path: Path) -> None:
-    """Make the study's directory, or accept one that is ours; refuse what is not."""
+    """Create the study's directory, or accept an existing study; raise for any other directory."""
     if path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file; name a directory.")
+        raise InputError(f"{path} is a file; choose a directory.")
     try:
         if path.is_dir() and any(not UNFINISHED_NAME.fullmatch(item) for item in os.listdir(path)):
             _check_mark(path)
@@ -45,13 +45,13 @@ def open_study(path: Path) -> None:
         (path / UNFINISHED).mkdir(exist_ok=True)
         for folder in (path, path / UNFINISHED):
             remove_leftovers(folder)
-        os.rmdir(tempfile.mkdtemp(dir=path / UNFINISHED))  # a read-only study is noticed now, not after training
+        os.rmdir(tempfile.mkdtemp(dir=path / UNFINISHED))  # detects a read-only study before training
     except OSError as error:
         raise InputError(f"cannot write to {path}: {fault(error)}.") from None
 
 
 def check_study(path: Path) -> None:
-    """Refuse a path that holds no study."""
+    """Raise if a path is not a study's directory."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, not a study's directory.")
     if not path.is_dir():
@@ -63,40 +63,38 @@ def _check_mark(path: Path) -> None:
     try:
         found = plain_json((path / MARK).read_text(encoding="utf-8"))["domaincover_study"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{path} holds files but no domaincover study; name another directory.") from None
+        raise InputError(f"{path} is not empty and not a domaincover study; choose another directory.") from None
     if found != FORMAT:
         raise InputError(f"{path} has format {found} and this version reads {FORMAT}; update domaincover.")
 
 
 @contextmanager
 def at_work(out: Path) -> Iterator[None]:
-    """Have a study's directory for oneself, against other calls that would write to it; may be nested."""
+    """Lock a study's directory against other processes; can be nested."""
     lock = FileLock(out / LOCK, is_singleton=True)
     try:
         with lock.acquire(timeout=0):
             yield
     except Timeout:
         raise InputError(
-            f"another call is at work in {out}; wait until it has ended, or name another directory."
+            f"another process is using {out}; wait until it has ended, or choose another directory."
         ) from None
 
 
 def is_finished(out: Path, run: Run) -> bool:
-    """Tell whether the run is there; refuse one with the same name and other settings."""
+    """Return whether a run is finished; raise if it was made with other settings."""
     folder = out / run.folder
     if not (folder / DONE).exists():
         return False
     made, asked = _read_json(folder / "config.json"), run.to_dict()
     differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
     if differing:
-        raise InputError(
-            f"{folder} was made with {', '.join(differing)}, not what is asked for now; name another directory."
-        )
+        raise InputError(f"{folder} was made with other settings ({', '.join(differing)}); choose another directory.")
     return True
 
 
 def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
-    """Fill a temporary folder, mark it as done, and move it to its place in one step."""
+    """Write a run to a temporary folder, mark it as done, and rename it."""
     folder = unfinished_name(out / UNFINISHED / "run")
     folder.mkdir(parents=True)
     try:
@@ -110,14 +108,14 @@ def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
         try:
             move_into_place(folder, final)
         except OSError:
-            if not (final / DONE).exists():  # else another worker was quicker, and its run stays
+            if not (final / DONE).exists():  # otherwise another worker has finished the same run, which is kept
                 raise
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON that any reader takes: no NaN."""
+    """Write strict JSON, without NaN."""
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
@@ -132,12 +130,12 @@ def read_reports(out: Path) -> Iterator[dict[str, Any]]:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """Read a file of a finished run, and refuse it where it is not what was written."""
+    """Read a file of a finished run; raise if it was modified."""
     try:
         content: dict[str, Any] = dict(plain_json(path.read_text(encoding="utf-8")))
         seal = (path.parent / DONE).read_bytes()
         if seal and plain_json(seal)[path.name] != _digest(path):
-            raise ValueError("it is not what was written")
+            raise ValueError("its checksum differs")
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]
         raise InputError(f"{path} cannot be read ({reason}); delete that folder and run the study again.") from None

@@ -1,4 +1,4 @@
-"""What a run's report holds, checked before tables are made of it: a run directory may be anybody's."""
+"""Validate a run's report before making tables of it, since a run directory may come from anywhere."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from domaincover.data.splits import Split
 from domaincover.evaluation import Summary
 
 SUMMARY = tuple(field.name for field in fields(Summary))
-LARGEST = 1e15  # of what a run counts or measures; no infinity is below it
+LARGEST = 1e15  # of any count or measurement; excludes infinity
 OF_DOMAIN = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
 
 
 def is_report(report: Mapping[str, Any]) -> bool:
-    """Tell whether a report has everything that tables and figures are made of, in numbers and names."""
+    """Return whether a report has all values that tables and figures need, of the right types."""
     try:
         config, labels = report["config"], report["labels"]
         return (

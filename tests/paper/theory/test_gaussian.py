@@ -89,7 +89,7 @@ def test_one_domain_more_than_features_in_general_position_is_shattered(target, 
     scorers = [scorer_reaching(cells, target, assignment) for assignment in assignments]
     assert check_shattering(np.array([cells.recall(*scorer) >= target for scorer in scorers])).is_shattered
     assert all(could_be_reached(cells, target, assignment) for assignment in assignments)
-    with pytest.raises(InputError, match=f"{n_features + 2} domains of {n_features} features never are"):
+    with pytest.raises(InputError, match=f"{n_features + 2} domains with {n_features} features never are"):
         impossible_assignment(cells, target)
 
 
@@ -160,9 +160,9 @@ def test_without_an_intercept_two_domains_of_two_features_are_shattered():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([1.0],), r"domains × features, got shape \(1,\)"),
-        ((np.empty((0, 2)),), "domains × features"),
-        (([[1.0]], [-1.0]), "one number above 0, or one for each of 1 domains"),
+        (([1.0],), r"features\), got \(1,\)"),
+        ((np.empty((0, 2)),), "must have the shape"),
+        (([[1.0]], [-1.0]), "one positive number, or one for each of 1 domains"),
         (([[1.0]], [1.0, 1.0]), "one for each of 1"),
         (([[np.nan]],), "means must be finite"),
         (([[1.0, 2.0]], 1.0, [[1.0, 0.5], [0.0, 1.0]]), "2 × 2, symmetric"),

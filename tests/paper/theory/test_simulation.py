@@ -55,7 +55,7 @@ def test_only_what_is_missing_is_trained_and_the_rest_kept(finished, tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"domaincover_theory": 2, "settings": 1, "rows": []}', "\x00"])
 def test_a_foreign_file_is_refused_and_left_alone(text, tmp_path):
     (tmp_path / "theory.json").write_text(text)
-    with pytest.raises(InputError, match="is not a result of `domaincover paper theory`; name another directory"):
+    with pytest.raises(InputError, match="is not a result of `domaincover paper theory`; choose another directory"):
         run_theory(QUICK, [2], tmp_path)
     assert (tmp_path / "theory.json").read_text() == text
 

@@ -127,5 +127,5 @@ def test_bad_input_is_refused(n_domains, target, message):
 def test_an_unknown_shape_and_a_share_beyond_one_are_refused():
     with pytest.raises(InputError, match="shape must be 'line' or 'circle', got 'disc'"):
         sliding_windows(2, 0.9, "disc")
-    with pytest.raises(InputError, match="side_share must lie between 0 and 1, got 1"):
+    with pytest.raises(InputError, match="side_share must be between 0 and 1, got 1"):
         sliding_windows(2, 0.9, side_share=Fraction(1))

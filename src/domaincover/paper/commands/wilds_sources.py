@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from domaincover.options import Learn
     from domaincover.paper.experiment import Experiment, Note
     from domaincover.paper.wilds.releases import Release
-    from domaincover.paper.wilds.source import Means, WildsSource
+    from domaincover.paper.wilds.source import Execution, WildsSource
 
 MOST_WORKERS = 4
 RANDOM_START = (
@@ -45,7 +45,8 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
             note(f"{name} is left out: give --set text_network=FOLDER, the folder of a BERT-like model.")
             continue
         settings = _network_settings(release, experiment.wilds)
-        sources.append(wilds_source(name, folder, model=network, **settings, **sizes, means=_means(experiment.wilds)))
+        execution = _execution(experiment.wilds)
+        sources.append(wilds_source(name, folder, model=network, **settings, **sizes, execution=execution))
     return tuple(sources)
 
 
@@ -53,7 +54,7 @@ def sharing_cores(source: WildsSource, n_jobs: int, workers: int | None) -> Wild
     """Return a data set whose processes and threads leave room for the other jobs."""
     share = max(1, n_cores() // n_jobs)
     workers = min(MOST_WORKERS, share) if workers is None else workers
-    return replace(source, means=replace(source.means, workers=workers, threads=share if n_jobs > 1 else None))
+    return replace(source, execution=replace(source.execution, workers=workers, threads=share if n_jobs > 1 else None))
 
 
 def _network_settings(release: Release, values: Any) -> dict[str, Any]:
@@ -66,13 +67,13 @@ def _network_settings(release: Release, values: Any) -> dict[str, Any]:
     return {own: values[key] for key, own in names.items() if key in values}
 
 
-def _means(values: Any) -> Means:
-    from domaincover.paper.wilds.source import Means
+def _execution(values: Any) -> Execution:
+    from domaincover.paper.wilds.source import Execution
 
     given = {key: values[key] for key in ("device", "download", "max_unreadable") if key in values}
     if "cache" in values:
         given["cache"] = str(Path(values["cache"]).absolute())
-    return Means(**given)
+    return Execution(**given)
 
 
 def description(source: WildsSource, learn: Learn) -> str:
@@ -83,5 +84,5 @@ def description(source: WildsSource, learn: Learn) -> str:
             f"{source.name}: {source.model} is not trained; a perceptron with {source.hidden} hidden units is trained "
             f"on its {source.features}."
         )
-    trained = replace(network, learn=learn).in_words(source.means.device)
+    trained = replace(network, learn=learn).in_words(source.execution.device)
     return f"{source.name}: {trained}{'' if network.is_pretrained else f' {RANDOM_START}'}"

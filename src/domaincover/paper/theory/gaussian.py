@@ -1,20 +1,20 @@
-"""Conditionally Gaussian domains with one shape of covariance: recall in closed form, and what linear scorers cannot.
+"""Conditionally Gaussian domains with a common covariance shape: recall in closed form, and the VC-type dimension.
 
 For one label, X ~ N(mean_e, deviation_e² · Σ) in domain e. A score w·x + b is then normal with mean w·mean_e + b and
-deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target where the margin
+standard deviation deviation_e · |w|, where |w|² = wᵀΣw, and recall is at target if the margin
 
     w·mean_e + b − z · deviation_e · |w|,   z the target's quantile of the standard normal,
 
-is not negative. The margins of d + 2 domains cannot take all signs (`impossible_assignment`), those of d + 1 in general
-position can (`scorer_reaching`): d + 1 is the dimension of linear scorers with an intercept, exactly.
+is non-negative. The margins of d + 2 domains cannot take all signs (`impossible_assignment`), those of d + 1 in general
+position can (`scorer_reaching`): the dimension of linear scorers with an intercept is exactly d + 1.
 
-The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and takes −z|w| (there +z|w|) for a free
-number. With the intercepts that networks have, its linear dependence would need d + 3 domains. Since |w| is not
-negative and multiplies one fixed vector, d + 2 are enough: the means with a 1 below them are d + 2 vectors of d + 1
+The lemma of Tsibulsky, Nevo and Shalit (2025, appendix A.4) has no intercept and treats −z|w| (there +z|w|) as a free
+number. With intercepts, as networks have them, its linear dependence would need d + 3 domains. Since |w| is
+non-negative and multiplies one fixed vector, d + 2 suffice: the means extended by a 1 are d + 2 vectors of d + 1
 numbers, so Σ λ_e · margin_e = −z|w| · Σ λ_e · deviation_e for some λ ≠ 0 and all scorers, and the sign of λ can be
-chosen so that this is never positive. (Dudley 1978 has it for any vector space of functions plus a fixed one.)
-Without an intercept even d + 1 are not shattered: as many hyperplanes cut the sphere |w| = 1 into 2^(d+1) − 2 parts at
-most, and w = 0 adds one assignment.
+chosen so that this is never positive. (Dudley 1978 proves it for any vector space of functions plus a fixed one.)
+Without an intercept even d + 1 are not shattered: that many hyperplanes divide the sphere |w| = 1 into at most
+2^(d+1) − 2 parts, and w = 0 adds one assignment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from scipy.special import ndtr, ndtri
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_target_recall
 
-NEGLIGIBLE = 1e-9  # of the largest part of a linear dependence: rounding of a part that is 0
+NEGLIGIBLE = 1e-9  # relative to the largest coefficient of a linear dependence: a rounded 0
 INFEASIBLE = 2  # linprog's status
 
 
@@ -44,9 +44,9 @@ class LinearScorer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GaussianCells:
-    """The Gaussians of one label in n domains: means (n × d), deviations (n), and the covariance (d × d) they scale.
+    """The Gaussians of one label in n domains: means (n × d), standard deviations (n) and a common covariance (d × d).
 
-    In the paper's letters, a deviation is √σ_e.
+    In the paper's notation, a deviation is √σ_e.
     """
 
     means: NDArray[np.float64]
@@ -55,16 +55,16 @@ class GaussianCells:
 
     @classmethod
     def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
-        """Check the numbers; one deviation stands for all, and without a covariance it is the identity."""
+        """Validate and broadcast: one deviation applies to all domains, and the default covariance is the identity."""
         centres = np.asarray(means, dtype=float)
         if centres.ndim != 2 or 0 in centres.shape:
-            raise InputError(f"means are domains × features, got shape {centres.shape}.")
+            raise InputError(f"means must have the shape (domains, features), got {centres.shape}.")
         if not np.isfinite(centres).all():
             raise InputError("means must be finite numbers.")
         n_domains, n_features = centres.shape
         spreads = np.asarray(deviations, dtype=float)
         if spreads.shape not in ((), (n_domains,)) or not (spreads > 0).all():
-            raise InputError(f"deviations are one number above 0, or one for each of {n_domains} domains.")
+            raise InputError(f"deviations must be one positive number, or one for each of {n_domains} domains.")
         shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
         fits = shared.shape == (n_features, n_features) and np.allclose(shared, shared.T)
         if not fits or np.linalg.eigvalsh(shared).min() <= 0:
@@ -81,18 +81,18 @@ class GaussianCells:
         centre = w @ self.means.T + b[..., None]
         spread = self.norm(w)[..., None] * self.deviations
         with np.errstate(divide="ignore", invalid="ignore"):
-            # a scorer without weights puts the label into all sets, or into none
+            # with zero weights, the label is in all sets or in none
             return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
 
     def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the deviation of weights · x in a domain of deviation 1."""
+        """Return the standard deviation of weights · x in a domain of deviation 1."""
         return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
 
 
 def impossible_assignment(cells: GaussianCells, target_recall: float) -> NDArray[np.bool_]:
-    """Return an assignment (True: at target) that no linear scorer reaches; d + 2 domains or more always have one.
+    """Return an assignment (True: at target) that no linear scorer reaches; it exists for at least d + 2 domains.
 
-    Fewer have one where their means lie in a plane of lower dimension than they could.
+    Fewer domains have one if their means are affinely dependent.
     """
     z = ndtri(check_target_recall(target_recall))
     with_one = np.column_stack([cells.means, np.ones(len(cells.means))])
@@ -100,20 +100,20 @@ def impossible_assignment(cells: GaussianCells, target_recall: float) -> NDArray
     if not dependences.shape[1]:
         n_domains, n_features = cells.means.shape
         raise InputError(
-            f"the means of {n_domains} domains in general position may be shattered; "
-            f"{n_features + 2} domains of {n_features} features never are."
+            f"{n_domains} domains with means in general position may be shattered; "
+            f"{n_features + 2} domains with {n_features} features never are."
         )
     dependence = dependences[:, 0]
     dependence = np.where(np.abs(dependence) > NEGLIGIBLE * np.abs(dependence).max(), dependence, 0.0)
     sign = 1.0 if z * (dependence @ cells.deviations) >= 0 else -1.0
-    # parts that add up to 0 have both signs, so the sum over λ · margin would be above 0 for this assignment
+    # coefficients that sum to 0 have both signs, so Σ λ · margin would be positive for this assignment
     return sign * dependence >= 0
 
 
 def could_be_reached(cells: GaussianCells, target_recall: float, assignment: ArrayLike, intercept: bool = True) -> bool:
-    """Tell by linear programming whether the signs fit some w, b and n ≥ 0 in place of |w|; if not, no scorer has them.
+    """Return whether the linear relaxation with n ≥ 0 in place of |w| is feasible; if not, no scorer has these signs.
 
-    Margins may be scaled, so "below 0" is asked for as "at most −1".
+    Margins can be scaled, so "below 0" is expressed as "at most −1".
     """
     z = ndtri(check_target_recall(target_recall))
     good = _checked_assignment(cells, assignment)
@@ -129,9 +129,9 @@ def could_be_reached(cells: GaussianCells, target_recall: float, assignment: Arr
 def scorer_reaching(cells: GaussianCells, target_recall: float, assignment: ArrayLike) -> LinearScorer | None:
     """Return a scorer that is at target in the domains of the assignment and below it in the others.
 
-    For up to d + 1 domains in general position: margins of ±τ are interpolated at |w| = 1, a quadratic equation in τ.
-    With equal deviations there is always a solution, otherwise it is enough that the means lie far enough apart. None
-    where this finds none, which does not prove that there is none.
+    For up to d + 1 domains in general position, margins of ±τ are interpolated at |w| = 1, a quadratic equation in τ.
+    There is a solution if deviations are equal, or if the means are far enough apart. None means that no solution was
+    found, not that there is none.
     """
     z = ndtri(check_target_recall(target_recall))
     good = _checked_assignment(cells, assignment)
@@ -153,5 +153,5 @@ def scorer_reaching(cells: GaussianCells, target_recall: float, assignment: Arra
 def _checked_assignment(cells: GaussianCells, assignment: ArrayLike) -> NDArray[np.bool_]:
     good = np.asarray(assignment)
     if good.dtype != bool or good.shape != (len(cells.means),):
-        raise InputError(f"an assignment is one boolean for each of {len(cells.means)} domains.")
+        raise InputError(f"an assignment must have one boolean for each of {len(cells.means)} domains.")
     return good

@@ -1,6 +1,6 @@
-"""Linear set predictors in Gaussian domains, in closed form: min recall, mean set size, and the domains that miss.
+"""Linear set predictors in Gaussian domains in closed form: min recall, mean set size and share below target.
 
-What the theory promises about them is in `domaincover.promises.learning_bounds`.
+The corresponding bounds are in `domaincover.promises.learning_bounds`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from domaincover.paper.theory.gaussian import GaussianCells
 from domaincover.prediction_sets import check_target_recall
 
-ROUNDING = 1e-12  # a recall is a function of sums, and one at target exactly comes out this far off
+ROUNDING = 1e-12  # tolerance for recalls exactly at target
 
 
 def min_recall(
@@ -31,7 +31,7 @@ def min_recall(
 def mean_size(
     cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the mean set size in every domain where labels are equally frequent, in closed form."""
+    """Return the mean set size in every domain for equally frequent labels, in closed form."""
     held = [[cell.recall(weights[..., y, :], intercepts[..., y]) for y in range(len(cells))] for cell in cells]
     return np.sum(held, axis=(0, 1)) / len(cells)
 
@@ -44,7 +44,7 @@ def share_missing(min_recalls: NDArray[np.float64], target_recall: float) -> NDA
 def intercepts_at_target(
     cells: Sequence[GaussianCells], weights: NDArray[np.float64], target_recall: float
 ) -> NDArray[np.float64]:
-    """Return the lowest intercepts (the smallest sets) with which every label is at target in all these domains."""
+    """Return the lowest intercepts (smallest sets) at which every label is at target in all domains."""
     z = ndtri(check_target_recall(target_recall))
     needed = [
         np.max(z * cell.norm(weights[..., y, :])[..., None] * cell.deviations - weights[..., y, :] @ cell.means.T, -1)

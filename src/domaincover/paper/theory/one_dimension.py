@@ -1,9 +1,9 @@
-"""One feature and a threshold for each label: no more than 2 · labels domains are shattered, and that many are.
+"""Thresholds on one feature: at most 2 · labels domains are shattered, and that many can be.
 
-A linear classifier of one feature is a half-line, x ≤ a or x ≥ a. It is at target in a domain where a is at least the
-upper bound of the label there (the target-quantile), or at most its lower bound. So the half-lines of one direction
-give up domains in one order only, and whoever keeps the first of it keeps all (Tsibulsky, Nevo and Shalit 2025,
-appendix A.2; it inverts the distribution function, which takes these order statistics where that jumps or is flat).
+A linear classifier of one feature is a half-line, x ≤ a or x ≥ a. It is at target in a domain if a is at least the
+label's upper bound there (the target quantile), or at most its lower bound. Half-lines of one direction therefore lose
+domains in a fixed order, and a half-line that keeps the first keeps all (Tsibulsky, Nevo and Shalit 2025, appendix A.2;
+its inverse of the distribution function is replaced by these order statistics where that jumps or is flat).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from domaincover.prediction_sets import check_target_recall, hits_needed
 
 
 class HalfLineBounds(NamedTuple):
-    """Domains × labels: x ≤ a is at target where a ≥ upper, x ≥ a where a ≤ lower."""
+    """Bounds by domain and label: x ≤ a is at target if a ≥ upper, x ≥ a if a ≤ lower."""
 
     upper: NDArray[np.float64]
     lower: NDArray[np.float64]
 
 
 class Impossible(NamedTuple):
-    """An assignment that no half-lines reach (True: at target), the proof's extreme domains, and one beside them."""
+    """An assignment (True: at target) that no half-lines reach, the proof's extreme domains, and one other domain."""
 
     assignment: NDArray[np.bool_]
     extremes: NDArray[np.int64]
@@ -45,7 +45,7 @@ def half_line_bounds(samples: Sequence[Sequence[ArrayLike]], target_recall: floa
 
 
 def impossible_assignment(bounds: HalfLineBounds) -> Impossible:
-    """Return an assignment that no predictor reaches: at target in the extreme domains, not in one beside them."""
+    """Return an assignment that no predictor reaches: at target in the extreme domains, but not in another one."""
     first_given_up = np.concatenate([bounds.upper.argmax(axis=0), bounds.lower.argmin(axis=0)])
     extremes = np.unique(first_given_up)
     n_domains, n_labels = bounds.upper.shape
@@ -60,7 +60,7 @@ def impossible_assignment(bounds: HalfLineBounds) -> Impossible:
 
 
 def reached_by_half_lines(bounds: HalfLineBounds) -> NDArray[np.bool_]:
-    """Return every assignment that predictors reach, a row each: all thresholds, both directions, every label."""
+    """Return all assignments that predictors reach, one per row, over thresholds, directions and labels."""
     n_domains, n_labels = bounds.upper.shape
     by_label = [_reached_by_label(bounds.upper[:, y], bounds.lower[:, y]) for y in range(n_labels)]
     numbers = reduce(lambda some, more: np.unique(some[:, None] & more), by_label)
@@ -68,11 +68,11 @@ def reached_by_half_lines(bounds: HalfLineBounds) -> NDArray[np.bool_]:
 
 
 def shattered_domains(n_labels: int, target_recall: float) -> HalfLineBounds:
-    """Return 2 · labels domains that are shattered, by their bounds.
+    """Return the bounds of 2 · labels domains that are shattered.
 
-    Domains 2y and 2y + 1 belong to label y. Half-lines of one direction give up the one first, then the other; those
-    of the other direction the other way round; so label y alone loses none, either, or both of its own. A label's
-    lower bound can lie above its upper one only where the target is at most 1/2, and below it only where it is above.
+    Domains 2y and 2y + 1 belong to label y. Half-lines of one direction lose the first before the second, those of
+    the other direction the second before the first; so label y can lose none, either or both of its two domains. A
+    label's lower bound can be above its upper one only if the target is at most 1/2, and below it only otherwise.
     """
     check_target_recall(target_recall)
     if n_labels < 1:

@@ -1,7 +1,7 @@
-"""Shattering of domains: which subsets of them the hypotheses of a finite set perform well on, and on no others.
+"""Shattering of domains: the subsets on which exactly some hypothesis of a finite set performs well.
 
-A set predictor performs well on a domain where every label's recall is at target (miss rate at most γ = 1 − target).
-Subsets of n domains are numbered: subset k holds domain i where bit i of k is 1.
+A set predictor performs well on a domain if every label's recall is at target (miss rate at most γ = 1 − target).
+Subsets of n domains are numbered: subset k contains domain i if bit i of k is 1.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ MOST_DOMAINS = 24  # 2^24 subsets are 128 MB of numbers
 
 @dataclass(frozen=True, eq=False)
 class Shattering:
-    """For every subset of the domains, the first hypothesis that performs well on exactly these, −1 without one."""
+    """For every subset, the first hypothesis that performs well on exactly these domains, or −1."""
 
     hypothesis: NDArray[np.int64]
 
     @property
     def n_domains(self) -> int:
-        """How many domains there are."""
+        """Number of domains."""
         return len(self.hypothesis).bit_length() - 1
 
     @property
     def n_reached(self) -> int:
-        """How many of the 2^n subsets some hypothesis reaches."""
+        """Number of subsets reached by some hypothesis."""
         return int(np.count_nonzero(self.hypothesis >= 0))
 
     @property
@@ -41,29 +41,29 @@ class Shattering:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """The subsets that no hypothesis reaches, a row each: True for the domains to perform well on."""
+        """The subsets that no hypothesis reaches, one per row, as booleans over domains."""
         return members(np.flatnonzero(self.hypothesis < 0), self.n_domains)
 
 
 def check_shattering(performs_well: ArrayLike) -> Shattering:
-    """Tell which subsets of the domains are reached, given hypotheses × domains: does it perform well there?
+    """Return which subsets are reached, given whether each hypothesis (row) performs well on each domain (column).
 
-    >>> thresholds = np.array([[0, 0], [0, 1], [1, 1]])  # what thresholds on a line can do with two points
+    >>> thresholds = np.array([[0, 0], [0, 1], [1, 1]])  # thresholds on a line, for two points
     >>> check_shattering(thresholds == 1).missing
     array([[ True, False]])
     """
     table = np.asarray(performs_well)
     if table.ndim != 2 or table.dtype != bool:
-        raise InputError(f"hypotheses × domains in booleans are needed, got {table.dtype} of shape {table.shape}.")
+        raise InputError(f"expected booleans (hypotheses, domains), got {table.dtype} of shape {table.shape}.")
     if not 1 <= table.shape[1] <= MOST_DOMAINS:
-        raise InputError(f"the subsets of 1 to {MOST_DOMAINS} domains can be listed, got {table.shape[1]} domains.")
+        raise InputError(f"the number of domains must be from 1 to {MOST_DOMAINS}, got {table.shape[1]}.")
     hypothesis = np.full(2 ** table.shape[1], -1)
-    hypothesis[subset_numbers(table)[::-1]] = np.arange(len(table))[::-1]  # of several, the first stays
+    hypothesis[subset_numbers(table)[::-1]] = np.arange(len(table))[::-1]  # the first of several
     return Shattering(hypothesis)
 
 
 def performs_well(recall: ArrayLike, target_recall: float) -> NDArray[np.bool_]:
-    """Tell where the recall of every label (the last axis) is at target; a label that is absent (NaN) asks nothing."""
+    """Return where the recall of every label (the last axis) is at target; absent labels (NaN) are ignored."""
     check_target_recall(target_recall)
     values = np.asarray(recall, dtype=float)
     return np.all((values >= target_recall) | np.isnan(values), axis=-1)

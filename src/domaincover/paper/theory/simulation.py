@@ -1,8 +1,8 @@
-"""The learnability statement by simulation: linear SET-COVER on m Gaussian domains, judged on new ones without noise.
+"""Simulate the learnability theorem: linear SET-COVER trained on m Gaussian domains, evaluated exactly on new ones.
 
-Training meets examples; everything else is in closed form. Two predictors are judged: the one that training gives, and
-the same weights with the intercepts moved to where every training domain is at target and the worst exactly so,
-which makes the smallest sets that the theorem still covers.
+Training uses examples; everything else is in closed form. Two predictors are evaluated: the trained one, and the same
+weights with intercepts shifted such that the worst training domain is exactly at target, which gives the smallest sets
+that the theorem covers.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FILE = "theory.json"
 ROW_COUNTS = ("n_domains", "seed")
 ROW_NUMBERS = ("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size")
 FORMAT = 1
-LARGEST = 1e15  # of what a file may say
+LARGEST = 1e15  # of numbers in a file
 
 
 @dataclass(frozen=True)
 class TheorySettings:
-    """What is the same for every number of domains."""
+    """The settings that are the same for every number of domains."""
 
     n_features: int = 10
     n_seeds: int = 5
@@ -61,13 +61,13 @@ def run_theory(
     out: Path,
     on_count: Callable[[int], object] = lambda _: None,
 ) -> dict[str, Any]:
-    """Run what `theory.json` in the directory does not have yet, write it after each count, and return its content."""
+    """Run the domain counts missing in the directory's `theory.json`, write it after each, and return its content."""
     path = out / FILE
     content = _finished(path, settings)
     done = {row["n_domains"] for row in content["rows"]}
     missing = [count for count in domain_counts if count not in done]
     if missing:
-        _write(path, content)  # a directory that cannot be written to is noticed now, not after training
+        _write(path, content)  # detects a read-only directory before training
     for count in missing:
         rows = content["rows"] + trial(settings, count)
         content["rows"] = sorted(rows, key=lambda row: (row["n_domains"], row["seed"], row["predictor"]))
@@ -77,7 +77,7 @@ def run_theory(
 
 
 def read_theory(out: Path) -> dict[str, Any] | None:
-    """Return what a directory's `theory.json` holds, None where there is none."""
+    """Return the content of a directory's `theory.json`, None if there is none."""
     path = out / FILE
     if not path.exists():
         return None
@@ -86,7 +86,7 @@ def read_theory(out: Path) -> dict[str, Any] | None:
 
 
 def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
-    """Train on the given number of domains, all seeds in one stack; return two rows per seed."""
+    """Train on the given number of domains, with all seeds in one stack; return two rows per seed."""
     if n_domains < 1:
         raise InputError(f"the number of training domains must be at least 1, got {n_domains}.")
     source = GaussianDomains.of_paper(settings.n_features)
@@ -168,13 +168,13 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
-    """Return what an earlier run left, or nothing yet; refuse what does not belong to these settings."""
+    """Return the results of an earlier run, if any; raise if it used other settings."""
     fresh = {"domaincover_theory": FORMAT, "settings": asdict(settings), "versions": versions(), "rows": []}
     if not path.exists():
         return fresh
     content = _content(path)
     if content["settings"] != fresh["settings"]:
-        raise InputError(f"{path} was made with other settings; name another directory, or remove it.")
+        raise InputError(f"{path} was made with other settings; choose another directory, or remove it.")
     return content
 
 
@@ -197,5 +197,5 @@ def _content(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False
     if not is_ours:
-        raise InputError(f"{path} is not a result of `domaincover paper theory`; name another directory.")
+        raise InputError(f"{path} is not a result of `domaincover paper theory`; choose another directory.")
     return content

@@ -1,20 +1,20 @@
-"""Domains that sliding windows shatter, however many: without assumptions on domains nothing can be learned of them.
+"""Sliding windows shatter any number of domains, so nothing can be learned without assumptions on the domains.
 
 The construction of Tsibulsky, Nevo and Shalit (2025, appendix A.3), with points of rational mass instead of densities
-and in whole numbers throughout. With N = 2^n subsets of n domains, there are N points on the left, one in the middle,
-N − 1 on the right and one out of reach. The points of subset k, one left and one right, weigh something in the
-domains of that subset only. Window k begins before left point k and ends behind right point k. One step onwards it
-loses the left point of a subset and gains the right point of the next, so that every domain is in it with the
-same weight, but for those of subset k, which have one point more.
+and in exact integers. With N = 2^n subsets of n domains, there are N points on the left, one in the middle, N − 1 on
+the right and one outside of all windows. The points of subset k, one left and one right, have mass only in the domains
+of that subset. Window k starts before left point k and ends after right point k. The next window loses the left point
+of a subset and gains the right point of the next, so that every domain has the same mass in every window, except those
+of subset k, which have one point more in window k.
 
 Departures from the paper:
 
-- There, a domain of the subset has exactly the target recall in its window, and so performs badly by the paper's own
-  definition (loss ≥ γ is bad). Here it is as far above the target as others are below.
-- There, the remaining mass lies on [−2, −1]. On the circle, where a window is half a turn (2 of 4), that is [2, 3], the
-  place of the right points. Here it lies where no window comes.
-- There, 0.01 of the target lies on either side, "small enough" left open. See `largest_target_recall`.
-- There, subsets are numbered up to 2^n; with the empty one as number 0 they end at 2^n − 1.
+- The paper gives a domain of the subset exactly the target recall in its window, which performs badly by the paper's
+  own definition (loss ≥ γ is bad). Here it is as far above the target as the others are below.
+- The paper puts the remaining mass on [−2, −1]. On the circle, where a window is half a turn (2 of 4), that is [2, 3],
+  the place of the right points. Here it is outside of all windows.
+- The paper puts 0.01 of the target on either side, leaving "small enough" open. See `largest_target_recall`.
+- The paper numbers subsets up to 2^n; with the empty one as number 0 they end at 2^n − 1.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from domaincover.errors import InputError
 from domaincover.paper.theory.shattering import members
 from domaincover.prediction_sets import check_target_recall
 
-MOST_DOMAINS = 11  # windows × points in whole numbers are then 64 MB, and four times that with each one more
+MOST_DOMAINS = 11  # windows × points then take 64 MB, and four times as much for each further domain
 PAPERS_SIDE_SHARE = Fraction(1, 100)
-LARGEST_EXACT = 2**62  # sums of whole numbers up to here fit into int64
+LARGEST_EXACT = 2**62  # sums up to here fit into int64
 
 
 class PointMasses(NamedTuple):
-    """What a point weighs: a side point in the domains of its subset, and in all domains the middle and the rest."""
+    """Masses of points: a side point in the domains of its subset, the middle and the rest in all domains."""
 
     side: Fraction
     middle: Fraction
@@ -46,10 +46,10 @@ class PointMasses(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class SlidingWindows:
-    """Finite domains (domains × points, masses), and windows (windows × points: is the point inside?).
+    """Finite domains (masses by domain and point) and windows (which points each covers).
 
-    `places` are the points: on the line, multiples of `unit`; on the circle, directions in whole numbers. `windows`
-    are where each begins, or the normal of its half-plane.
+    `places` are the points: multiples of `unit` on the line, integer directions on the circle. `windows` are their
+    starts, or the normals of their half-planes.
     """
 
     masses: NDArray[Any]
@@ -61,7 +61,7 @@ class SlidingWindows:
 
     @property
     def recall(self) -> NDArray[Any]:
-        """The recall of every window in every domain, as fractions."""
+        """The exact recall of every window in every domain."""
         denominator = math.lcm(*(mass.denominator for mass in set(self.masses.flat)))
         dtype = np.int64 if denominator <= LARGEST_EXACT else object
         whole = np.array([[int(mass * denominator) for mass in row] for row in self.masses], dtype=dtype)
@@ -70,7 +70,7 @@ class SlidingWindows:
 
     @property
     def performs_well(self) -> NDArray[np.bool_]:
-        """Whether a window is at target in a domain, windows × domains: recall ≥ target, exactly."""
+        """Whether each window is at target in each domain, computed exactly."""
         return (self.recall >= self.target_recall).astype(bool)
 
 
@@ -80,11 +80,11 @@ def sliding_windows(
     shape: Literal["line", "circle"] = "line",
     side_share: Fraction | None = None,
 ) -> SlidingWindows:
-    """Return n domains and 2^n windows of equal length; window k performs well on the domains in subset k only.
+    """Return n domains and 2^n windows of equal length; window k performs well on exactly the domains in subset k.
 
-    On the line windows are closed intervals of length 2; on the circle, half-planes through its centre: linear
-    classifiers of two features. The masses follow from the target; with `side_share` they are the paper's, which puts
-    that share of the target (0.01) on the side points of a window.
+    Windows are closed intervals of length 2 on the line, and half-planes through the centre of the circle, that is,
+    linear classifiers of two features. The masses follow from the target; with `side_share` they are the paper's,
+    which puts that share of the target (0.01) on the side points of a window.
     """
     check_target_recall(float(target_recall))
     if not 1 <= n_domains <= MOST_DOMAINS:
@@ -104,8 +104,8 @@ def sliding_windows(
 def largest_target_recall(n_domains: int, side_share: Fraction = PAPERS_SIDE_SHARE) -> Fraction:
     """Return the largest target for which the paper's masses add up to at most 1.
 
-    Half of all subsets hold a domain, K = 2^(n−1), and a point weighs side_share · target / (K + 1) there. For many
-    domains the limit falls to 1 / 1.01: the paper's constants fail for γ below about 0.0099.
+    A domain is in half of all subsets, K = 2^(n−1), and a side point has the mass side_share · target / (K + 1). For
+    many domains the limit approaches 1 / 1.01: the paper's constants fail for γ below about 0.0099.
 
     >>> round(float(1 - largest_target_recall(10)), 6)
     0.009863
@@ -115,7 +115,7 @@ def largest_target_recall(n_domains: int, side_share: Fraction = PAPERS_SIDE_SHA
 
 
 def _own_masses(n_domains: int, target: Fraction) -> PointMasses:
-    """Put the target halfway between the recalls with and without a point, and the point's mass as high as can be."""
+    """Put the target halfway between the recalls with and without a point, with the largest mass of the point."""
     half = 2 ** (n_domains - 1)
     side = min(target, 1 - target) / (half + Fraction(1, 2))
     middle = target - side * (half + Fraction(1, 2))
@@ -124,7 +124,7 @@ def _own_masses(n_domains: int, target: Fraction) -> PointMasses:
 
 def _paper_masses(n_domains: int, target: Fraction, side_share: Fraction) -> PointMasses:
     if not 0 < side_share < 1:
-        raise InputError(f"side_share must lie between 0 and 1, got {float(side_share):g}.")
+        raise InputError(f"side_share must be between 0 and 1, got {float(side_share):g}.")
     half = 2 ** (n_domains - 1)
     side = side_share * target / (half + 1)
     middle = (1 - side_share) * target
@@ -132,8 +132,8 @@ def _paper_masses(n_domains: int, target: Fraction, side_share: Fraction) -> Poi
     if rest < 0:
         limit = float(largest_target_recall(n_domains, side_share))
         raise InputError(
-            f"with {float(side_share):g} of the target at the sides, {n_domains} domains have masses above 1 for a "
-            f"target recall of {float(target):g}; it can be {limit:.6g} at most: leave side_share out."
+            f"with side_share {float(side_share):g}, {n_domains} domains have masses above 1 for a target recall of "
+            f"{float(target):g}; the limit is {limit:.6g}: omit side_share."
         )
     return PointMasses(side, middle, rest)
 
@@ -145,7 +145,7 @@ class _Geometry(NamedTuple):
 
 
 def _on_line(n_subsets: int) -> _Geometry:
-    """Place the points in the midst of the paper's sub-intervals, in units of 1 / (2N)."""
+    """Place the points at the centres of the paper's sub-intervals, in units of 1 / (2N)."""
     left = 2 * np.arange(n_subsets) + 1
     length = 4 * n_subsets
     right = length + 2 * np.arange(1, n_subsets) - 1
@@ -155,10 +155,10 @@ def _on_line(n_subsets: int) -> _Geometry:
 
 
 def _on_circle(n_subsets: int) -> _Geometry:
-    """Place the points at rational points of the unit circle, whose directions are whole numbers (q² − p², 2pq).
+    """Place the points at rational points of the unit circle, with integer directions (q² − p², 2pq).
 
-    In the first quarter: where window k begins, left point k just behind, and opposite right point k + 1 just before
-    the end of window k + 1. Every window holds the second quarter and none the fourth.
+    In the first quadrant: the start of window k, left point k just after it, and opposite, right point k + 1 just
+    before the end of window k + 1. Every window contains the second quadrant and none the fourth.
     """
     p, q = np.arange(3 * n_subsets), 3 * n_subsets
     rising = np.stack([q**2 - p**2, 2 * p * q], axis=1)
@@ -166,5 +166,5 @@ def _on_circle(n_subsets: int) -> _Geometry:
     places = np.concatenate([left, [[-3, 4]], right, [[3, -4]]])
     normals = rising[::3, ::-1] * np.array(
         [-1, 1]
-    )  # a quarter turn onwards: the window goes on from its begin for half a turn
+    )  # rotated by a quarter turn: a window extends half a turn from its start
     return _Geometry(places, normals, normals @ places.T >= 0)

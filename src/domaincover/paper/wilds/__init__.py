@@ -1,1 +1,1 @@
-"""Four WILDS data sets (Koh et al., 2021), read from their released folders."""
+"""Four WILDS datasets (Koh et al., 2021), read from their released folders."""

@@ -1,4 +1,4 @@
-"""What a released folder has for the paper's experiment, without opening an image."""
+"""Check whether a released folder suffices for the paper's experiment, without opening images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_MISSING_NAMES = 5
 
 
 class LabelCheck(NamedTuple):
-    """One label: its examples, the domains that have it, and its cells that are large enough or are not."""
+    """Counts of one label: examples, domains, and cells that are kept or dropped."""
 
     label: str
     examples: int
@@ -24,10 +24,10 @@ class LabelCheck(NamedTuple):
 
 
 class WildsCheck(NamedTuple):
-    """Counts of a released folder; a cell, one label in one domain, is kept if it has at least `min_cell_size`
-    examples.
+    """Counts of a released folder, from its tables.
 
-    They come from the release's tables; `missing` and `first_missing` say which of its images are not on the disk.
+    A cell, one label in one domain, is kept if it has at least `min_cell_size` examples. `missing` and `first_missing`
+    are images that are not on the disk.
     """
 
     name: str
@@ -52,12 +52,12 @@ class WildsCheck(NamedTuple):
     first_missing: list[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts under their names, labels as a list of such mappings."""
+        """Return the counts as a dictionary, with labels as a list of dictionaries."""
         return {**self._asdict(), "labels": [label._asdict() for label in self.labels]}
 
 
 def check_wilds(data: WildsData, min_cell_size: int = 101) -> WildsCheck:
-    """Count domains, labels, cells and what is missing on the disk."""
+    """Count domains, labels, cells and missing images."""
     check_min_cell_size(min_cell_size)
     release = RELEASES[data.name]
     counts = data.dataset().cell_counts()

@@ -1,4 +1,4 @@
-"""The paper's table of hyper-parameters for its four data sets of WILDS; what all of them share is a run's default."""
+"""The paper's hyperparameters for its four WILDS datasets, except those that are the same for all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ HIDDEN_UNITS = 10  # of the perceptron on mean word embeddings
 
 
 class PaperSetting(NamedTuple):
-    """One column of the table, and the size to which we resize images; texts have none."""
+    """One column of the paper's table, and the size to which images are resized (None for texts)."""
 
     batch_size: int
     n_train_domains: int
@@ -20,7 +20,7 @@ class PaperSetting(NamedTuple):
 
 
 PAPER = {
-    "camelyon17": PaperSetting(128, 20, 20, 6_000, 2_000, 96),  # the images' own size
+    "camelyon17": PaperSetting(128, 20, 20, 6_000, 2_000, 96),  # the original size
     "fmow": PaperSetting(64, 20, 18, 4_500, 3_000, 224),
     "iwildcam": PaperSetting(64, 80, 40, 3_000, 1_000, 224),
     "amazon": PaperSetting(128, 500, 100, 1_000, 1_000, None),

@@ -1,4 +1,4 @@
-"""Four data sets of WILDS (Koh et al., 2021), read from the folders in which they were released.
+"""Read four WILDS datasets (Koh et al., 2021) from their released folders.
 
 >>> from domaincover.paper.wilds.reader import RELEASES
 >>> list(RELEASES)
@@ -26,24 +26,24 @@ __all__ = ["RELEASES", "Release", "WildsData", "missing_images", "read_wilds"]
 
 @dataclass(frozen=True, eq=False)
 class WildsData:
-    """What a release's files say of its examples; images have not been opened.
+    """The examples of a release; images have not been opened.
 
     Attributes
     ----------
     name, folder : str, Path
-        Which data set, and where it was found.
+        The dataset and its folder.
     kind : "image" or "text"
-        Whether `sources` are paths of image files or texts.
+        Whether `sources` are image paths or texts.
     sources : array of str
         Absolute paths, or the texts themselves.
     labels, domains : arrays of int
         Codes: positions in `label_names` and `domain_names`.
     crop : float
-        Share of an image's own width and height to cut from each side.
+        Share of an image's width and height to cut from each side.
     n_rows : int
-        Rows of the release, used or not.
+        Number of rows of the release, used or not.
     left_out : mapping
-        How many rows are not used, by reason.
+        Number of unused rows, by reason.
     """
 
     name: str
@@ -62,7 +62,7 @@ class WildsData:
         return len(self.sources)
 
     def dataset(self, examples: Any = None) -> DomainDataset:
-        """Return the data with examples made of the sources, row by row, or with the sources themselves."""
+        """Return the data with the given examples, or with the sources as examples."""
         return DomainDataset(
             self.sources if examples is None else examples,
             self.labels,
@@ -73,23 +73,23 @@ class WildsData:
 
 
 def read_wilds(name: str, folder: str | os.PathLike[str]) -> WildsData:
-    """Read camelyon17, fmow, iwildcam or amazon from its released folder, or from the folder that holds that one."""
+    """Read camelyon17, fmow, iwildcam or amazon from its released folder, or from its parent."""
     if name not in RELEASES:
-        raise InputError(f"no WILDS data set {name!r}; there are {', '.join(RELEASES)}.")
+        raise InputError(f"unknown WILDS dataset {name!r}: choose one of {', '.join(RELEASES)}.")
     release = RELEASES[name]
     root = _find(name, release, Path(os.path.abspath(folder)))
     rows = release.read(root)
     n_left_out = sum(rows.left_out.values())
     if len(rows.sources) == 0:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in rows.left_out.items())
-        raise InputError(f"{root} has no example of {name} that is used: {reasons}.")
+        raise InputError(f"{root} has no usable example of {name}: {reasons}.")
     domains = code_names(rows.domains, "domains", len(rows.sources))
     return WildsData(
         name=name,
         folder=root,
         kind=release.kind,
         sources=rows.sources,
-        labels=np.array(rows.labels),  # Arrow's own memory is read-only, which torch warns of
+        labels=np.array(rows.labels),  # copied, since torch warns about Arrow's read-only memory
         domains=domains.codes,
         label_names=rows.label_names,
         domain_names=domains.names,
@@ -100,7 +100,7 @@ def read_wilds(name: str, folder: str | os.PathLike[str]) -> WildsData:
 
 
 def missing_images(data: WildsData) -> NDArray[np.bool_]:
-    """Tell which examples' files are not on the disk: each folder is listed once, and no file is opened."""
+    """Return a mask of examples whose files are missing; folders are listed once, and no file is opened."""
     if data.kind != "image":
         return np.zeros(len(data), dtype=bool)
     folders = {source.rpartition("/")[0] for source in data.sources}
@@ -119,7 +119,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _find(name: str, release: Release, folder: Path) -> Path:
-    """Return the released folder: the one given, or the one of that name in it."""
+    """Return the released folder: the given one, or its subfolder of the released name."""
     tables = [file for file in release.files if file.endswith(".csv")]
     places = (folder, folder / release.folder)
     for place in places:
@@ -128,7 +128,6 @@ def _find(name: str, release: Release, folder: Path) -> Path:
                 raise InputError(f"{place} has {tables[0]} but not {absent[0]}; copy the rest of {release.folder}.")
             return place
     raise InputError(
-        f"{name} is not in {folder}: its released folder {release.folder}, with {', '.join(release.files)} inside, was "
-        f"looked for as {places[0]} and {places[1]}. The public download host of WILDS has been unreachable for "
-        "months, so the folder must come from elsewhere, such as a copy at your institution."
+        f"{name} was not found in {places[0]} or {places[1]}: expected {', '.join(release.files)}. The public download "
+        "host of WILDS has been unreachable for months, so use a copy from elsewhere, such as your institution."
     )

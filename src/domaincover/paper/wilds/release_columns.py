@@ -1,4 +1,4 @@
-"""Columns of a release's CSV files, block by block: quoted texts of several lines, and "NA" as the text that it is."""
+"""Read columns of a release's CSV files in blocks, with multi-line quoted texts and "NA" as text."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pyarrow import csv as arrow_csv
 from domaincover.data.table_errors import reading
 from domaincover.errors import InputError
 
-TEXT, WHOLE, NUMBER = pa.large_string(), pa.int64(), pa.float64()  # plain strings end at 2 GB, reviews do not
+TEXT, WHOLE, NUMBER = pa.large_string(), pa.int64(), pa.float64()  # the reviews exceed the 2 GB of plain strings
 BYTES_AT_ONCE = 1 << 24  # a single review must fit
 
 
 def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[str] = ()) -> Any:
-    """Read some columns of a file as an Arrow table; texts must not be empty unless it is said that they may."""
+    """Read some columns of a file as an Arrow table; texts must not be empty except in `may_be_empty`."""
     table = pa.Table.from_batches(list(read_blocks(path, kinds)), pa.schema(kinds.items()))
     if table.num_rows == 0:
         raise InputError(f"{path} has columns but no rows; copy it again.")
@@ -34,7 +34,7 @@ def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[
 
 
 def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
-    """Read some columns of a file block by block, so that memory need not hold all of it."""
+    """Read some columns of a file in blocks, with bounded memory."""
     _refuse_absent_columns(path, kinds)
     with reading(path):
         try:
@@ -44,13 +44,13 @@ def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def column_names(path: Path) -> list[str]:
-    """Return the names in a file's header."""
+    """Return the column names in a file's header."""
     with reading(path), path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         return next(csv.reader(file), [])
 
 
 def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
-    """Refuse rows with a fault: say how many they are and which is first; `rows` has their numbers, else all count."""
+    """Raise if any row is faulty, with the number of faulty rows and the first one; `rows` are the row numbers."""
     if faulty.any():
         first = int(faulty.argmax())
         row = first if rows is None else int(rows[first])
@@ -59,7 +59,7 @@ def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[
 
 
 def to_array(column: Any) -> NDArray[Any]:
-    """Return an Arrow column as an array: texts as objects, numbers and booleans as they are."""
+    """Return an Arrow column as an array, with texts as objects."""
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
 
 
@@ -81,20 +81,20 @@ def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
     for name in wanted:
         if name not in names:
             has = ", ".join(filter(None, names[:12])) or "none"
-            raise InputError(f"{path} has no column {name!r}; it has {has}. Is it the file of another data set?")
+            raise InputError(f"{path} has no column {name!r}; it has {has}, and may be of another dataset.")
 
 
 def _refuse_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
-    """Read a file that has a fault once more, in one thread, since Arrow then tells the row."""
+    """Read a faulty file again in one thread, so that Arrow reports the row, and raise."""
     try:
         deque(_blocks(path, kinds, use_threads=False), maxlen=0)
     except pa.ArrowInvalid as error:
         fault = str(error)
     found = re.search(r"Row #(\d+)", fault)
-    where = f" in row {int(found[1]) - 1} below the header" if found else ""  # Arrow counts the header, too
+    where = f" in row {int(found[1]) - 1} below the header" if found else ""  # Arrow counts the header
     if found := re.search(r"column #(\d+).*invalid value '(.*)'", fault, flags=re.DOTALL):
         column = column_names(path)[int(found[1])]
-        raise InputError(f"{path}: column {column!r} holds {found[2]!r}{where}, which is not a number.") from None
+        raise InputError(f"{path}: column {column!r} contains {found[2]!r}{where}, which is not a number.") from None
     if "UTF8" in fault:
         raise InputError(f"{path} is not UTF-8 text{where}; copy it again.") from None
     if found := re.search(r"Expected (\d+) columns, got (\d+)", fault):

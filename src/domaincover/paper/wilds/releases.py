@@ -1,7 +1,7 @@
-"""The four data sets as they were released: which files they have, and what a row of them says.
+"""File formats of the four released WILDS datasets.
 
 Koh et al. (2021) describe them; Bandi et al. (2018), Christie et al. (2018), Beery et al. (2020) and Ni et al. (2019)
-collected them. Official splits are pooled: the paper draws its domains at random.
+collected them. The official splits are pooled, since the paper draws its domains at random.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ FMOW_LABELS = ("crop_field", "place_of_worship", "recreational_facility")  # 11,
 IWILDCAM_LABELS = (0, 146, 147)
 IWILDCAM_EMPTY = 0
 STARS = ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
-NO_REGION = "Other"  # what the WILDS package says of a country that the mapping does not have
+NO_REGION = "Other"  # the WILDS package's region of countries that are not in the mapping
 NOT_IN_SPLIT = -1
 
 
 class Rows(NamedTuple):
-    """What was read of a release: rows that are used, and how many are not, by reason; label codes, domain names."""
+    """The used rows of a release, with label codes and domain names, and the number of unused rows by reason."""
 
     sources: NDArray[np.object_]
     labels: NDArray[np.int64]
@@ -48,9 +48,9 @@ class Rows(NamedTuple):
 
 
 class Release(NamedTuple):
-    """One of the data sets: its folder, the files and folders needed in it, how it is read and used in the paper.
+    """A released dataset: its folder, required files, reader, and numbers of domains in the paper.
 
-    `crop` is the share of an image's own width and height that is cut from each side.
+    `crop` is the share of an image's width and height that is cut from each side.
     """
 
     folder: str
@@ -64,7 +64,7 @@ class Release(NamedTuple):
 
 
 def read_camelyon17(root: Path) -> Rows:
-    """Read patches of tissue: the label is tumour or not, the domain the patient, a text such as "004"."""
+    """Read tissue patches: the label is normal or tumor, the domain the patient, a text such as "004"."""
     path = root / "metadata.csv"
     table = read_columns(path, {"patient": TEXT, "node": TEXT, "x_coord": TEXT, "y_coord": TEXT, "tumor": WHOLE})
     patient, node, x, y, tumor = table.columns
@@ -76,7 +76,7 @@ def read_camelyon17(root: Path) -> Rows:
 
 
 def read_fmow(root: Path) -> Rows:
-    """Read satellite images of three land uses: the domain is a region and a year, such as "Asia 2016"."""
+    """Read satellite images of three land uses; the domain is a region and year, such as "Asia 2016"."""
     path = root / "rgb_metadata.csv"
     table = read_columns(
         path,
@@ -86,7 +86,7 @@ def read_fmow(root: Path) -> Rows:
     split, category, country, timestamp = table.columns
     sequestered = to_array(pc.equal(split, "seq"))
     label = to_array(pc.index_in(category, pa.array(FMOW_LABELS, TEXT)).fill_null(-1))
-    rows = np.flatnonzero(~sequestered & (label >= 0))  # images are numbered over all rows, sequestered ones too
+    rows = np.flatnonzero(~sequestered & (label >= 0))  # images are numbered over all rows, including sequestered ones
     left_out = {
         "sequestered (split seq)": int(sequestered.sum()),
         "other labels": int((~sequestered & (label < 0)).sum()),
@@ -98,11 +98,11 @@ def read_fmow(root: Path) -> Rows:
 
 
 def read_iwildcam(root: Path) -> Rows:
-    """Read images of camera traps: nothing and the two most frequent animals; the domain is the camera's number."""
+    """Read camera-trap images, empty or with one of the two most frequent animals; the domain is the camera."""
     table = read_columns(root / "metadata.csv", {"filename": TEXT, "y": WHOLE, "location_remapped": WHOLE})
     label = to_array(pc.index_in(table["y"], pa.array(IWILDCAM_LABELS)).fill_null(-1))
     used = table.filter(pa.array(label >= 0))
-    file = _joined(f"{root}/train/", used["filename"])  # whatever the split
+    file = _joined(f"{root}/train/", used["filename"])  # for every split
     left_out = {"other labels": int((label < 0).sum())}
     names = _animal_names(root / "categories.csv")
     domains = to_array(used["location_remapped"])
@@ -110,12 +110,12 @@ def read_iwildcam(root: Path) -> Rows:
 
 
 def read_amazon(root: Path) -> Rows:
-    """Read reviews of products: the label is the number of stars, the domain the reviewer."""
+    """Read product reviews: the label is the number of stars, the domain the reviewer."""
     path, path_of_split = root / "reviews.csv", root / "splits" / "user.csv"
     in_split = to_array(read_columns(path_of_split, {"split": WHOLE})["split"]) != NOT_IN_SPLIT
     kinds = {"reviewText": TEXT, "overall": NUMBER, "reviewerID": TEXT}
     blocks, n_rows = [], 0
-    for block in read_blocks(path, kinds):  # most reviews of the file are in no split: only the others are kept
+    for block in read_blocks(path, kinds):  # most reviews belong to no split and are skipped
         used = np.zeros(len(block), dtype=bool)
         flags = in_split[n_rows : n_rows + len(block)]
         used[: len(flags)] = flags
@@ -123,8 +123,8 @@ def read_amazon(root: Path) -> Rows:
         n_rows += len(block)
     if n_rows != len(in_split):
         raise InputError(
-            f"{path} has {n_rows:,} rows and {path_of_split} has {len(in_split):,}; they belong together row by row; "
-            "one of them is cut off or of another version: copy both again."
+            f"{path} has {n_rows:,} rows and {path_of_split} has {len(in_split):,}, but they must match row by row; "
+            "one of them is truncated or of another version: copy both again."
         )
     text, stars, reviewer = map(to_array, pa.Table.from_batches(blocks, pa.schema(kinds.items())).columns)
     rows = np.flatnonzero(in_split)
@@ -153,13 +153,13 @@ RELEASES = {
 
 
 def _joined(*parts: Any) -> Any:
-    """Join texts and columns of texts, row by row."""
+    """Concatenate texts and columns of texts, row by row."""
     columns = [pa.scalar(part, TEXT) if isinstance(part, str) else part for part in parts]
     return pc.binary_join_element_wise(*columns, pa.scalar("", TEXT))
 
 
 def _regions(countries: NDArray[np.object_], path: Path) -> NDArray[np.object_]:
-    """Return each country's region; "Other" where the mapping has none, as a few territories do."""
+    """Return each country's region; "Other" if it is not in the mapping, as for a few territories."""
     mapping = read_columns(path, {"alpha-3": TEXT, "region": TEXT}, may_be_empty=("alpha-3", "region"))
     codes, regions = map(to_array, mapping.columns)
     region_of = {code: region for code, region in zip(codes, regions, strict=True) if region}
@@ -167,14 +167,14 @@ def _regions(countries: NDArray[np.object_], path: Path) -> NDArray[np.object_]:
 
 
 def _years(timestamps: NDArray[np.object_], rows: NDArray[np.int64], path: Path) -> NDArray[np.object_]:
-    """Return the year of each time, in UTC; some times have milliseconds and some have not."""
+    """Return the year of each timestamp in UTC; only some timestamps have milliseconds."""
     times = pd.to_datetime(pd.Series(timestamps, dtype=object), format="ISO8601", utc=True, errors="coerce")
-    refuse_rows(np.asarray(times.isna()), path, "column 'timestamp' holds no date and time of ISO 8601", rows)
+    refuse_rows(np.asarray(times.isna()), path, "column 'timestamp' is not an ISO 8601 timestamp", rows)
     return np.asarray(times.dt.year.astype(str), dtype=object)
 
 
 def _animal_names(path: Path) -> tuple[str, ...]:
-    """Return the labels' names if the folder has them, or their numbers, which is all that the metadata has."""
+    """Return the labels' names if the folder has them, or else the numbers in the metadata."""
     numbers = tuple("empty" if label == IWILDCAM_EMPTY else str(label) for label in IWILDCAM_LABELS)
     if not path.is_file() or not {"y", "name"} <= {*column_names(path)}:
         return numbers

@@ -1,4 +1,4 @@
-"""A data set of WILDS as a study meets it: its folder, the network on it, and how much of it is used."""
+"""A WILDS dataset in a study: its folder, its network, and how much of it is used."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ if TYPE_CHECKING:
     from domaincover.estimators.source_network import SourceNetwork
 
 NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
-MOST_FEATURES = 768  # of the usual networks; how many there are is known only once one is loaded
+MOST_FEATURES = 768  # of common networks; the exact number is known only after loading
 
 
 @dataclass(frozen=True)
-class Means:
-    """By what means a study is done; its results are the same, up to rounding, and do not say so."""
+class Execution:
+    """Execution settings of a study, which change results only by rounding."""
 
     device: str = "auto"
     workers: int | None = None
     cache: str | None = "auto"
     download: bool = False
     max_unreadable: float = 0.01
-    threads: int | None = None  # of the process that trains a whole network; None is torch's own number
+    threads: int | None = None  # of the process that trains an entire network; None is torch's default
 
 
 @dataclass(frozen=True)
 class WildsSource:
-    """What a result depends on: plain data. `wilds_source` fills in what the paper says."""
+    """The settings that results depend on, as plain data; `wilds_source` fills in the paper's."""
 
     name: str
     data: str
     model: str
     weights: str | None
-    model_digest: str | None  # of the files of model or weights; None where they are not on the disk
+    model_digest: str | None  # of the model's or weights' files; None if they are not on the disk
     learn: LearnedPart
     image_size: int | None
     features: TextFeatures | None
@@ -55,7 +55,7 @@ class WildsSource:
     n_unseen_domains: int
     max_train_rows: int
     max_test_rows: int
-    means: Means = field(default_factory=Means, compare=False)
+    execution: Execution = field(default_factory=Execution, compare=False)
 
     def __post_init__(self) -> None:
         for option in ("n_train_domains", "n_unseen_domains", "max_train_rows", "max_test_rows"):
@@ -66,32 +66,32 @@ class WildsSource:
                 raise InputError(f"{option} must be at least 1, got {value}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings by name, but for the name itself and the means."""
-        return {key: value for key, value in asdict(self).items() if key not in ("name", "means")}
+        """Return the settings except the dataset's name and the execution settings."""
+        return {key: value for key, value in asdict(self).items() if key not in ("name", "execution")}
 
     @property
     def epochs(self) -> int:
-        """How long the paper trains."""
+        """The paper's number of epochs."""
         return EPOCHS
 
     @property
     def batch_size(self) -> int:
-        """The paper's."""
+        """The paper's batch size."""
         return PAPER[self.name].batch_size
 
     @property
     def recall_from(self) -> str:
-        """Whence multipliers know recall: a full pass over images would cost too much."""
+        """How recall is estimated for the multipliers; full passes over images would be too expensive."""
         return "batches"
 
     @property
     def min_cell_size(self) -> int:
-        """A label with fewer examples in a domain does not count there; the paper asks for more than 100."""
+        """Cells with fewer examples do not count; the paper requires more than 100."""
         return 101
 
     @property
     def trains_whole_networks(self) -> bool:
-        """Whether networks learn as a whole, one at a time, on examples that are read as they are needed."""
+        """Whether entire networks are trained, one at a time, on examples read on demand."""
         return self.learn == "all"
 
     @property
@@ -101,14 +101,14 @@ class WildsSource:
 
     @property
     def estimator_settings(self) -> dict[str, Any]:
-        """The settings of a network classifier that depend on the data set."""
+        """Settings of a network classifier that depend on the dataset."""
         from domaincover.estimators.image_network import ImageNetwork
 
         if self.trains_whole_networks:
             network = self.network
-            if isinstance(network, ImageNetwork):  # a study has checked its images before the first fit
+            if isinstance(network, ImageNetwork):  # a study checks its images before the first fit
                 network = replace(network, max_unreadable=None)
-            return {"network": network, "device": self.means.device}
+            return {"network": network, "device": self.execution.device}
         return {"network": "mlp" if self.hidden else "linear", "hidden": max(self.hidden, 1)}
 
     @property
@@ -118,7 +118,7 @@ class WildsSource:
 
     @property
     def seeds_per_stack(self) -> int:
-        """How many seeds train together: as many as memory has room for, or one whole network after the other."""
+        """Number of seeds trained together: as many as fit into memory, or one if entire networks are trained."""
         if self.trains_whole_networks:
             return 1
         n_rows = self.n_train_domains * (self.max_train_rows + self.max_test_rows)
@@ -127,13 +127,13 @@ class WildsSource:
 
     @property
     def network(self) -> SourceNetwork:
-        """The network and how it reads examples."""
+        """The network and its preprocessing."""
         from domaincover.estimators.image_network import ImageNetwork
         from domaincover.estimators.text_network import TextNetwork
 
-        means, hidden = self.means, (self.hidden,) if self.hidden else ()
+        execution, hidden = self.execution, (self.hidden,) if self.hidden else ()
         shared: dict[str, Any] = {"model": self.model, "learn": self.learn, "hidden": hidden}
-        shared |= {"download": means.download, "cache": means.cache, "workers": means.workers}
+        shared |= {"download": execution.download, "cache": execution.cache, "workers": execution.workers}
         if RELEASES[self.name].kind == "text":
             return TextNetwork(**shared, features=self.features or "word-embeddings", max_tokens=self.max_tokens)
         return ImageNetwork(
@@ -141,24 +141,24 @@ class WildsSource:
             weights=self.weights,
             image_size=self.image_size,
             crop=RELEASES[self.name].crop,
-            max_unreadable=means.max_unreadable,
+            max_unreadable=execution.max_unreadable,
         )
 
     @property
     def device(self) -> str:
-        """Where the network computes."""
-        return self.network.device(self.means.device)
+        """The device of the network."""
+        return self.network.device(self.execution.device)
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all examples, as paths or texts."""
         return read_once(self.name, self.data).dataset()
 
     def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
-        """Return the sources of whole networks as they are; for heads, the features that the frozen network gives."""
+        """Return the sources to train entire networks, or the frozen network's features to train heads."""
         return examples if self.trains_whole_networks else self.network.frozen_features(examples, self.device)
 
     def check(self, min_cell_size: int) -> None:
-        """Refuse a network or a folder that cannot be used, before anything is written."""
+        """Raise if the network or folder cannot be used, before anything is written."""
         from domaincover.estimators.backbones import image_backbone_of, text_backbone_of
 
         self.network.check()
@@ -168,13 +168,13 @@ class WildsSource:
         if n_domains < self.n_train_domains + self.n_unseen_domains:
             raise InputError(
                 f"{self.name} in {data.folder} has {n_domains} domains with {min_cell_size} or more examples of a "
-                f"label, and {self.n_train_domains} to train on and {self.n_unseen_domains} unseen are asked for; "
+                f"label, but {self.n_train_domains} training and {self.n_unseen_domains} unseen domains are requested; "
                 "lower n_train_domains, n_unseen_domains or min_cell_size."
             )
         if data.kind == "text":
-            text_backbone_of(self.model, self.features, self.means.download)
+            text_backbone_of(self.model, self.features, self.execution.download)
         else:
-            image_backbone_of(self.model, self.weights, self.means.download)
+            image_backbone_of(self.model, self.weights, self.execution.download)
 
     def _check_device(self) -> None:
         import torch
@@ -182,7 +182,7 @@ class WildsSource:
         try:
             torch.zeros(1, device=self.device)
         except (AssertionError, RuntimeError) as fault:
-            raise InputError(f"device {self.device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
+            raise InputError(f"device {self.device!r} is not available: {str(fault).splitlines()[0]}") from None
 
 
 def wilds_source(
@@ -199,18 +199,18 @@ def wilds_source(
     n_unseen_domains: int | None = None,
     max_train_rows: int | None = None,
     max_test_rows: int | None = None,
-    means: Means | None = None,
+    execution: Execution | None = None,
 ) -> WildsSource:
-    """Return a data set of WILDS with the paper's sizes, where no others are given.
+    """Return a WILDS dataset, by default with the paper's sizes.
 
-    `learn="auto"` trains a head on the features of a pretrained image network where no GPU is found, else the whole
+    `learn="auto"` trains a head on the features of a pretrained image network if no GPU is found, else the entire
     network; on texts, the perceptron on mean word embeddings, as in the paper.
     """
     from domaincover.estimators.image_network import ImageNetwork
 
     if name not in PAPER:
-        raise InputError(f"no WILDS data set {name!r}; there are {', '.join(PAPER)}.")
-    paper, is_text, means = PAPER[name], RELEASES[name].kind == "text", means or Means()
+        raise InputError(f"unknown WILDS dataset {name!r}: choose one of {', '.join(PAPER)}.")
+    paper, is_text, execution = PAPER[name], RELEASES[name].kind == "text", execution or Execution()
     if is_text and model is None:
         raise InputError(
             f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
@@ -220,7 +220,7 @@ def wilds_source(
     if learn not in get_args(Learn):
         raise InputError(f"learn must be auto, head or all, got {learn!r}.")
     if learn == "auto":
-        learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(means.device)
+        learn = "head" if is_text else ImageNetwork(model=model, weights=weights).learns(execution.device)
     return WildsSource(
         name=name,
         data=_release_in(data, RELEASES[name].folder),
@@ -235,12 +235,12 @@ def wilds_source(
         n_unseen_domains=_given(n_unseen_domains, paper.n_unseen_domains),
         max_train_rows=_given(max_train_rows, paper.max_train_rows),
         max_test_rows=_given(max_test_rows, paper.max_test_rows),
-        means=means,
+        execution=execution,
     )
 
 
 def read_once(name: str, folder: str) -> WildsData:
-    """Read a released folder once in a process, while its tables stay as they are."""
+    """Read a released folder once per process, unless its tables change."""
     release = RELEASES[name]
     places = [Path(folder) / file for file in release.files] + [
         Path(folder) / release.folder / file for file in release.files
@@ -255,14 +255,14 @@ def _read(name: str, folder: str, _stamps: Any) -> WildsData:
 
 
 def _release_in(folder: str | Path, name: str) -> str:
-    """Return the released folder, given itself or the one that holds it."""
+    """Return the released folder, given it or its parent."""
     place = os.path.abspath(folder)
     inner = os.path.join(place, name)
     return inner if os.path.isdir(inner) else place
 
 
 def _digest_of(path: Path) -> str | None:
-    """Return a digest of a file, or of the files in a folder and their names."""
+    """Return a digest of a file, or of the names and contents of the files in a folder."""
     files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     digest = hashlib.blake2b(digest_size=16)
     for file in files:
@@ -278,5 +278,5 @@ def _given(value: Any, otherwise: Any) -> Any:
 
 
 def _place(path: str | Path) -> str:
-    """Return the absolute path of what is on the disk; anything else is a name."""
+    """Return an existing path as an absolute one; anything else is a name."""
     return os.path.abspath(path) if os.path.exists(path) else str(path)
