@@ -325,7 +325,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ),
         ("camelyon17", keys(device="cuda:99"), "device 'cuda:99' is not available"),
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
-        ("camelyon17", keys(image_network="resnet-18", learn="head"), "learn='head' needs a pretrained network"),
+        ("camelyon17", keys(image_network="resnet-18", learn="head"), "this one has random weights"),
         ("camelyon17", keys(image_network="microsoft/resnet-50"), "microsoft/resnet-50"),
         ("camelyon17", keys(learn="some"), "learn must be one of auto, head, all, got 'some'"),
         ("amazon", keys(max_tokens=0), "max_tokens must be at least 1, got 0"),
@@ -343,7 +343,7 @@ def test_bad_options_get_one_line_and_nothing_is_written(name, changes, message,
 def test_a_folder_without_the_release_is_refused_with_what_is_expected(options, tmp_path, capsys):
     assert paper("fmow", tmp_path, tmp_path / "runs", *options["fmow"]) == 2
     told = capsys.readouterr().err
-    assert "fmow_v1.1" in told
+    assert "fmow_v1.1: expected rgb_metadata.csv" in told
     assert told.count("\n") == 1
 
 
