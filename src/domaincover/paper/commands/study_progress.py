@@ -76,7 +76,7 @@ def progress_bars(plan: StudyPlan) -> Iterator[OnProgress]:
         def on_progress(done: Mapping[str, int]) -> None:
             bars.update(whole, completed=sum(n * weight[name] for name, n in done.items()))
             # a job that starts and ends between two calls is shown once
-            running = [name for name, n in done.items() if 0 < n and (n < length[name] or name not in seen)]
+            running = [name for name, n in done.items() if n > 0 and (n < length[name] or name not in seen)]
             running = running[:MOST_SHOWN]
             seen.update(running)
             for name in running:
