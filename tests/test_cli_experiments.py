@@ -202,7 +202,7 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
         (["paper", "main", "xyz"], "no experiment or data set 'xyz'; there are the experiments main, targets"),
         (
             ["paper", "main", "--datasets", "synthetic-20"],
-            "main has unknown dataset 'synthetic-20'; did you mean synthetic-",
+            "main has no data set 'synthetic-20'; did you mean synthetic-",
         ),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),

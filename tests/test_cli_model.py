@@ -215,9 +215,7 @@ def test_features_of_a_linear_network_cannot_be_compared(here, train, tmp_path):
     more = ["--method", "mmd", "--base", "linear", "--hold-out-domains", 0]
     code, _, told = here("fit", train, *ROLES, *more, "--out", tmp_path / "model")
     assert code == 2
-    assert told.splitlines()[-1].startswith(
-        "domaincover: MMD and CORAL compare the features that a network learns, and"
-    )
+    assert told.splitlines()[-1].startswith("domaincover: MMD and CORAL compare learned features, and")
     assert not (tmp_path / "model").exists()
 
 
