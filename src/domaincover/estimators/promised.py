@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.confidence import confidence_text, order_ranks
+from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
@@ -22,6 +22,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
 from domaincover.estimators.folds import Part
+from domaincover.estimators.promise_text import promise_in_words
 from domaincover.estimators.scorer_fits import has_margins, log_scores_for, taken
 from domaincover.estimators.seeds import generators
 from domaincover.evaluation import DomainReport
@@ -241,32 +242,6 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         """Whether the fitted model has thresholds that adapt to a domain's rows."""
         return hasattr(self, "adaptation_")
 
-    def check_adaptation(self) -> None:
-        """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other."""
-        n_labels = len(self.classes_)
-        for found in (self.adaptation_, self.later_adaptation_):
-            shapes = {name: np.shape(value) for name, value in found.items()}
-            n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
-            expected = {
-                **dict.fromkeys(("target_recall", "domain_confidence"), ()),
-                "promised": (n_labels,),
-                **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
-                **dict.fromkeys(("level", "centre", "highest", "rare_residuals", "offset"), (n_entries, n_labels)),
-                "label_counts": (n_levels,),
-            }
-            if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
-                raise InputError("the arrays of its adaptive thresholds do not fit each other.")
-        kept = np.shape(self.residuals_)
-        table = self.familiarity_
-        if (
-            len(kept) != 5
-            or kept[:2] != (n_entries, n_levels)
-            or kept[-1] != n_labels
-            or set(table) != set(FamiliarityTable._fields)
-            or np.shape(table["summaries"])[::2] != (len(table["n_rows"]), 2 * n_labels)
-        ):
-            raise InputError("the arrays of its adaptive thresholds do not fit each other.")
-
     @property
     def _promised(self) -> float:
         return self.domain_confidence
@@ -457,36 +432,3 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
     """Return what is kept of adaptive thresholds beside the residuals, which are needed for labelled rows only."""
     return {name: value for name, value in found._asdict().items() if name != "residuals"}
-
-
-def _rare_in_words(model: Any) -> list[str]:
-    """Return the labels that are promised by themselves, each with its probability."""
-    promised = getattr(model, "adaptation_", {}).get("promised")
-    if promised is None or not promised.any():
-        return []
-    rare = np.flatnonzero(~promised & np.isfinite(model.thresholds_))
-    counts = model.domains_by_label_[rare].tolist()
-    names = model.classes_[rare].tolist()
-    return [f"{name!r} ({confidence_text(n)})" for name, n in zip(names, counts, strict=True) if n]
-
-
-def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
-    """Return what a fitted classifier promises: that labels reach the target, with a confidence or on average."""
-    widened = model.classes_[np.isneginf(model.thresholds_)].tolist()
-    if len(widened) == len(model.classes_):
-        return "Every set holds every label, since there are too few domains to promise anything else."
-    rare = _rare_in_words(model)
-    counting = f"with at least {model.min_cell_size} examples there" if model.min_cell_size > 1 else "that it has"
-    promise = f"In a new domain drawn like the {len(model.calibration_domains_)} that calibrated, "
-    if confidence is None:
-        promise += f"the recall of {which} {counting} is {model.target_recall:g} or more on average"
-    else:
-        promise += f"{which} {counting} has recall {model.target_recall:g} or more"
-        promise += f" with probability {confidence:g} or more"
-    if model.calibration == "cross-fit":
-        promise += "; cross-fitted, so this is expected but not proved"
-    if rare:
-        promise += f"; too few domains have {', '.join(rare)}, each promised by itself with that probability"
-    if widened:
-        promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
-    return f"{promise}."
