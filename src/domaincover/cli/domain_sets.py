@@ -121,13 +121,15 @@ class DomainSets:
         codes = np.concatenate([block.codes for block in waiting])
         first, n_domains = int(codes.min()), int(codes.max() - codes.min() + 1)
         scored = Scored(*(np.concatenate(parts) for parts in zip(*(block.scored for block in waiting), strict=True)))
-        found = self._inner.adapted_domains(scored, codes - first, n_domains)
+        with corrupt_model_as_input_error(self._folder):
+            found = self._inner.adapted_domains(scored, codes - first, n_domains)
         self._thresholds.append(found.thresholds)
         self._p_values.append(found.p_values)
         for block in waiting:
             scores = block.scored.scores
-            adapted, fixed = found.thresholds[block.codes - first], self._inner.thresholds_
-            yield AdaptedBlock(scores >= adapted, scores >= fixed, block.kept)
+            with corrupt_model_as_input_error(self._folder):
+                fixed = scores >= self._inner.thresholds_
+            yield AdaptedBlock(scores >= found.thresholds[block.codes - first], fixed, block.kept)
 
 
 class _Waiting(NamedTuple):

@@ -64,8 +64,9 @@ def overview_chart(data: DomainChartData) -> alt.LayerChart:
 
 
 def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.LayerChart:
-    """Return the thresholds of each domain, a mark per label, and lines from the fixed ones that they moved from."""
-    rows = alt.Chart(_drawn(_threshold_rows(data, adaptation)))
+    """Return the thresholds of each domain, a mark per label, and a line for each label's fixed threshold."""
+    table = _threshold_rows(data, adaptation)
+    rows = alt.Chart(_drawn(table))
     names = data.domains["row"].tolist()
     y = alt.Y("row:N", scale=alt.Scale(domain=names), axis=alt.Axis(title=None, grid=True, ticks=False, domain=False))
     x = alt.X("adapted:Q", title="Threshold (log-odds of the label)", scale=alt.Scale(zero=False))
@@ -79,10 +80,10 @@ def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.
         alt.Tooltip("shift:Q", title="Moved by", format="+.2f"),
         alt.Tooltip("p_value:Q", title="p-value of the domain", format=".2g"),
     ]
-    fixed = rows.mark_tick(thickness=1.5, height=10, opacity=0.7).encode(x=alt.X("fixed:Q"), y=y, color=color)
-    moved = rows.mark_rule(strokeWidth=1.5, opacity=0.5).encode(x=x, x2="fixed:Q", y=y, color=color)
+    fixed_ones = alt.Chart(_drawn(table[["label", "group", "fixed"]].drop_duplicates()))
+    fixed = fixed_ones.mark_rule(strokeWidth=1.5, strokeDash=[4, 3]).encode(x=alt.X("fixed:Q"), color=color)
     marks = rows.mark_point(filled=True, size=44).encode(x=x, y=y, color=color, shape=shape, tooltip=tooltip)
-    chart = alt.LayerChart(layer=[fixed, moved, marks]).properties(width="container", height=alt.Step(LOWEST_ROW))
+    chart = alt.LayerChart(layer=[fixed, marks]).properties(width="container", height=alt.Step(LOWEST_ROW))
     config = _config_of_rows(PAGE_INK)
     config["axisY"]["labelLimit"] = LONGEST_LABEL_IN_CHART
     return chart.configure(**config)
@@ -145,7 +146,7 @@ class DomainPen(NamedTuple):
             x=self._size("set_size"), y=self._y(names=False), tooltip=tooltip
         )
         numbers = base.mark_text(style="number", align="left", dx=5).encode(
-            x=self._size("set_size"), y=self._y(names=False), text=alt.Text("set_size:Q", format=".2f"), tooltip=tooltip
+            x=self._size("size_end"), y=self._y(names=False), text=alt.Text("set_size:Q", format=".2f"), tooltip=tooltip
         )
         return alt.LayerChart(layer=[self._rows(names=False), bars, numbers, *self._baseline("set_size")])
 

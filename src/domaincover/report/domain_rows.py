@@ -62,6 +62,8 @@ def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData
     if others:
         domains["baseline_min_recall"] = others[0].min_recall
         domains["baseline_set_size"] = others[0].set_size
+    sizes = [report.set_size for report in (model, *others[:1])]
+    domains["size_end"] = np.max(sizes, axis=0)  # the number stands right of both methods' marks
     names = tuple(map(str, model.label_names))
     labels = _label_rows(model, groups)
     return DomainChartData(target_recall, tuple(shown), domains, labels, looks, _curves(shown), names, tuple(groups))
