@@ -43,7 +43,9 @@ def _adapted_rows(folder: Path) -> Iterator[Row]:
         path = folder / "new.parquet"
         table.to_parquet(path, index=False)
         predict = [*ours, "predict", model, path, "--out", folder / "sets.parquet"]
-        plain, adapted = zip(*[(_once(predict), _once([*predict, "--domain", "hospital"])) for _ in range(TIMES)])
+        plain, adapted = zip(
+            *[(_once(predict), _once([*predict, "--domain", "hospital"])) for _ in range(TIMES)], strict=True
+        )
         slower = median(with_domain / without for without, with_domain in zip(plain, adapted, strict=True))
         what = f"predict --domain / predict ({median(plain):.1f} s), {N_ROWS:,} rows in {N_DOMAINS:,} domains, {order}"
         yield Row(what, f"{slower:.2f} x", "<= 1.3 x")
