@@ -296,9 +296,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
             expected = {
                 **dict.fromkeys(("target_recall", "domain_confidence"), ()),
-                **dict.fromkeys(("promised", "level"), (n_labels,)),
+                "promised": (n_labels,),
                 **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
-                **dict.fromkeys(("centre", "highest", "rare_residuals", "offset"), (n_entries, n_labels)),
+                **dict.fromkeys(("level", "centre", "highest", "rare_residuals", "offset"), (n_entries, n_labels)),
                 "label_counts": (n_levels,),
             }
             if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
