@@ -18,6 +18,7 @@ from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
@@ -38,6 +39,13 @@ class Scored(NamedTuple):
 
     scores: NDArray[Any]
     probabilities: NDArray[Any]
+
+
+class AdaptedDomains(NamedTuple):
+    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
+
+    thresholds: NDArray[np.float64]
+    p_values: NDArray[np.float64]
 
 
 class PromisedSetClassifier(CalibratedSetClassifier):
@@ -141,11 +149,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             The domain of each row. If given, the rows of each domain set its thresholds, so give all rows of a domain
             in one call; None uses the fixed thresholds.
         """
-        scored = self._scored(X)
+        scored = self.scored(X)
         if domains is None or not self._checked_adaptive():
             return sets_from_scores(scored.scores, self.thresholds_)
         coded = coded_domains(domains, len(scored.scores))
-        thresholds = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
         return np.asarray(scored.scores >= thresholds[coded.codes])
 
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -153,12 +161,42 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 
         They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest rescaled score of any.
         """
-        return self._scored(X).scores
+        return self.scored(X).scores
+
+    def scored(self, X: Any) -> Scored:
+        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
+        check_is_fitted(self)
+        if _num_samples(X) == 0:  # which scikit-learn's classifiers reject
+            nothing = np.empty((0, len(self.classes_)))
+            return Scored(nothing, nothing)
+        if hasattr(self, "score_units_"):
+            scores = super().label_scores(X)
+            return Scored(scores, scores)
+        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
+        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
+        scores = log_odds(probabilities)
+        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
+        return Scored(scores, probabilities)
+
+    def adapted_domains(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> AdaptedDomains:
+        """Return each domain's thresholds and p-value from the scores of all its rows; `domains` are codes from 0.
+
+        It is what `predict_set` and `familiarity` compute, for rows that were scored in blocks.
+        """
+        self._checked_adaptive(required=True)
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        if not readable.all():
+            scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
+        evidence = self_calibrated_thresholds(*scored, domains, self.target_recall, n_domains)
+        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        thresholds = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
+        p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
+        return AdaptedDomains(thresholds, p_values)
 
     def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
         """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
         scored, coded = self._scored_domains(X, domains)
-        found = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
         return pd.DataFrame(
             found,
             index=pd.Index(coded.names, name="domain", tupleize_cols=False),
@@ -172,7 +210,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         below α with probability at most α. Where it is small, the promise should not be relied on.
         """
         scored, coded = self._scored_domains(X, domains)
-        found = self._p_values(scored, coded.codes, len(coded.names))
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).p_values
         index = pd.Index(coded.names, name="domain", tupleize_cols=False)
         return pd.Series(found, index=index, name="p_value")
 
@@ -192,7 +230,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             Predicts row by row with the domain's thresholds; it can be saved.
         """
         self._checked_adaptive(required=True)
-        scored = self._scored(X)
+        return self.adapt_to_scored(self.scored(X), y)
+
+    def adapt_to_scored(self, scored: Scored, y: Any = None) -> Self:
+        """Return what `adapt` does, for rows that were scored in blocks."""
+        self._checked_adaptive(required=True)
         labels = self._known_labels(y, len(scored.scores))
         readable = np.isfinite(scored.probabilities).all(axis=1)
         scores, probabilities = scored.scores[readable], scored.probabilities[readable]
@@ -204,7 +246,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             thresholds = adaptation.of_labelled(scores, probabilities, labels)
         else:
             thresholds = adaptation.of_domains(scores, probabilities, domains, 1)[0]
-        p_value = float(self._p_values(Scored(scores, probabilities), domains, 1)[0])
+        p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
         adapted = copy.copy(self)
         for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
             delattr(adapted, name)
@@ -241,6 +283,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def can_adapt(self) -> bool:
         """Whether the fitted model has thresholds that adapt to a domain's rows."""
         return hasattr(self, "adaptation_")
+
+    @property
+    def unfamiliar_level(self) -> float:
+        """The p-value up to which a domain is reported as unusual: 0.05, or the smallest that there can be."""
+        return max(UNFAMILIAR, 1 / (self.familiarity_["summaries"].shape[1] + 1))
 
     @property
     def _promised(self) -> float:
@@ -361,35 +408,10 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         found[unreadable] = np.nan
         return found
 
-    def _scored(self, X: Any) -> Scored:
-        check_is_fitted(self)
-        if _num_samples(X) == 0:  # which scikit-learn's classifiers reject
-            nothing = np.empty((0, len(self.classes_)))
-            return Scored(nothing, nothing)
-        if hasattr(self, "score_units_"):
-            scores = super().label_scores(X)
-            return Scored(scores, scores)
-        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
-        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
-        scores = log_odds(probabilities)
-        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
-        return Scored(scores, probabilities)
-
     def _scored_domains(self, X: Any, domains: Any) -> tuple[Scored, Any]:
         self._checked_adaptive(required=True)
-        scored = self._scored(X)
+        scored = self.scored(X)
         return scored, coded_domains(domains, len(scored.scores))
-
-    def _domain_thresholds(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
-        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        if readable.all():
-            return adaptation.of_domains(scored.scores, scored.probabilities, domains, n_domains)
-        part = scored.scores[readable], scored.probabilities[readable], domains[readable]
-        return adaptation.of_domains(*part, n_domains)
-
-    def _p_values(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
-        return FamiliarityTable(**self.familiarity_).p_values(scored.scores, scored.probabilities, domains, n_domains)
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
         """Return scores that rank the labels of an example."""
