@@ -44,14 +44,18 @@ def fit(options: FitOptions) -> None:
     from domaincover.training.run import close_checkpoints
 
     network = sources.make_network()
-    model = options.make_classifier(network)
+    options.make_classifier(network)  # rejects options that contradict each other before the table is read
     min_domains = 2 if options.hold_out_domains > 0 else 1
     training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
     options.check_enough_domains(training.n_domains)
+    options, promise = options.with_promise(training)
+    model = options.make_classifier(network)
     images = [] if sources.image_column is None else training.X[sources.image_column].tolist()
     command = {**options.identity(), "features": features, "network": learned_settings(network)}
     lock = options.training.open_checkpoints(options.table, images, command)
     say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
+    if promise is not None:
+        say(promise)
     settings = options.saved_settings(model)
     assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
     fitted = _final_fit(model, training) if assessment is None or options.final_fit else assessment.model

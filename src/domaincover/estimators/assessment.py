@@ -174,6 +174,14 @@ def assess(
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
 
 
+def rows_to_train_on(
+    domains: Any, hold_out_domains: float = 0.25, hold_out_rows: float = 0.2, random_state: Any = None
+) -> NDArray[np.int64]:
+    """Return the rows on which `assess` fits with the same settings."""
+    coded = code_names(domains, "domains", _num_samples(domains))
+    return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
+
+
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
     """Return the unfitted single-label model that another one is compared with: ERM; None if it is that itself."""
     inner = model.estimator if isinstance(model, PromisedSetClassifier) else model

@@ -18,7 +18,7 @@ from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.options import Base, DomainPenalty, Method, OnInfeasible, PenaltyOnFeatures, PromiseCalibration
+from domaincover.options import Base, DomainPenalty, Method, OnRareLabel, PenaltyOnFeatures, PromiseCalibration
 from domaincover.training.loop import NO_FEATURES
 
 
@@ -29,7 +29,7 @@ def make_classifier(
     *,
     domain_confidence: float | None = None,
     calibration: PromiseCalibration = "cross-fit",
-    on_infeasible: OnInfeasible = "raise",
+    on_infeasible: OnRareLabel = "raise",
     network: SourceNetwork | None = None,
     training: Mapping[str, Any] | None = None,
     random_state: int | None = None,

@@ -160,7 +160,9 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(POLL):
+        is_over = False
+        while not is_over:  # once more at the end, for jobs that were quicker than a look
+            is_over = over.wait(POLL)
             on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
 
     watcher = threading.Thread(target=look, daemon=True)

@@ -99,8 +99,8 @@ def evidence(study):
 
 def test_only_methods_that_give_sets_have_a_certificate(evidence):
     assert set(evidence) == {
-        "Pooled CDFs (train)",
-        "Pooled CDFs (held-out domains)",
+        "Pooling CDFs (TrainC)",
+        "Pooling CDFs (CVC)",
         "Robust conformal",
         "SET-COVER",
         "ERM, promised",
