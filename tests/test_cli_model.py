@@ -711,7 +711,7 @@ def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_
     promise = ["--domain-confidence", "0.8", "--base", "linear", "--method", "erm", "--epochs", 5]
     code, printed, told = here("fit", table, *ROLES, *promise, "--out", out)
     assert code == 0, told
-    assert "ERM (joint)" in printed
+    assert "ERM, promised" in printed
     assert "Promise of the model evaluated here: In a new domain drawn like the 12 that calibrated" in printed
     assert "Promise: In a new domain drawn like the 16 that calibrated, every label with at least 20 examples" in told
     assert "cross-fitted, so this is expected but not proved" in told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
@@ -277,7 +278,8 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         """
         adapts = thresholds == "adapted" or (thresholds is None and domains is not None and self.can_adapt)
         sets = self.predict_set(X, domains if adapts else None)
-        return self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size)
+        kind: ThresholdKind = "adapted" if adapts or hasattr(self, "adapted_") else "fixed"
+        return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
 
     @property
     def can_adapt(self) -> bool:
