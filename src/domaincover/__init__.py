@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
     from domaincover.estimators.erm import ERMClassifier
     from domaincover.estimators.image_network import ImageNetwork
+    from domaincover.estimators.mean import MeanClassifier
     from domaincover.estimators.promised import PromisedSetClassifier
     from domaincover.estimators.scorers import mean_size_scorer, min_recall_scorer, share_at_target_scorer
     from domaincover.estimators.set_cover import SetCoverClassifier
@@ -52,6 +53,7 @@ _HOMES = {
     "GaussianDomains": "data.synthetic",
     "ImageNetwork": "estimators.image_network",
     "InputError": "errors",
+    "MeanClassifier": "estimators.mean",
     "PromisedSetClassifier": "estimators.promised",
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
@@ -97,6 +99,7 @@ __all__ = [
     "GaussianDomains",
     "ImageNetwork",
     "InputError",
+    "MeanClassifier",
     "PromisedSetClassifier",
     "SetCoverClassifier",
     "SetCoverLoss",

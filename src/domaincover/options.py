@@ -11,7 +11,7 @@ DomainPenalty = Literal[WeightedPenalty, "group-dro", "qrm"]
 ConformalMethod = Literal["robust", "pooled"]
 Method = Literal["set-cover", ConformalMethod, "erm", DomainPenalty]
 NetworkName = Literal["mlp", "linear"]
-Base = Literal[NetworkName, "boosting"]
+Base = Literal[NetworkName, "boosting", "mlp+boosting"]
 
 # What a promise about new domains is calibrated on, and what happens with too few domains.
 FittedCalibration = Literal["cross-fit", "held-out-domains", "jackknife-minmax"]

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -6,10 +8,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from domaincover import ConformalSetClassifier, ERMClassifier, InputError, SetCoverClassifier, TableEncoder
 from domaincover.estimators.recipes import make_classifier
 
-METHODS, BASES = ("set-cover", "robust", "pooled", "erm"), ("mlp", "linear", "boosting")
+METHODS, BASES = ("set-cover", "robust", "pooled", "erm"), ("mlp", "linear", "boosting", "mlp+boosting")
 KINDS = {"set-cover": SetCoverClassifier, "robust": ConformalSetClassifier, "pooled": ConformalSetClassifier}
 everything = pytest.mark.parametrize(
-    ("method", "base"), [(m, b) for m in METHODS for b in BASES if (m, b) != ("set-cover", "boosting")]
+    ("method", "base"), [(m, b) for m in METHODS for b in BASES if m != "set-cover" or "boosting" not in b]
 )
 
 
@@ -17,7 +19,7 @@ everything = pytest.mark.parametrize(
 def test_the_method_decides_what_makes_the_sets(method, base):
     model = make_classifier(method, base, 0.8)
     if method == "erm":
-        assert isinstance(model, ConformalSetClassifier if base == "boosting" else ERMClassifier)
+        assert isinstance(model, ConformalSetClassifier if "boosting" in base else ERMClassifier)
         assert getattr(model, "rule", "single") == "single"
     else:
         assert isinstance(model, KINDS[method])
@@ -29,7 +31,11 @@ def test_the_method_decides_what_makes_the_sets(method, base):
 def test_the_base_decides_what_scores_the_labels(method, base):
     model = make_classifier(method, base)
     scorer = getattr(model, "estimator", model)
-    if base == "boosting":
+    if base == "mlp+boosting":
+        assert [name for name, _ in scorer.estimators] == ["mlp", "boosting"]
+        assert scorer.get_params()["mlp__network"] == "mlp"
+        assert isinstance(scorer.estimators[1][1][-1], HistGradientBoostingClassifier)
+    elif base == "boosting":
         assert [type(step) for _, step in scorer.steps] == [TableEncoder, HistGradientBoostingClassifier]
     else:
         assert scorer.network == base
@@ -48,9 +54,16 @@ def test_every_recipe_can_be_cloned(method, base):
     assert repr(clone(model)) == repr(model)
 
 
-def test_set_cover_with_boosting_is_refused():
-    with pytest.raises(InputError, match="set-cover trains a network; boosting goes with robust, pooled or erm"):
-        make_classifier("set-cover", "boosting")
+@pytest.mark.parametrize("base", ["boosting", "mlp+boosting"])
+def test_set_cover_with_boosting_is_refused(base):
+    message = re.escape(f"set-cover trains a network; {base} goes with robust, pooled or erm")
+    with pytest.raises(InputError, match=message):
+        make_classifier("set-cover", base)
+
+
+def test_settings_of_training_go_to_the_network_of_a_mean():
+    model = make_classifier("erm", "mlp+boosting", training={"epochs": 3})
+    assert model.get_params()["estimator__mlp__epochs"] == 3
 
 
 def test_boosting_fits_a_large_table_in_which_a_label_has_one_row():

@@ -21,6 +21,7 @@ from domaincover.estimators.base import SetClassifier, Targets, indexed, label_c
 from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import (
     fit_on_each,
+    input_encoder_of,
     last_step,
     log_scores_for,
     probabilities_for,
@@ -213,9 +214,7 @@ class CalibratedSetClassifier(SetClassifier):
     @property
     def input_encoder_(self) -> Any:
         """The encoder that turns a table's columns into numbers, or None."""
-        inner = self.predictors_[0]
-        inner = inner[0] if hasattr(inner, "steps") else inner  # a pipeline reads the table in its first step
-        return inner.input_encoder_ if isinstance(inner, SetClassifier) else inner
+        return input_encoder_of(self.predictors_[0])
 
     @property
     def n_features_in_(self) -> int:

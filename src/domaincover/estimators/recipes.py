@@ -15,10 +15,19 @@ from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.mean import MeanClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.options import Base, DomainPenalty, Method, OnRareLabel, PenaltyOnFeatures, PromiseCalibration
+from domaincover.options import (
+    Base,
+    DomainPenalty,
+    Method,
+    NetworkName,
+    OnRareLabel,
+    PenaltyOnFeatures,
+    PromiseCalibration,
+)
 from domaincover.training.loop import NO_FEATURES
 
 
@@ -39,24 +48,28 @@ def make_classifier(
 
     `training` contains parameters of the network's training, such as epochs, device or run.
 
+    The base "mlp+boosting" is the mean of a network and boosting.
+
     >>> make_classifier("robust", "boosting").estimator.steps[-1][0]
     'histgradientboostingclassifier'
     """
-    if method not in ("robust", "pooled", "erm") and base == "boosting":
-        raise InputError(f"{method} trains a network; boosting goes with robust, pooled or erm.")
+    has_trees, is_network = base in ("boosting", "mlp+boosting"), base in get_args(NetworkName)
+    if method not in ("robust", "pooled", "erm") and has_trees:
+        raise InputError(f"{method} trains a network; {base} goes with robust, pooled or erm.")
     if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
         raise InputError(NO_FEATURES)
     settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
     if domain_confidence is not None and method in ("robust", "pooled"):
         raise InputError(f"{method} takes no domain confidence; choose another method, such as set-cover or erm.")
-    if base == "boosting" and (network is not None or training):
-        raise InputError("boosting is for tables and trains no network; images and texts need one.")
-    of_network = {"network": network or base, "verbose": verbose, **(training or {})}
+    if has_trees and network is not None:
+        raise InputError(f"{base} is for tables; images and texts need a network.")
+    if base == "boosting" and training:
+        raise InputError("boosting trains no network.")
+    of_network = {"network": network or base.removesuffix("+boosting"), "verbose": verbose, **(training or {})}
     if method in ("robust", "pooled"):
         return ConformalSetClassifier(_scorer(base, of_network, random_state), method, **settings)
-    if domain_confidence is None and base == "boosting":
+    if domain_confidence is None and not is_network:
         return ConformalSetClassifier(_scorer(base, of_network, random_state), "single", **settings)
-    is_network = base != "boosting"
     estimator = _network(method, of_network | settings) if is_network else _scorer(base, of_network, random_state)
     if domain_confidence is None:
         return estimator
@@ -80,4 +93,7 @@ def _scorer(base: Base, of_network: dict[str, Any], random_state: int | None) ->
         # Early stopping would use rows of the training domains, and fails if a label has a single row.
         trees = HistGradientBoostingClassifier(early_stopping=False, random_state=random_state)
         return make_pipeline(TableEncoder(scale=False), trees)
+    if base == "mlp+boosting":
+        parts: tuple[Base, Base] = ("mlp", "boosting")
+        return MeanClassifier([(name, _scorer(name, of_network, random_state)) for name in parts])
     return ERMClassifier(random_state=random_state, **of_network)

@@ -15,7 +15,7 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.errors import InputError
-from domaincover.estimators.base import label_codes
+from domaincover.estimators.base import SetClassifier, label_codes
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.stacked_fit import fit_together
 
@@ -85,6 +85,12 @@ def last_step(estimator: Any) -> Any:
     if isinstance(estimator, Pipeline):
         return last_step(estimator.steps[-1][1])
     return last_step(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
+
+
+def input_encoder_of(estimator: Any) -> Any:
+    """Return what turns a table's columns into numbers: a pipeline's first step, or a classifier's encoder."""
+    first = estimator[0] if isinstance(estimator, Pipeline) else estimator
+    return first.input_encoder_ if isinstance(first, SetClassifier) else first
 
 
 def taken(part: Any, rows: NDArray[np.int64]) -> Any:

@@ -25,8 +25,9 @@ class SetCoverClassifier(NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
-    the cell's recall is below the target. Some domains are held out of training. They choose among the weights that it
-    met, say when to stop, and move the threshold from the paper's 0 to where every label of theirs is at target.
+    the cell's recall is below the target. Some domains are held out of training. They choose among the weights of all
+    iterates, stop training, and lower the thresholds from the paper's 0: each label's until its held-out rows are at
+    target, then all by one offset until every label is at target in the held-out domains.
 
     Parameters
     ----------
@@ -59,10 +60,11 @@ class SetCoverClassifier(NetworkClassifier):
     penalty : "wrong-label" or "full-set"
         Whether only wrong labels cost while in the set, or the true one as well.
     min_cell_size : int
-        A label's (domain, label) cells with fewer examples share one multiplier: recall of a handful is noise.
+        A label's (domain, label) cells with fewer examples share one multiplier, and held-out cells with fewer do not
+        set the offset: recall of a handful is noise.
     validation_domains : float
         Share of the domains held out to judge by, at least three of nine or more. With fewer than four domains it is
-        a share of their rows; with 0, training cells judge, and the threshold stays 0.
+        a share of their rows; with 0, training cells judge, and the thresholds stay 0.
     patience : int or None
         Stop at the end of an epoch after so many moves of the multipliers without better weights; where a whole network
         on images or texts learns, after so many epochs.
@@ -84,7 +86,7 @@ class SetCoverClassifier(NetworkClassifier):
     history_ : DataFrame
         A row per move of the multipliers: epoch, batch, loss, set_size, worst_recall, cells_below_target.
     thresholds_ : array
-        One per label, the same for all.
+        One per label, at most 0.
     encoder_, network_, held_out_domains_, n_features_in_, feature_names_in_
         The encoding of tables, the trained network, the domains that judged, and what `fit` was given.
 
@@ -165,12 +167,13 @@ class SetCoverClassifier(NetworkClassifier):
         )
 
     def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
-        return SmallestSets(held_out, self.target_recall)
+        return SmallestSets(held_out, self.target_recall, self.min_cell_size)
 
     def _learn(self, trained: Trained) -> None:
         targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
-        threshold = 0.0 if judge is None else judge.threshold(self.network_)
-        self.thresholds_ = np.full(len(self.classes_), threshold)
+        self.thresholds_ = np.zeros(len(self.classes_))
+        if judge is not None:
+            self.thresholds_ += judge.thresholds(self.network_)
         n_domains, n_labels = len(self.domains_), len(self.classes_)
         counts = count_cells(targets.domains[trains], targets.labels[trains], n_domains, n_labels)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)

@@ -24,7 +24,7 @@ class SingleLabelNetwork(NetworkClassifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float32]:
         """Return the probability of each label, examples × labels in the order of `classes_`."""
-        return _probabilities(self.label_scores(X))
+        return from_log_probabilities(self.label_scores(X))
 
     def predict_set(self, X: Any) -> Sets:
         """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
@@ -48,7 +48,7 @@ def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
     return np.where(unread, scores, log_softmax(np.where(unread, 0, scores), axis=1))
 
 
-def _probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
+def from_log_probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
     """Return probabilities; all labels of an unreadable example are equally likely."""
     unread = np.isposinf(log_probabilities)
     return np.where(unread, 1 / log_probabilities.shape[1], np.exp(np.where(unread, 0, log_probabilities)))

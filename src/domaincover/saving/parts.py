@@ -28,6 +28,7 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.image_network import ImageNetwork
+from domaincover.estimators.mean import MeanClassifier
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -44,6 +45,7 @@ OWN: dict[str, Any] = {
         ConformalSetClassifier,
         DomainGeneralizationClassifier,
         ERMClassifier,
+        MeanClassifier,
         Pipeline,
         PromisedSetClassifier,
         SetCoverClassifier,

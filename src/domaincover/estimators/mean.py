@@ -1,0 +1,152 @@
+"""The mean of several classifiers as one scorer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from domaincover.calibration.links import mean_probabilities
+from domaincover.errors import InputError
+from domaincover.estimators.base import SetClassifier, indexed
+from domaincover.estimators.scorer_fits import fit_on_rows, input_encoder_of, probabilities_for, scores_for
+from domaincover.estimators.single_label import SingleLabelNetwork, from_log_probabilities
+from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
+
+
+class MeanClassifier(SetClassifier, _BaseComposition):
+    """Normalised geometric mean of the probabilities of several classifiers; the set is the most likely label alone.
+
+    Classifiers of different kinds, such as a network and boosted trees, err in different places; their mean gives
+    smaller sets than either (docs/experiment-log.md). It is meant as the scorer of a `PromisedSetClassifier` or
+    `ConformalSetClassifier`.
+
+    Parameters
+    ----------
+    estimators : list of (str, classifier) pairs
+        Classifiers with `predict_proba`, and their names; clones are fitted. Parameters are set as `name__parameter`.
+    target_recall : float, default=0.9
+        Recall that reports and scorers compare with; training does not use it.
+
+    Attributes
+    ----------
+    classes_, domains_ : arrays
+        Labels and domains of the training data.
+    estimators_ : list
+        The fitted classifiers.
+
+    >>> from domaincover import ERMClassifier, GaussianDomains, MeanClassifier
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
+    >>> model = MeanClassifier([("network", ERMClassifier(random_state=0)), ("linear", LogisticRegression())])
+    >>> model.fit(data.examples, data.labels, domains=data.domains).predict_proba(data.examples[:3]).shape
+    (3, 2)
+    """
+
+    _label_types = (str,)  # scikit-learn's classifiers take no other objects
+
+    def __init__(self, estimators: Sequence[tuple[str, Any]], *, target_recall: float = 0.9) -> None:
+        self.estimators = estimators
+        self.target_recall = target_recall
+
+    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
+        """Fit a clone of each classifier; those that take domains get them.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        y : array-like
+            Labels.
+        domains : array-like or None, default=None
+            The domain of each row; None means that all rows are from one domain.
+        """
+        self._check_settings()
+        X, y, domains = indexed(X, y, domains)
+        targets = self._learn_targets(y, domains, _num_samples(X))
+        rows = np.arange(len(targets.labels))
+        y = targets.classes[targets.labels]
+        self.estimators_ = [fit_on_rows(each, X, y, domains, rows) for _, each in self.estimators]
+        return self
+
+    def label_scores(self, X: Any) -> NDArray[np.float64]:
+        """Return log-probabilities, examples × labels in the order of `classes_`."""
+        check_is_fitted(self)
+        by_model = np.stack([_log_probabilities(each, X, self.classes_) for each in self.estimators_])
+        unreadable = np.isposinf(by_model).any(axis=(0, 2))
+        by_model[:, unreadable] = 0
+        scores = np.log(mean_probabilities(np.exp(by_model)))
+        scores[unreadable] = np.inf
+        return scores
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each label, examples × labels in the order of `classes_`."""
+        return from_log_probabilities(self.label_scores(X))
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
+        scores = self.label_scores(X)
+        return single_label_sets(scores) | np.isposinf(scores)  # an unreadable example may have any label
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters; with `deep`, also the classifiers by name and their parameters."""
+        params: dict[str, Any] = self._get_params("estimators", deep=deep)
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, classifiers by name, or their parameters as `name__parameter`."""
+        self._set_params("estimators", **params)
+        return self
+
+    @property
+    def input_encoder_(self) -> Any:
+        """The encoder that turns a table's columns into numbers, or None."""
+        check_is_fitted(self)
+        return input_encoder_of(self.estimators_[0])
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns seen in `fit`, where the first classifier has it."""
+        return int(self.estimators_[0].n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns, where the first classifier has them."""
+        return self.estimators_[0].feature_names_in_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimators_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        inner = [get_tags(each).input_tags for _, each in self.estimators]
+        tags.input_tags.sparse = all(each.sparse for each in inner)
+        tags.input_tags.allow_nan = all(each.allow_nan for each in inner)
+        return tags
+
+    def _check_settings(self) -> None:
+        check_target_recall(self.target_recall)
+        pairs = list(self.estimators)
+        if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+            raise InputError("estimators must be a list of (name, classifier) pairs, at least one.")
+        try:
+            self._validate_names([name for name, _ in pairs])
+        except (TypeError, ValueError) as error:
+            raise InputError(f"names of estimators: {' '.join(str(error).split())}") from error
+        for name, each in pairs:
+            if not hasattr(each, "predict_proba"):
+                raise InputError(
+                    f"{name!r}, a {type(each).__name__}, has no predict_proba; a mean needs probabilities."
+                )
+
+
+def _log_probabilities(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a classifier's log-probabilities; +∞ for examples that it could not read."""
+    if isinstance(estimator, SingleLabelNetwork | MeanClassifier):
+        return scores_for(estimator, X, classes).astype(float)
+    with np.errstate(divide="ignore"):  # the mean has a lower bound for probabilities
+        return np.log(probabilities_for(estimator, X, classes).astype(float))
