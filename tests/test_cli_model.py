@@ -127,8 +127,9 @@ def test_fit_says_where_the_model_is_and_what_to_do_next(fitted, model):
 
 def test_fit_prints_unseen_domains_worst_first_beside_erm(fitted):
     head, names, *rows = fitted.stdout.splitlines()[:5]
+    assert "Fixed" in head
     assert "ERM" in head
-    assert " ".join(names.split()) == "Domain n recall of label ill mild well size min recall"
+    assert " ".join(names.split()) == "Domain n recall of label ill mild well size min recall min recall"
     min_recalls = [float(row.replace("▼", " ").split()[3]) for row in rows]
     assert len(min_recalls) == 3
     assert min_recalls == sorted(min_recalls)
@@ -711,7 +712,7 @@ def test_fit_with_a_confidence_says_what_it_promises_and_evaluates_it(here, tmp_
     promise = ["--domain-confidence", "0.8", "--base", "linear", "--method", "erm", "--epochs", 5]
     code, printed, told = here("fit", table, *ROLES, *promise, "--out", out)
     assert code == 0, told
-    assert "ERM, promised" in printed
+    assert "ERM, promised, adapted" in printed
     assert "Promise of the model evaluated here: In a new domain drawn like the 12 that calibrated" in printed
     assert "Promise: In a new domain drawn like the 16 that calibrated, every label with at least 20 examples" in told
     assert "cross-fitted, so this is expected but not proved" in told

@@ -74,14 +74,16 @@ def _assess(
 ) -> Assessment:
     """Evaluate a copy of the model on held-out domains, print the result, and write the page."""
     from domaincover.cli.evaluate import certificate_if_unseen
-    from domaincover.estimators.assessment import MODEL, assess, n_held_out
+    from domaincover.estimators.assessment import FIXED, MODEL, assess, n_held_out
 
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
     chosen = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
     with warnings_as_notes():
         assessment = assess(model, *training, **chosen, random_state=options.seed)
-    names = {MODEL: settings["method"]}
+    method = settings["method"]
+    adapts = FIXED in assessment.unseen
+    names = {MODEL: method.removesuffix("-joint") + "-adapted" if adapts else method, FIXED: method}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], options.target_recall
     if (promise := assessment.model.promise) is not None:
