@@ -29,6 +29,7 @@ from benchmarks.adaptive_thresholds import (
 )
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 
+LOWEST = -1e6  # scores are log-odds
 SINGLE = ("boosting", "erm", "set-cover")
 SCORERS = (*SINGLE, "erm+boosting", "set-cover+erm+boosting")
 
@@ -86,8 +87,8 @@ def _figures_at(calibration: ScoredRows, unseen: ScoredRows, level: float) -> di
 
 
 def class_thresholds(calibration: ScoredRows, level: float) -> np.ndarray:
-    """Return each label's threshold by split conformal prediction on its rows; −∞ where these are too few."""
-    thresholds = np.full(calibration.scores.shape[1], -np.inf)
+    """Return each label's threshold by split conformal prediction; below all scores where rows are too few."""
+    thresholds = np.full(calibration.scores.shape[1], LOWEST)
     for label in range(len(thresholds)):
         own = np.sort(calibration.scores[calibration.labels == label, label])[::-1]
         rank = int(np.ceil(level * (len(own) + 1) - 1e-9))

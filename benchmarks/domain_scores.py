@@ -63,7 +63,7 @@ def datasets(folder: Path, wanted: set[str]) -> Iterator[tuple[str, pd.DataFrame
         if wanted and path.stem not in wanted:
             continue
         frame = pd.read_parquet(path) if path.suffix == ".parquet" else image_features(path)
-        frame = usable(frame.drop(columns=["activity"], errors="ignore"))
+        frame = usable(frame)
         if "text" in frame or frame["domain"].nunique() < FEWEST_DOMAINS - 1:
             continue
         sample = frame.sample(frac=1, random_state=0).groupby("domain").head(ROWS_PER_DOMAIN).reset_index(drop=True)

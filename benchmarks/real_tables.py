@@ -40,7 +40,7 @@ METHODS = [
     *((f"robust:{name}", "mlp") for name in get_args(DomainPenalty)),
 ]
 CONFIDENCE = 0.9
-NOT_FEATURES = ["label", "domain", "alt_domain", "station"]
+NOT_FEATURES = ["label", "domain", "alt_domain", "station", "activity"]
 TARGET = 0.9
 
 

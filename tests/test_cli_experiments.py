@@ -60,7 +60,7 @@ def test_everything_is_run_and_nothing_fails(quick):
     found, out = quick
     assert found["code"] == 0, found["stderr"]
     assert "Failed" not in found["stderr"]
-    n_runs = len(DATASETS) * (5 * 3 + 2 + 6 + 1)  # five methods at three targets, joint, single-label, full-set
+    n_runs = len(DATASETS) * (5 * 3 + 4 + 6 + 1)  # five methods at three targets, promised, single-label, full-set
     assert f"{n_runs} runs: 0 finished, {n_runs} to do" in found["stderr"]
     assert f"{n_runs} runs finished in " in found["stderr"]
     assert len(finished(out)) == n_runs
