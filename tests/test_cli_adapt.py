@@ -332,7 +332,7 @@ def test_text_and_page_show_both_ways(model, tmp_path, here):
     code, printed, _ = here("evaluate", model, path, "--html", tmp_path / "page.html")
     assert code == 0
     names = [line.split("  ")[0] for line in printed.split("\n\n")[1].splitlines()[2:4]]
-    assert names == ["ERM (joint), adapted", "ERM (joint), fixed"]
+    assert names == ["ERM, promised, adapted", "ERM, promised, fixed"]
     page = (tmp_path / "page.html").read_text()
     for shown in (*names, 'id="chart-thresholds"', "p-value", "Thresholds moved by"):
         assert shown in page

@@ -46,7 +46,7 @@ class FitOptions:
     domain_confidence: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER|none",
+            metavar="NUMBER",
             help="Promise that all labels of a new domain are at target with this probability, or none for no promise; "
             "default: 0.9 where there are enough domains.",
         ),

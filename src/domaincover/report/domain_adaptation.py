@@ -70,6 +70,6 @@ The promise may not hold there.'
     more = f", … and {len(unusual) - len(lowest)} more" if len(unusual) > len(lowest) else ""
     verb = "domain is" if len(names) == 1 else "domains is" if len(unusual) == 1 else "domains are"
     return (
-        f"{len(unusual)} of {len(names)} {verb} unlike those that calibrated (p ≤ {level:.2g}; {level:.0%} are so by "
-        f"chance): {', '.join(named)}{more}. The promise may not hold there."
-    ).replace("%", " %")
+        f"{len(unusual)} of {len(names)} {verb} unlike those that calibrated (p ≤ {level:.2g}; {100 * level:.0f} % are "
+        f"so by chance): {', '.join(named)}{more}. The promise may not hold there."
+    )
