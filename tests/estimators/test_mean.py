@@ -14,6 +14,7 @@ from domaincover import (
     SetCoverClassifier,
 )
 from domaincover.estimators.recipes import make_classifier
+from domaincover.estimators.scorer_fits import fit_on_each
 
 DATA = GaussianDomains.of_paper(4).sample(12, 60, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
@@ -77,6 +78,18 @@ def test_it_is_a_scorer_and_can_be_saved(of, tmp_path):
     assert np.array_equal(loaded.predict_set(X), model.predict_set(X))
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert type(loaded.input_encoder_).__name__ == "TableEncoder"
+
+
+@pytest.mark.parametrize("as_if_alone", [False, True])
+def test_fits_on_several_sets_of_rows_train_the_networks_as_one_stack(as_if_alone):
+    rows = [np.flatnonzero(k != DOMAINS % 3) for k in range(3)]
+    means = fit_on_each(mean_of_two(), X, Y, DOMAINS, rows, as_if_alone)
+    networks = fit_on_each(mean_of_two().estimators[0][1], X, Y, DOMAINS, rows, as_if_alone)
+    for mean, network, own in zip(means, networks, rows, strict=True):
+        assert np.array_equal(mean.estimators_[0].label_scores(X), network.label_scores(X))
+        linear = LogisticRegression().fit(X[own], Y[own])
+        assert np.array_equal(mean.estimators_[1].predict_proba(X), linear.predict_proba(X))
+        assert mean.domains_.tolist() == np.unique(DOMAINS[own]).tolist()
 
 
 def test_a_mean_inside_a_mean_counts_as_one_classifier():

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -14,7 +15,14 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from domaincover.calibration.links import mean_probabilities
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
-from domaincover.estimators.scorer_fits import fit_on_rows, input_encoder_of, probabilities_for, scores_for
+from domaincover.estimators.scorer_fits import (
+    fit_on_each,
+    fit_on_rows,
+    input_encoder_of,
+    probabilities_for,
+    scores_for,
+    taken,
+)
 from domaincover.estimators.single_label import SingleLabelNetwork, from_log_probabilities
 from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
 
@@ -72,6 +80,18 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         y = targets.classes[targets.labels]
         self.estimators_ = [fit_on_rows(each, X, y, domains, rows) for _, each in self.estimators]
         return self
+
+    def _fit_on_each(
+        self, X: Any, y: Any, domains: Any, rows: Sequence[NDArray[np.int64]], as_if_alone: bool
+    ) -> list[Self]:
+        """Fit a clone on each set of rows; networks of the same name are trained as one stack."""
+        self._check_settings()
+        fitted = [clone(self) for _ in rows]
+        by_name = [fit_on_each(each, X, y, domains, rows, as_if_alone) for _, each in self.estimators]
+        for model, own, parts in zip(fitted, rows, zip(*by_name, strict=True), strict=True):
+            model._learn_targets(taken(y, own), taken(domains, own), len(own))
+            model.estimators_ = list(parts)
+        return fitted
 
     def label_scores(self, X: Any) -> NDArray[np.float64]:
         """Return log-probabilities, examples × labels in the order of `classes_`."""

@@ -41,6 +41,8 @@ def fit_on_each(
 
     With `as_if_alone`, no fit depends in any way on rows outside its own set.
     """
+    if hasattr(estimator, "_fit_on_each"):  # a mean, whose networks are stacked by themselves
+        return estimator._fit_on_each(X, y, domains, rows, as_if_alone)
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks:
         return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
