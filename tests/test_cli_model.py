@@ -158,7 +158,7 @@ def test_the_model_keeps_its_settings_and_its_evaluation(model):
     assert extra["settings"] == {
         "label": "outcome",
         "domain": "ward",
-        "method": "set-cover-joint",
+        "method": "erm-joint",
         "base": "mlp",
         "target_recall": 0.9,
         "hold_out_domains": 0.25,

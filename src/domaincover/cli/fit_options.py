@@ -39,9 +39,19 @@ class FitOptions:
         ),
     ] = None
     method: Annotated[
-        Method, typer.Option(help="Method that makes the sets; erm and those after it predict single labels.")
-    ] = "set-cover"
-    base: Annotated[Base, typer.Option(help="Model that scores labels; boosting: with robust, pooled, erm.")] = "mlp"
+        Method | None,
+        typer.Option(
+            help="Method that makes the sets; erm and those after it predict single labels, or sets with a promise. "
+            "Default: erm for a promise on tables, else set-cover."
+        ),
+    ] = None
+    base: Annotated[
+        Base | None,
+        typer.Option(
+            help="Model that scores labels; those with boosting go with robust, pooled, erm. Default: mlp+boosting, "
+            "the mean of both, where the method is left to the default and is erm; else mlp."
+        ),
+    ] = None
     target_recall: Annotated[float, typer.Option(help="Recall wanted for every label in every domain.")] = 0.9
     domain_confidence: Annotated[
         str | None,
@@ -145,7 +155,7 @@ class FitOptions:
         from domaincover.estimators.assessment import n_held_out, rows_to_train_on
 
         if self._insists or self.method in get_args(ConformalMethod):
-            return self, None
+            return self._with_scorer(), None
         domains, labels = (code_names(names, "names", len(names)) for names in (training.domains, training.labels))
         rows = np.arange(len(domains.codes))
         held_out = ""
@@ -157,23 +167,37 @@ class FitOptions:
         n_found = int((cells >= MIN_CELL_SIZE).sum(axis=0).max())
         n_needed = domains_needed(float(DEFAULT_CONFIDENCE))
         if n_found >= n_needed:
-            promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")
+            promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")._with_scorer()
+            is_mean = promised.base == "mlp+boosting" and self.base is None
+            scorer = "; labels are scored by the mean of a network and boosting" if is_mean else ""
             return promised, (
                 f"Promising that all labels of a new domain are at target with probability {DEFAULT_CONFIDENCE} "
-                "(--domain-confidence none for no promise)."
+                f"(--domain-confidence none for no promise){scorer}."
             )
-        return replace(self, domain_confidence=NO_PROMISE), (
+        return replace(self, domain_confidence=NO_PROMISE)._with_scorer(), (
             f"The sets only aim at the target in new domains: a promise with probability {DEFAULT_CONFIDENCE} takes "
             f"{n_needed} domains with {MIN_CELL_SIZE} or more rows of a label, and there are {n_found}{held_out}."
         )
+
+    def _with_scorer(self) -> FitOptions:
+        """Return the options with the method and base that were left to the default.
+
+        With a promise on tables it is the mean of a network and boosting, which gave the smallest sets on most data
+        sets (docs/experiment-log.md).
+        """
+        left_open = self.method is None and self.base is None
+        on_table = self.sources.image_column is None and self.sources.text_column is None
+        if left_open and on_table and self.confidence is not None:
+            return replace(self, method="erm", base="mlp+boosting")
+        return replace(self, method=self.method or "set-cover", base=self.base or "mlp")
 
     def make_classifier(self, network: SourceNetwork | None) -> SetClassifier:
         """Return the unfitted classifier."""
         from domaincover.estimators.recipes import make_classifier
 
         return make_classifier(
-            self.method,
-            self.base,
+            self.method or "set-cover",
+            self.base or "mlp",
             self.target_recall,
             network=network,
             training=self.training.parameters(),
