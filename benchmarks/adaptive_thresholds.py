@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.batches import random_ranks
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
+from domaincover.calibration.row_batches import random_ranks
 
 TARGET, CONFIDENCE, SHARE = 0.9, 0.9, 0.9
 MIN_CELL_SIZE = 20

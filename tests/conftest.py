@@ -58,6 +58,14 @@ def signals_of_a_terminal():
     restore_signals()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    """Keep the user's cache out of it: another processor may have computed what is there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOMAINCOVER_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def once_for_all_workers(tmp_path_factory):
     """Do something costly in one of the test processes, and give all of them what came out, as JSON has it."""

@@ -18,7 +18,7 @@ GUIDES = sorted({*DOCS.glob("*.md")} - {OF_COMMANDS})
 TEXTS = [*GUIDES, *sorted(DOCS.glob("*/*.md")), ROOT / "README.md", ROOT / "examples/README.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND_LINE = get_command(app)
-OF_READER = ("fit", "predict", "evaluate", "certify")  # commands that work on files which a reader has
+OF_READER = ("fit", "predict", "adapt", "evaluate", "certify")  # commands that work on files which a reader has
 
 
 class Block(NamedTuple):
@@ -78,3 +78,4 @@ def write_tables():
     new.drop(columns="outcome").to_parquet("new.parquet")
     for name in ("labelled.csv", "new-hospitals.csv"):
         new.to_csv(name, index=False)
+    visits(["h30"], n=120).to_csv("ward-7.csv", index=False)

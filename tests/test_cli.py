@@ -83,7 +83,7 @@ def test_bad_options_get_one_line_and_nothing_is_written(arguments, message, ref
 
 def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
-    assert_refused(call(*SMALL, "--out", tmp_path), "is not empty and not a domaincover study; name another directory")
+    assert_refused(call(*SMALL, "--out", tmp_path), "is not empty and not a domaincover study; choose another")
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
@@ -95,7 +95,7 @@ def test_a_directory_that_cannot_be_made_is_refused(called, tmp_path):
 def test_commands_on_a_directory_without_a_study_say_so(called, tmp_path):
     assert_refused(called("results", tmp_path / "none"), "there is no directory")
     (tmp_path / "x").touch()
-    assert_refused(called("results", tmp_path), "no domaincover study")
+    assert_refused(called("results", tmp_path), "not a domaincover study")
 
 
 def test_an_unknown_format_is_refused(called, study):

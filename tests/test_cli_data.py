@@ -86,7 +86,7 @@ def test_a_release_that_is_not_there_is_refused(refused, tmp_path):
 
 
 def test_an_unknown_data_set_is_refused(refused, tmp_path):
-    refused("unknown WILDS dataset 'mnist'; there are camelyon17", "data", "check", "mnist", tmp_path)
+    refused("unknown WILDS dataset 'mnist': choose one of camelyon17", "data", "check", "mnist", tmp_path)
 
 
 def test_a_minimum_cell_size_below_one_is_rejected(refused, tmp_path):

@@ -60,7 +60,7 @@ def test_everything_is_run_and_nothing_fails(quick):
     found, out = quick
     assert found["code"] == 0, found["stderr"]
     assert "Failed" not in found["stderr"]
-    n_runs = len(DATASETS) * (5 * 3 + 2 + 6 + 1)  # five methods at three targets, joint, single-label, full-set
+    n_runs = len(DATASETS) * (5 * 3 + 4 + 6 + 1)  # five methods at three targets, promised, single-label, full-set
     assert f"{n_runs} runs: 0 finished, {n_runs} to do" in found["stderr"]
     assert f"{n_runs} runs finished in " in found["stderr"]
     assert len(finished(out)) == n_runs
@@ -202,7 +202,7 @@ def test_wilds_folders_take_part_where_they_are_given(here, tmp_path, monkeypatc
         (["paper", "main", "xyz"], "no experiment or data set 'xyz'; there are the experiments main, targets"),
         (
             ["paper", "main", "--datasets", "synthetic-20"],
-            "main has unknown dataset 'synthetic-20'; did you mean synthetic-",
+            "main has no data set 'synthetic-20'; did you mean synthetic-",
         ),
         (["paper", "main", "--datasets", "wilds"], "nothing is left to run. WILDS is left out: give --wilds"),
         (["paper", "main", "--wilds", "nowhere"], "--wilds: there is no folder nowhere"),

@@ -146,7 +146,7 @@ class TestRefusals:
         fit_refused("--text-column needs --network", *ROLES, "--text-column", "review")
         fit_refused("--network is for images and texts", *ROLES, "--network", "bert")
         hub = ["--text-column", "review", "--network", "bert-base-uncased"]
-        fit_refused("'bert-base-uncased' is not a folder here", *ROLES, *hub)
+        fit_refused("'bert-base-uncased' is not a folder", *ROLES, *hub)
         boosting = ["--image-column", "image", "--base", "boosting", "--method", "erm"]
         fit_refused("boosting is for tables", *ROLES, *boosting)
         fit_refused("--text-column needs a table", "--text-column", "path", table=world / "images")
@@ -214,9 +214,9 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     assert not (tmp_path / "model").exists()
     states = list((tmp_path / "kept").glob("*/state-*"))
     assert 1 <= len(states) <= 3, "the last two are kept; a third may just have been written"
-    refused("holds checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
+    refused("contains checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
     other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
-    refused("checkpoints of another fit, with another learning_rate, seed; name another", *arguments, *other)
+    refused("checkpoints of another fit, with a different learning_rate, seed; choose another", *arguments, *other)
     assert here(*arguments, "--resume", "--out", tmp_path / "model")[0] == 0
     assert not (tmp_path / "kept").exists(), "the model is there, so checkpoints are of no more use"
     assert here(*command(world, "--epochs", 6), "--out", tmp_path / "whole")[0] == 0
@@ -237,7 +237,7 @@ def interrupted(here, world, tmp_path, monkeypatch):
     def run(*table):
         arguments = ["fit", *table, *source, "--checkpoints", tmp_path / "kept"]
         with monkeypatch.context() as patched:
-            patched.setattr("domaincover.estimators.network.train", stop)
+            patched.setattr("domaincover.estimators.stacked_fit.train", stop)
             code, _, told = here(*arguments)
         assert code == 130
         return [*arguments, "--resume"], told
@@ -254,7 +254,7 @@ def test_a_fit_goes_on_with_other_options_that_change_nothing(here, interrupted,
 
 def test_a_fit_does_not_go_on_with_another_network(refused, interrupted, world):
     arguments, _ = interrupted(world / "table.csv", *ROLES, "--image-column", "image")
-    refused("checkpoints of another fit, with another network; name another", *arguments, "--crop", 0.1)
+    refused("checkpoints of another fit, with a different network; choose another", *arguments, "--crop", 0.1)
 
 
 def test_a_fit_that_is_stopped_says_that_its_checkpoints_are_kept(interrupted, world, tmp_path):
@@ -282,7 +282,7 @@ def test_a_fit_does_not_go_on_with_other_images(refused, interrupted, world, tmp
         PIL.new("RGB", (12, 12)).save(image)
     else:
         image.rename(image.with_name("another.png"))
-    refused("checkpoints of another fit, with another table; name another", *arguments)
+    refused("checkpoints of another fit, with a different table; choose another", *arguments)
 
 
 class TestOneOfSeveralProcesses:

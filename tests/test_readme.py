@@ -33,19 +33,27 @@ def test_the_first_example_has_five_lines():
 
 
 def test_in_the_example_sets_reach_the_target_in_more_unseen_seasons_than_single_labels(made):
-    (assessment,) = made["printed"]
+    assessment, _ = made["printed"]
     sets, single = (assessment.unseen[name].summary(0.9) for name in ("model", "ERM"))
     assert sets.share_at_target > 0.5 > single.share_at_target  # what holds for every seed and processor
     heading = str(assessment).splitlines()[:2]
     assert "\n".join(heading) in TEXT
 
 
-def test_the_sets_of_the_example_keep_the_recall_of_the_seasons_that_trained(made):
-    model, sets = made["model"], made["sets"]
-    assert sets.shape == (len(made["X"]), len(model.classes_))
-    covered = sets[range(len(sets)), model.classes_.searchsorted(made["y"])]
-    assert covered.mean() > 0.9
-    assert sets.sum(axis=1).mean() < len(model.classes_)
+def test_adapted_sets_of_the_example_cover_and_are_no_larger_than_fixed_ones(made):
+    model, fixed, adapted = made["model"], made["fixed"], made["adapted"]
+    assert fixed.shape == adapted.shape == (len(made["new_X"]), len(model.classes_))
+    labels = model.classes_.searchsorted(made["y"][made["seasons"] >= 2015])
+    for sets in (fixed, adapted):
+        assert sets[range(len(sets)), labels].mean() > 0.9
+        assert sets.sum(axis=1).mean() < len(model.classes_)
+    assert adapted.mean() <= 1.05 * fixed.mean()
+
+
+def test_the_example_names_a_p_value_for_every_new_season(made):
+    p_values = made["printed"][1]
+    assert p_values.index.tolist() == sorted(set(made["new_seasons"]))
+    assert made["one_season"].adapted_["rows"] == (made["new_seasons"] == 2020).sum()
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/index.md"])

@@ -1,4 +1,4 @@
-"""The pictures of docs/promised.md and docs/choosing.md: `python docs/tools/pictures.py` draws them anew.
+"""The pictures of docs/promised.md and docs/new-domain.md: `python docs/tools/pictures.py` draws them anew.
 
 Each is a table and a chart made from it; the tables are computed here, from real data where a real thing is shown.
 """
@@ -11,13 +11,13 @@ from typing import Any
 import altair as alt
 import numpy as np
 import pandas as pd
-from scipy.stats import beta
+from scipy.stats import beta, gaussian_kde
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
 from domaincover.calibration.scales import quantile_scale
 from domaincover.paper.packaged_data import read_votes
-from domaincover.paper.study_report.cross_plot_layers import chart_config
+from domaincover.report.look import chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
 
@@ -126,7 +126,7 @@ def by_offset() -> pd.DataFrame:
     model = PromisedSetClassifier(base, domain_confidence=TARGET, calibration="prefit", random_state=0)
     X, y, domains = drawn[CALIBRATED]
     model.fit(X, y, domains=domains)
-    reports = {kind: model.domain_report(*part) for kind, part in drawn.items()}
+    reports = {kind: model.domain_report(*part, thresholds="fixed") for kind, part in drawn.items()}
     return pd.concat(
         [
             pd.DataFrame({"offset": offsets[kind], "min_recall": reports[kind].min_recall, "kind": kind})
@@ -180,6 +180,77 @@ def _at_target_in_words(table: pd.DataFrame) -> str:
     return f"Promised: 90 % of new domains drawn alike. At target: {counts}"
 
 
+def scores_and_thresholds() -> pd.DataFrame:
+    """Return the density of one label's scores in eight new domains, with its fixed, adapted and needed thresholds.
+
+    The fit is that of docs/new-domain.md.
+    """
+    paper = GaussianDomains.of_paper(n_features=10)
+    data, new = (paper.sample(40, 300, np.random.default_rng(seed)) for seed in (0, 1))
+    model = PromisedSetClassifier(HistGradientBoostingClassifier(max_iter=60), random_state=0)
+    model.fit(data.examples, data.labels, domains=data.domains)
+    scores = model.label_scores(new.examples)[:, 1]
+    adapted = model.domain_thresholds(new.examples, new.domains)[1]
+    sizes = [model.predict_set(new.examples, domains).sum(axis=1) for domains in (None, new.domains)]
+    order = adapted.sort_values().index[2::5]  # from low to high, every fifth
+    grid = np.linspace(-7, 8, 101)
+    rows = []
+    for place, domain in enumerate(order, start=1):
+        inside = new.domains == domain
+        own = scores[inside & (new.labels == 1)]
+        fixed_size, adapted_size = (size[inside].mean() for size in sizes)
+        name = f"domain {place}: {fixed_size:.2f} → {adapted_size:.2f} labels per set"
+        lines = {"fixed": model.thresholds_[1], "adapted": adapted[domain], "needed": np.quantile(own, 1 - TARGET)}
+        for kind, part in (("rows with the label", own), ("other rows", scores[inside & (new.labels == 0)])):
+            density = gaussian_kde(part, 0.3)(grid) * len(part) / inside.sum()
+            rows.append(pd.DataFrame({"domain": name, "rows": kind, "score": grid, "density": density, **lines}))
+    return pd.concat(rows, ignore_index=True)
+
+
+def moving_chart(table: pd.DataFrame) -> alt.FacetChart:
+    """Return a strip per domain: scores with and without the label, and the thresholds."""
+    names = {"fixed": "fixed", "adapted": "adapted, without labels", "needed": "needed, by all labels"}
+    looks = alt.Scale(
+        domain=["rows with the label", "other rows", *names.values()],
+        range=[AT_TARGET, "#b9bec7", BELOW, INK, "#8a6d00"],
+    )
+    legend = alt.Legend(orient="top", symbolType="square", columns=5)
+    base = alt.Chart(inline(table))
+    area = base.mark_area(opacity=0.55).encode(
+        x=alt.X("score:Q", title="score of the label (log-odds)"),
+        y=alt.Y("density:Q", axis=None, stack=None),
+        color=alt.Color("rows:N", title=None, scale=looks, legend=legend),
+    )
+    rules = (
+        base.transform_fold(list(names), as_=["which", "at"])
+        .transform_aggregate(at="mean(at)", groupby=["domain", "which"])
+        .transform_calculate(name=f"{names}[datum.which]")
+        .mark_rule(strokeWidth=2.5)
+        .encode(
+            x="at:Q",
+            color=alt.Color("name:N", title=None, scale=looks, legend=legend),
+            strokeDash=alt.StrokeDash(
+                "name:N", scale=alt.Scale(domain=list(names.values()), range=[[6, 3], [1, 0], [2, 3]]), legend=None
+            ),
+        )
+    )
+    header = alt.Header(labelAnchor="start", labelOrient="top", labelFontSize=11, labelPadding=2)
+    return (
+        alt.layer(area, rules)
+        .properties(width=600, height=44)
+        .facet(row=alt.Row("domain:N", title=None, sort=None, header=header), spacing=2)
+        .properties(
+            title=alt.TitleParams(
+                "What moves: the threshold of one label in eight new domains",
+                subtitle=[
+                    "Scores at or above the threshold put the label into the set. The fixed one serves the hardest",
+                    "domains everywhere; the adapted one is set by a domain's own rows, without their labels.",
+                ],
+            )
+        )
+    )
+
+
 def _nth(k: int) -> str:
     return {1: "first", 2: "second", 3: "third"}.get(k, f"{k}th")
 
@@ -194,6 +265,7 @@ def main() -> None:
     draw(order_statistic_chart(one_number_per_state()), "promised-order")
     draw(draws_chart(share_over_draws()), "promised-draws")
     draw(offset_chart(by_offset()), "promised-another-kind")
+    draw(moving_chart(scores_and_thresholds()), "new-domain-thresholds")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
+from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import (
     Sets,
     check_target_recall,
@@ -60,7 +61,8 @@ class Summary:
 class DomainReport:
     """One row per domain with examples: recall and n by label, mean set size, empty and single-label rates.
 
-    A label that is absent from a domain (or has too few examples there to count) has recall NaN.
+    A label that is absent from a domain (or has too few examples there to count) has recall NaN. `thresholds` tells
+    whether the sets of a `PromisedSetClassifier` had thresholds adapted to each domain's rows, or fixed ones.
     """
 
     domain_names: tuple[Hashable, ...]
@@ -70,6 +72,7 @@ class DomainReport:
     set_size: NDArray[np.float64]
     empty_rate: NDArray[np.float64]
     single_rate: NDArray[np.float64]
+    thresholds: ThresholdKind | None = None
 
     @property
     def n(self) -> NDArray[np.int64]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.batches import random_ranks
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import log_odds
+from domaincover.calibration.row_batches import random_ranks
 
 TARGET = 0.9
 MIN_CELL_SIZE = 10

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from domaincover import InputError, joint_thresholds
+from domaincover import InputError, cell_thresholds, joint_thresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.slopes import shrunken_slope
 from tests.calibration.shifted_domains import Scene, draw, repeated
@@ -21,10 +21,21 @@ def without_rows(rows):
 
 
 def test_without_evidence_it_is_the_joint_rule_on_scores_counted_from_their_level():
-    joint = joint_thresholds(SHIFTED.scores - RULE.level, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
-    assert np.allclose(RULE.fixed, RULE.level + joint)
+    joint = joint_thresholds(SHIFTED.scores - RULE.level[0], SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
+    assert np.allclose(RULE.fixed, RULE.level[0] + joint)
     assert RULE.n_rows.tolist() == [0, 30, 100, 300]
     assert RULE.slope[0] == 0
+
+
+def test_a_label_that_differs_much_between_domains_does_not_lower_the_others_alike():
+    rng = np.random.default_rng(0)
+    domains, labels = np.repeat(np.arange(25), 200), np.tile([0, 1], 2500)
+    moved = np.stack([0.1 * rng.normal(size=25), 4.0 * rng.exponential(size=25)], axis=1)  # by domain and label
+    scores = rng.normal(size=(5000, 2)) + moved[domains]
+    rule = fit_adaptive_thresholds(ScoredRows(scores, np.full((5000, 2), 0.5), labels, domains), 0.9, 0.9)
+    asked = cell_thresholds(scores, labels, domains, 0.9)
+    from_means = asked[:, 0].mean() - (asked[:, 1].mean() - np.sort(asked[:, 1])[1])
+    assert rule.fixed[0] > from_means + 1
 
 
 def test_an_empty_domain_and_a_handful_of_rows_get_the_fixed_thresholds():
@@ -38,7 +49,7 @@ def test_thresholds_move_with_the_self_calibrated_ones():
     evidence = RULE.centre[-1] + np.array([[0.0, 0.0, 0.0], [-1.0, 0.0, np.nan]])
     found = RULE.of_evidence(evidence, np.array([300, 10**6]))
     assert RULE.slope[-1] > 0.5
-    assert np.allclose(found[0], RULE.level + RULE.offset[-1])
+    assert np.allclose(found[0], RULE.level[-1] + RULE.offset[-1])
     assert np.allclose(found[1] - found[0], [-RULE.slope[-1], 0, 0])  # nothing known of a label moves nothing
 
 

@@ -17,8 +17,17 @@ from domaincover import (
     assess,
     domain_report,
 )
-from domaincover.estimators.assessment import BASELINE, MODEL, diagnose, n_held_out, single_label_version
+from domaincover.estimators.assessment import (
+    BASELINE,
+    FIXED,
+    MODEL,
+    _shown_name,
+    diagnose,
+    n_held_out,
+    single_label_version,
+)
 from domaincover.estimators.base import SetClassifier
+from domaincover.report.style import KNOWN_METHODS
 
 LINEAR = ConformalSetClassifier(LogisticRegression(), random_state=0)
 DATA = GaussianDomains.of_paper(4).sample(8, 100, np.random.default_rng(0))
@@ -118,6 +127,57 @@ def test_a_conformal_model_stands_beside_its_estimator_without_sets():
 @pytest.mark.parametrize("model", [ERMClassifier(epochs=1), ConformalSetClassifier(LogisticRegression(), "single")])
 def test_a_single_label_model_stands_alone(model):
     assert list(assess(model, *GIVEN, random_state=0).unseen) == [MODEL]
+
+
+def shifted_domains(n_domains, n_rows, seed):
+    """Return two classes on a line whose distance differs by domain, which unlabelled rows show."""
+    rng = np.random.default_rng(seed)
+    y, domains = rng.integers(2, size=(n_domains, n_rows)), np.repeat(np.arange(n_domains), n_rows)
+    x = (2 * y - 1) * rng.uniform(0.5, 3, size=(n_domains, 1)) + rng.normal(size=y.shape)
+    return x.reshape(-1, 1), y.ravel(), domains
+
+
+@pytest.fixture(scope="module")
+def of_promised():
+    model = PromisedSetClassifier(LogisticRegression(), random_state=0)
+    return assess(model, *shifted_domains(40, 200, 0), random_state=0)
+
+
+def test_a_model_that_can_adapt_is_judged_with_adapted_and_with_fixed_thresholds(of_promised):
+    X, y, domains = shifted_domains(40, 200, 0)
+    assert list(of_promised.unseen) == list(of_promised.seen) == [MODEL, FIXED, BASELINE]
+    rows = np.isin(domains, of_promised.unseen[MODEL].domain_names)
+    for name, kind in ((MODEL, "adapted"), (FIXED, "fixed")):
+        found = of_promised.unseen[name]
+        expected = of_promised.model.domain_report(X[rows], y[rows], domains[rows], thresholds=kind)
+        assert found.thresholds == expected.thresholds == kind
+        np.testing.assert_array_equal(found.recall, expected.recall)
+        np.testing.assert_array_equal(found.set_size, expected.set_size)
+    assert of_promised.unseen[MODEL].set_size.mean() < of_promised.unseen[FIXED].set_size.mean()
+
+
+def test_both_ways_of_a_model_that_can_adapt_are_shown_by_readable_names(of_promised):
+    names = ["LogisticRegression, promised, adapted", "LogisticRegression, promised", "ERM"]
+    assert list(of_promised.methods) == names
+    shown = of_promised.summary_table().splitlines()
+    assert [line.split("  ")[0] for line in shown[2:5]] == names
+    assert all(name in of_promised._repr_html_() for name in names)
+    assert all(name in json.dumps(of_promised.plot().to_dict()) for name in names[:2])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name"), [(SetCoverClassifier(), "SET-COVER, promised"), (ERMClassifier(), "ERM, promised")]
+)
+def test_a_promised_network_is_called_as_in_the_study(estimator, name):
+    assert _shown_name(PromisedSetClassifier(estimator)) == name
+    assert name in {style.label for style in KNOWN_METHODS.values()}
+
+
+def test_a_promised_model_that_cannot_adapt_is_judged_with_its_fixed_thresholds_alone():
+    model = PromisedSetClassifier(LogisticRegression(), calibration="jackknife-minmax", random_state=0)
+    reports = assess(model, *shifted_domains(20, 100, 0), random_state=0).unseen
+    assert list(reports) == [MODEL, BASELINE]
+    assert reports[MODEL].thresholds == "fixed"
 
 
 def test_the_baseline_gives_single_labels_on_the_same_rows():

@@ -271,7 +271,7 @@ def test_parameters_of_the_estimator_are_reached_through_it():
     ("settings", "message"),
     [
         ({"rule": "firm"}, "'order', 'single', got 'firm'"),
-        ({"calibration": "none"}, "'training-data', 'prefit', got 'none'"),
+        ({"calibration": "none"}, "'prefit', 'training-data', got 'none'"),
         ({"calibration_domains": 1.0}, "calibration_domains is a share of the domains between 0 and 1, got 1"),
         ({"calibration_domains": 0.0}, "calibration_domains is a share of the domains between 0 and 1, got 0"),
         ({"target_recall": 90}, "between 0 and 1, got 90"),

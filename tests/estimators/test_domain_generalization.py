@@ -144,7 +144,7 @@ def test_a_domain_with_two_examples_is_compared(penalty):
         ({"target_recall": 90}, "between 0 and 1, got 90"),
         ({"penalty": "mmd", "network": "linear"}, "no trained layer before its last linear one"),
         ({"penalty": "coral", "network": "linear"}, "no trained layer before its last linear one"),
-        ({"run": TrainingRun(accumulate=2)}, "leave accumulate at 1"),
+        ({"run": TrainingRun(accumulate=2)}, "use accumulate=1"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_line(settings, words):
@@ -299,7 +299,7 @@ def test_it_trains_heads_and_whole_networks_on_images_and_texts(networks, kind, 
 def test_a_head_without_a_hidden_layer_learns_no_features_to_compare(networks, penalty):
     network = replace(networks["head on images"][0], hidden=())
     model = DomainGeneralizationClassifier(penalty, network=network, epochs=1, random_state=0)
-    with pytest.raises(InputError, match="give it a hidden layer, or train the whole network"):
+    with pytest.raises(InputError, match="add a hidden layer, or train the entire network"):
         model.fit(PIXELS, LABELS, domains=PLACES)
 
 

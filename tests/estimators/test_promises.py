@@ -19,12 +19,11 @@ from domaincover import (
     PromisedSetClassifier,
     SetCoverClassifier,
     assess,
-    joint_thresholds,
+    cell_thresholds,
     load,
     order_thresholds,
     save,
 )
-from domaincover.calibration.scales import quantile_scale
 from domaincover.estimators.base import Targets
 from domaincover.estimators.folds import plan_parts
 from domaincover.estimators.scorer_fits import fit_on_each
@@ -73,25 +72,31 @@ class NeverFitted(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
 
-def logarithms(estimator, X):
-    return np.log(np.maximum(estimator.predict_proba(X), 1e-30))
+def log_odds_by_hand(*estimators, X):
+    """Return the log-odds of the normalised geometric mean of the estimators' probabilities."""
+    logs = np.mean([np.log(each.predict_proba(X)) for each in estimators], axis=0)
+    mean = np.exp(logs) / np.exp(logs).sum(axis=1, keepdims=True)
+    return np.log(mean) - np.log(1 - mean)
 
 
-def levels_by_hand(estimator, X, Y, train, rows):
-    """Return the scores of some rows on the scale of an estimator's training rows."""
-    scale = quantile_scale(logarithms(estimator, X[train]), Y[train], 0.9)
-    return (logarithms(estimator, X[rows]) - scale.base) / scale.unit
+def fixed_by_hand(scores, labels, domains, level_of):
+    """Return level + λ: the cells' thresholds less a deviation, and an order statistic of the domains' residuals."""
+    by_cell = cell_thresholds(*level_of, 0.9)
+    level = by_cell.mean(axis=0) - by_cell.std(axis=0)
+    residual = np.sort((cell_thresholds(scores, labels, domains, 0.9)[np.unique(domains)] - level).min(axis=1))
+    return level + residual[int((len(residual) + 1) * 0.1 + 1e-9) - 1]
 
 
-def test_joint_thresholds_come_from_domains_that_did_not_train():
+def test_thresholds_come_from_domains_that_did_not_train():
     model = conformal(calibration="held-out-domains").fit(X, Y, domains=DOMAINS)
     out = np.isin(DOMAINS, model.calibration_domains_)
     plain = LogisticRegression().fit(X[~out], Y[~out])
-    levels = levels_by_hand(plain, X, Y, ~out, np.ones(len(X), bool))
-    expected = joint_thresholds(levels[out], Y[out], DOMAINS[out], 0.9, 0.9)
+    scores = log_odds_by_hand(plain, X=X)
+    _, of_training = np.unique(DOMAINS[~out], return_inverse=True)
+    expected = fixed_by_hand(scores[out], Y[out], DOMAINS[out], (scores[~out], Y[~out], of_training))
     np.testing.assert_allclose(model.thresholds_, expected)
-    assert np.array_equal(model.predict_set(X), model.label_scores(X) >= expected)
-    np.testing.assert_allclose(model.label_scores(X), levels)
+    np.testing.assert_allclose(model.label_scores(X), scores)
+    assert np.array_equal(model.predict_set(X), model.label_scores(X) >= model.thresholds_)
 
 
 def test_held_out_domains_are_as_many_as_the_confidence_needs():
@@ -106,13 +111,12 @@ def test_cross_fitting_scores_each_domain_by_an_estimator_that_has_not_seen_it()
     from domaincover.estimators.seeds import generators
 
     parts = plan_parts(targets, "cross-fit", 4, None, 0.9, *generators(0, "calibration"))
-    levels = np.empty((len(X), 3))
-    for part in parts:
-        inner = LogisticRegression().fit(X[part.train], Y[part.train])
-        levels[part.calibrate] = levels_by_hand(inner, X, Y, part.train, part.calibrate)
-    np.testing.assert_allclose(model.thresholds_, joint_thresholds(levels, Y, DOMAINS, 0.9, 0.9))
-    full = LogisticRegression().fit(X, Y)
-    np.testing.assert_allclose(model.label_scores(X), levels_by_hand(full, X, Y, np.ones(len(X), bool), slice(None)))
+    fitted = [LogisticRegression().fit(X[part.train], Y[part.train]) for part in parts]
+    scores = np.empty((len(X), 3))
+    for inner, part in zip(fitted, parts, strict=True):
+        scores[part.calibrate] = log_odds_by_hand(inner, X=X[part.calibrate])
+    np.testing.assert_allclose(model.thresholds_, fixed_by_hand(scores, Y, DOMAINS, (scores, Y, DOMAINS)))
+    np.testing.assert_allclose(model.label_scores(X), log_odds_by_hand(*fitted, X=X))
 
 
 @pytest.mark.parametrize("folds", [2, 5, None, 24, 99])
@@ -135,7 +139,7 @@ def test_no_domain_trains_the_estimator_that_it_calibrates(calibration, folds):
 def test_jackknife_minmax_puts_a_label_into_the_set_where_any_of_its_estimators_does():
     model = conformal(calibration="jackknife-minmax", folds=12).fit(X, Y, domains=DOMAINS)
     each = [
-        (logarithms(inner, X) - base) / unit >= model.thresholds_
+        (np.log(inner.predict_proba(X)) - base) / unit >= model.thresholds_
         for inner, base, unit in zip(model.estimators_, model.score_bases_, model.score_units_, strict=True)
     ]
     assert len(each) == 12
@@ -267,7 +271,7 @@ def test_a_refused_fit_leaves_no_fitted_model():
 
 def test_labels_are_ranked_by_likelihood_where_sets_are_made_on_another_scale():
     model = conformal(calibration="cross-fit").fit(X, Y, domains=DOMAINS)
-    assert np.array_equal(model.decision_function(X), LogisticRegression().fit(X, Y).predict_proba(X))
+    assert np.array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])
     network = promised(ERMClassifier(**QUICK)).fit(X, Y, domains=DOMAINS)
     assert np.array_equal(network.classes_[network.decision_function(X).argmax(axis=1)], network.predict(X))
 
@@ -276,7 +280,7 @@ def test_a_label_of_few_domains_is_named_and_refused_or_in_every_set():
     rare = (Y != 2) | (DOMAINS < 5)
     data = X[rare], np.array(["cat", "dog", "owl"])[Y[rare]]
     with pytest.raises(InputError, match=r"label\(s\) 'owl' are in 5, which allow 0\.833 at most"):
-        conformal(NeverFitted(), calibration="cross-fit").fit(*data, domains=DOMAINS[rare])
+        conformal(NeverFitted(), calibration="cross-fit", on_infeasible="raise").fit(*data, domains=DOMAINS[rare])
     model = conformal(calibration="cross-fit", on_infeasible="widen")
     with pytest.warns(UserWarning, match="'owl' are in 5, .*; they will be in every set"):
         model.fit(*data, domains=DOMAINS[rare])
@@ -306,7 +310,7 @@ def test_cells_below_the_smallest_size_count_for_nothing():
         ({"folds": 1}, "folds must be an integer of at least 2, or None, got 1"),
         ({"folds": 2.5}, "folds must be an integer of at least 2, or None, got 2.5"),
         ({"confidence": "0.9"}, "domain confidence must be a number between 0 and 1, got '0.9'"),
-        ({"on_infeasible": "hope"}, "on_infeasible must be 'raise' or 'widen', got 'hope'"),
+        ({"on_infeasible": "hope"}, "on_infeasible must be one of 'raise', 'widen', 'pool', got 'hope'"),
     ],
 )
 def test_impossible_promises_are_refused(settings, message):
@@ -335,9 +339,9 @@ def test_new_domains_calibrate_a_fitted_estimator():
     other, labels, domains = made_up(seed=1)
     names = np.array([f"new {domain}" for domain in domains])
     model = conformal(fitted, calibration="prefit").fit(other, labels, domains=names)
-    np.testing.assert_allclose(
-        model.thresholds_, joint_thresholds(fitted.label_scores(other), labels, domains, 0.9, 0.9)
-    )
+    scores = log_odds_by_hand(fitted, X=other)
+    expected = fixed_by_hand(scores, labels, domains, (scores, labels, domains))
+    np.testing.assert_allclose(model.thresholds_, expected, rtol=1e-4)
 
 
 def test_order_calibrates_each_label_by_itself():

@@ -15,6 +15,7 @@ from domaincover import (
     ERMClassifier,
     GaussianDomains,
     InputError,
+    PromisedSetClassifier,
     SetCoverClassifier,
     mean_size_scorer,
     min_recall_scorer,
@@ -66,6 +67,16 @@ def test_another_target_may_be_asked_for():
     assert share_at_target_scorer.with_target(0.9)(model, X, Y, DOMAINS) == as_reported(model, target=0.9)["share"]
     with pytest.raises(InputError, match="between 0 and 1, got 90"):
         share_at_target_scorer.with_target(90)
+
+
+def test_sets_are_adapted_to_the_domains_that_are_given():
+    data = GaussianDomains.of_paper(4).sample(15, 100, np.random.default_rng(0))
+    given = data.examples, data.labels, data.domains
+    model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(*given[:2], domains=data.domains)
+    adapted, fixed = (model.predict_set(data.examples, domains=domains).sum() for domains in (data.domains, None))
+    assert adapted != fixed
+    assert mean_size_scorer(model, *given) == pytest.approx(-adapted / len(data.labels))
+    assert mean_size_scorer(model, *given[:2]) == pytest.approx(-fixed / len(data.labels))
 
 
 def test_smaller_sets_score_higher():

@@ -207,8 +207,8 @@ def test_a_network_with_statistics_never_meets_a_single_row(kind):
         ({"network": lambda n, k: None}, "network must return a torch.nn.Module, got NoneType"),  # noqa: ARG005
         ({"network": lambda n, k: nn.Linear(n, k + 1)}, "network must return one score per label, 2; it returns 3"),
         ({"hidden": 0}, "hidden must be one or several positive integers, got 0"),
-        ({"hidden": (16, -1)}, r"whole numbers from 1, got \(16, -1\)"),
-        ({"hidden": "16"}, "whole numbers from 1, got '16'"),
+        ({"hidden": (16, -1)}, r"positive integers, got \(16, -1\)"),
+        ({"hidden": "16"}, "positive integers, got '16'"),
         ({"device": "abacus"}, "device 'abacus' cannot be used here: "),
         ({"validation_domains": 1.0}, "validation_domains is a share of the domains from 0 to below 1, got 1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
@@ -384,7 +384,7 @@ def test_training_that_diverges_says_so(kind):
 
 @both
 def test_a_network_instead_of_a_function_is_refused(kind):
-    with pytest.raises(InputError, match="pass a function that makes one"):
+    with pytest.raises(InputError, match="must be a function that returns a new"):
         fit(quick(kind, network=torch.nn.Linear(X.shape[1], 2)))
 
 

@@ -50,12 +50,6 @@ def study(tmp_path_factory):
     return out
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    """Keep the user's own cache out of it."""
-    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-
 @pytest.fixture
 def small_disk(tmp_path):
     """A disk of two megabytes, and a way to leave only so many bytes of it free."""

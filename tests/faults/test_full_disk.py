@@ -89,7 +89,7 @@ def test_a_study_of_which_nothing_could_be_written_ends_with_one_line(left, smal
     plan_study(tiny_study(), out)
     (out / ".lock").touch()
     small = ["paper", "synthetic-2", "--seeds", "1", "--set", "epochs=1"]
-    left(16_384, *small, "--methods", "erm", "--jobs", "1", "--out", out)
+    left(16_384, *small, "--set", "methods=erm", "--jobs", "1", "--out", out)
 
 
 def test_checkpoints_keep_the_last_state_that_had_room(small_disk):
@@ -138,4 +138,4 @@ def test_standard_output_without_room_is_told_in_one_line(study, monkeypatch, ca
         with pytest.raises(SystemExit) as left:
             main()
     assert left.value.code == 2
-    assert capsys.readouterr().err == f"domaincover: cannot write what there is to say: {WHAT_TO_DO}\n"
+    assert capsys.readouterr().err == f"domaincover: cannot write the output: {WHAT_TO_DO}\n"

@@ -64,8 +64,8 @@ def test_any_bytes_give_a_plan_or_one_line(tmp_path, content, door):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("a = " + "[" * 100_000, "lists nested too deeply"),
-        ("a = " + "{b=" * 20_000, "lists nested too deeply"),
+        ("a = " + "[" * 100_000, "or lists nested too deeply"),
+        ("a = " + "{b=" * 20_000, "or lists nested too deeply"),
         ("seeds = " + "9" * 5_000, "thousands of digits"),
         (f"seeds = {10**12}", "seeds must be from 1 to 10000"),
         (f"epochs = {10**30}", "epochs must be at most"),

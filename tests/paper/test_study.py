@@ -12,7 +12,7 @@ from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.collect import collect
 from domaincover.paper.datasets import study_dataset, synthetic_name
 from domaincover.paper.job import estimator_of, plan_jobs
-from domaincover.paper.methods import GROUPS, METHODS, study_methods
+from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
@@ -122,7 +122,8 @@ def assert_a_run_has_the_sets_of_its_estimator(run, out):
     X, y, domains = data.training
     with one_thread():
         model = estimator_of(run).fit(X, y, domains=domains)
-        sets, scores = model.predict_set(data.X), model.label_scores(data.X)
+        batches = {"domains": data.batches} if study_method(run.method).adapts else {}
+        sets, scores = model.predict_set(data.X, **batches), model.label_scores(data.X)
     table = pd.read_parquet(out / run.folder / "predictions.parquet")
     np.testing.assert_array_equal(table.filter(like="in_set").to_numpy(), sets, err_msg=run.method)
     np.testing.assert_array_equal(table.filter(like="score").to_numpy(), np.float32(scores), err_msg=run.method)
@@ -329,15 +330,37 @@ def test_a_run_is_found_by_what_it_is():
 
 @pytest.mark.slow
 def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
-    study = Study(datasets=("synthetic-10",), methods=("erm-joint", "set-cover-joint"), seeds=(0,), epochs=1)
-    assert do(study, tmp_path).n_new == 2
-    report = json.loads((tmp_path / "synthetic-10/set-cover-joint/target-0.9/seed-0/report.json").read_text())
-    assert report["config"]["domain_confidence"] == 0.9
-    assert len(set(report["thresholds"])) == 1
+    study = Study(datasets=("synthetic-10",), methods=GROUPS["joint"], seeds=(0,), epochs=1)
+    assert do(study, tmp_path).n_new == 4
+    fixed, adapted = (
+        json.loads((tmp_path / f"synthetic-10/{method}/target-0.9/seed-0/report.json").read_text())
+        for method in ("set-cover-joint", "set-cover-adapted")
+    )
+    assert fixed["config"]["domain_confidence"] == adapted["config"]["domain_confidence"] == 0.9
+    assert len(fixed["thresholds"]) == 2
+    assert adapted["thresholds"] is None  # every domain has its own
+    assert fixed["seconds"] == adapted["seconds"]
     for run in study.runs():
         assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
     with pytest.raises(InputError, match=r"was made with other settings \(domain_confidence 0\.9\)"):
         plan_study(replace(study, domain_confidence=0.8), tmp_path)
+
+
+def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once():
+    study = Study(datasets=("synthetic-10",), methods=GROUPS["joint"], seeds=(0, 1))
+    jobs = plan_jobs(study.runs())
+    assert sorted(job.scorer for job in jobs) == ["erm-joint"] * 2 + ["set-cover-joint"] * 2
+    assert {len(job.runs) for job in jobs} == {2}
+    assert {job.n_networks for job in jobs} == {5}
+
+
+def test_the_rows_of_a_domain_within_a_split_are_its_batch():
+    data = draw_study_data(next(ONE_SEED.runs()).setting, 0, 101)
+    batches = {name: set(data.batches[rows]) for name, rows in data.split._asdict().items()}
+    assert [len(codes) for codes in batches.values()] == [25, 25, 25]
+    assert len(set.union(*batches.values())) == 75
+    seen = data.split.seen
+    assert len(set(zip(data.batches[seen], data.domains[seen], strict=True))) == 25
 
 
 def test_methods_without_a_promise_have_no_confidence():

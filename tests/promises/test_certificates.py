@@ -275,6 +275,18 @@ def test_the_text_names_counts_bounds_and_what_it_rests_on(told):
     assert "The smallest recall counted rests on 100 examples." in text
 
 
+@pytest.mark.parametrize(
+    ("thresholds", "words"),
+    [("adapted", ", with thresholds adapted to the rows of each domain."), ("fixed", ", with fixed thresholds.")],
+)
+def test_the_certificate_says_which_thresholds_it_is_about(thresholds, words):
+    found = certify(
+        dataclasses.replace(report(np.full((12, 2), 95), np.full((12, 2), 100)), thresholds=thresholds), 0.9
+    )
+    assert found.to_dict()["thresholds"] == thresholds
+    assert words in found.text(width=200).splitlines()[0]
+
+
 @pytest.mark.parametrize("width", [60, 100])
 def test_no_sentence_is_wider_than_asked(told, width):
     table = [line for line in told.text(width).splitlines() if line.startswith("label")]

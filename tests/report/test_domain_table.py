@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,6 +91,13 @@ def test_a_second_report_gives_its_min_recall_under_its_name():
     text = domain_table(reports, 0.9)
     assert "My baseline" in text
     assert rows_of(text)[0].endswith("▼ 0.700")
+
+
+def test_fixed_thresholds_beside_adapted_ones_of_the_same_model_are_called_fixed():
+    adapted, fixed = (replace(report([[0.95, 0.8, 0.9]]), thresholds=kind) for kind in ("adapted", "fixed"))
+    heads = domain_table({"set-cover-adapted": adapted, "set-cover-joint": fixed}, 0.9).splitlines()[:2]
+    assert "Fixed" in heads[0]
+    assert "SET-COVER" not in heads[0]
 
 
 def test_known_methods_are_called_as_everywhere():

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration.base_thresholds import deviation
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.residuals import domain_residuals, order_statistic
@@ -39,11 +40,11 @@ class AdaptiveThresholds(NamedTuple):
     target_recall: float
     domain_confidence: float
     promised: NDArray[np.bool_]  # labels
-    level: NDArray[np.float64]  # labels
     n_rows: NDArray[np.int64]  # entries, from 0
-    slope: NDArray[np.float64]  # entries
+    level: NDArray[np.float64]  # entries × labels
     centre: NDArray[np.float64]  # entries × labels
     highest: NDArray[np.float64]  # entries × labels: no evidence counts as higher than in calibration
+    slope: NDArray[np.float64]  # entries
     label_counts: NDArray[np.int64]  # levels, from 0
     label_slope: NDArray[np.float64]  # entries
     residuals: NDArray[np.float64]  # entries × levels × draws × domains × labels: what cells allow beyond their base
@@ -53,7 +54,7 @@ class AdaptiveThresholds(NamedTuple):
     @property
     def fixed(self) -> Thresholds:
         """The thresholds of a domain of which nothing is known, one per label."""
-        return self.level + self.offset[0]
+        return self.level[0] + self.offset[0]
 
     def of_domains(
         self,
@@ -79,7 +80,7 @@ class AdaptiveThresholds(NamedTuple):
         evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, 1)
         bounded = bounded_scores(scores, domains, evidence)
         expected = expected_scores(bounded, probabilities, domains, 1)
-        known = checked_codes(labels[is_labelled], "label", int(is_labelled.sum()), len(self.level))
+        known = checked_codes(labels[is_labelled], "label", int(is_labelled.sum()), len(self.promised))
         shift, n_by_label = label_shifts(bounded[is_labelled], known, domains[is_labelled], expected)
         entry = int(self.entry_of(np.array(len(labels))))
         levels = np.searchsorted(self.label_counts, n_by_label[0], side="right") - 1
@@ -93,7 +94,8 @@ class AdaptiveThresholds(NamedTuple):
 
     def base(self, evidence: Thresholds, entry: Any) -> Thresholds:
         """Return the base thresholds that unlabelled rows give."""
-        return self.level + self.slope[entry][..., None] * deviation(evidence, self.centre[entry], self.highest[entry])
+        moved = deviation(evidence, self.centre[entry], self.highest[entry])
+        return self.level[entry] + self.slope[entry][..., None] * moved
 
     def _offset(self, allowed: NDArray[np.float64], entry: int) -> NDArray[np.float64]:
         return offset_of(allowed, self.promised, self.rare_residuals[entry], allowed.shape[1], self.domain_confidence)
@@ -117,16 +119,6 @@ def offset_of(
         return lowest
     together = order_statistic(domain_residuals(allowed, 0.0, promised), n_domains, domain_confidence)
     return np.where(promised, together, np.minimum(together, lowest))
-
-
-def deviation(evidence: Thresholds, centre: NDArray[np.float64], highest: NDArray[np.float64]) -> Thresholds:
-    """Return by how much evidence lies off its centre: 0 where there is none.
-
-    A strange domain may look easy. Its evidence counts as no higher than the highest met before, so that thresholds
-    are raised no further than in any domain that was calibrated.
-    """
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(evidence), np.minimum(evidence, highest) - centre, 0.0)
 
 
 def check_recall_on(recall_on: str, known: tuple[str, ...]) -> None:

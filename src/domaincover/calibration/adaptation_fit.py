@@ -8,21 +8,19 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, deviation, offset_of
-from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
+from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, offset_of
+from domaincover.calibration.base_thresholds import Draw, fit_base, fit_label_slope, mean_set_size
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import check_feasible, highest_confidence
+from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rare_labels import pooled_row_thresholds
-from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.calibration.slopes import shrunken_slope
 from domaincover.options import OnRareLabel, RecallOn
 
 LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
-NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
 MOST_BATCHES = 500  # fewer draws where there are many domains
 MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
 
@@ -50,34 +48,11 @@ class ScoredRows(NamedTuple):
         return int(self.domains.max(initial=0)) + 1
 
 
-class Draw(NamedTuple):
-    """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
-
-    evidence: Thresholds  # domains × labels
-    shifts: NDArray[np.float64]  # levels × domains × labels
-    asked: Thresholds  # domains × labels
-
-
-class Evidence(NamedTuple):
-    """How far to follow what the rows of a domain say: fitted numbers, in the order of an entry."""
-
-    centre: NDArray[np.float64]  # labels
-    highest: NDArray[np.float64]  # labels
-    slope: float
-    label_slope: float
-
-    def bases(self, draws: Sequence[Draw], level: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the base thresholds of every batch, levels × draws × domains × labels."""
-        unlabelled = np.stack(
-            [level + self.slope * deviation(each.evidence, self.centre, self.highest) for each in draws]
-        )
-        return unlabelled + self.label_slope * np.stack([each.shifts for each in draws], axis=1)
-
-
 class Entry(NamedTuple):
     """What is kept for one number of rows."""
 
     n_rows: int
+    level: NDArray[np.float64]
     centre: NDArray[np.float64]
     highest: NDArray[np.float64]
     slope: float
@@ -181,86 +156,35 @@ def fit_adaptive_thresholds(
     kept = np.sort(rng.permutation(np.flatnonzero(does_count))[:MOST_KEPT])
     drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
     base_rows = calibration if training is None else training
-    level = label_means(drawing.asked(base_rows, base_rows.n_domains))
     entries: list[Entry] = []
     most = median_rows(calibration.domains)
     most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
     for n_rows in (0, *entry_sizes(most, batch_sizes)):
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
-        evidence = fit_evidence(of_base, level)
-        size = mean_set_size(base_rows, of_base, level, evidence, ~infeasible, domain_confidence)
+        base = fit_base(of_base)
+        size = mean_set_size(base_rows.scores, base_rows.domains, of_base, base, ~infeasible, domain_confidence)
         # recall on few rows is noisy, so that fixed thresholds do not hold it and are no alternative there
         adapts = n_rows > 0 and (recall_on == "batch" or size < (1 - SMALLEST_GAIN) * entries[0].set_size)
-        if not adapts:
-            evidence = fit_labels(of_base, level, evidence._replace(slope=0.0))
-        bases = evidence.bases(draws, level)  # levels × draws × domains × labels
+        if entries and not adapts:
+            base = fit_label_slope(of_base, base._replace(slope=0.0, level=entries[0].level))
+        bases = base.bases(draws)  # levels × draws × domains × labels
         residuals = np.stack([each.asked for each in draws]) - bases
-        rare = np.full(len(level), -np.inf)
+        rare = np.full(len(infeasible), -np.inf)
         if on_infeasible == "pool":
-            beyond = [own - base[calibration.domains, calibration.labels] for base in bases[0]]
-            pooled = [pooled_row_thresholds(each, calibration.labels, len(level), target_recall) for each in beyond]
+            beyond = [own - each[calibration.domains, calibration.labels] for each in bases[0]]
+            pooled = [
+                pooled_row_thresholds(each, calibration.labels, len(infeasible), target_recall) for each in beyond
+            ]
             rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
         offset = offset_of(residuals[0], ~infeasible, rare, n_domains, domain_confidence)
         offset = offset if adapts or not entries else entries[0].offset
         n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
-        entries.append(Entry(n_rows, *evidence, residuals[..., kept, :], rare, offset, size))
+        entries.append(Entry(n_rows, *base, residuals[..., kept, :], rare, offset, size))
     counts = np.array([0, *drawing.label_counts])
-    n_rows_, centres, highest, slopes, label_slopes, residuals_, rares, offsets, _ = map(
-        np.array, zip(*entries, strict=True)
-    )
-    shared = (float(target_recall), float(domain_confidence), ~infeasible, level)
+    kept_numbers = dict(zip(Entry._fields, map(np.array, zip(*entries, strict=True)), strict=True))
+    del kept_numbers["set_size"]
     return AdaptiveThresholds(
-        *shared, n_rows_, slopes, centres, highest, counts, label_slopes, residuals_, rares, offsets
+        float(target_recall), float(domain_confidence), ~infeasible, label_counts=counts, **kept_numbers
     )
-
-
-def fit_evidence(draws: Sequence[Draw], level: NDArray[np.float64]) -> Evidence:
-    """Return the centre of what unlabelled rows say, and the slope on it of what cells ask for."""
-    asked = np.stack([each.asked for each in draws])
-    evidence = np.stack([each.evidence for each in draws])
-    counts = np.isfinite(asked)
-    seen = np.where(counts & np.isfinite(evidence), evidence, np.nan).reshape(-1, len(level))
-    centre = label_means(seen)
-    highest = np.where(np.isnan(seen), -np.inf, seen).max(axis=0, initial=-np.inf)
-    highest = np.where(np.isfinite(highest), highest, np.inf)
-    known = np.where(counts, deviation(evidence, centre, highest), 0.0)
-    slope = shrunken_slope(known, np.where(counts, asked - level, 0.0))
-    return fit_labels(draws, level, Evidence(centre, highest, slope, 0.0))
-
-
-def fit_labels(draws: Sequence[Draw], level: NDArray[np.float64], evidence: Evidence) -> Evidence:
-    """Return the evidence with the slope of what is left on what labelled rows say."""
-    asked = np.stack([each.asked for each in draws])
-    counts = np.isfinite(asked)
-    without = evidence._replace(label_slope=0.0).bases(draws, level)[0]
-    left = np.where(counts, asked - without, 0.0)
-    shifts = np.stack([each.shifts for each in draws], axis=1) * counts
-    by_level = shifts[1:].reshape(-1, *left.shape[1:])
-    return evidence._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts) - 1, 1, 1))))
-
-
-def mean_set_size(
-    rows: ScoredRows,
-    draws: Sequence[Draw],
-    level: NDArray[np.float64],
-    evidence: Evidence,
-    promised: NDArray[np.bool_],
-    domain_confidence: float,
-) -> float:
-    """Return the mean number of promised labels in the sets of the domains that fit the evidence, over draws."""
-    bases = evidence.bases(draws, level)[0]
-    allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
-    n_domains = np.count_nonzero(np.isfinite(allowed).any(axis=0))
-    confidence = min(domain_confidence, highest_confidence(max(int(n_domains), 1)))
-    thresholds = bases + order_statistic(allowed, n_domains, confidence)
-    few = thresholds[: max(1, NUMBERS_OF_SIZE // max(rows.scores.size, 1))]
-    held = [~(rows.scores < each[rows.domains]) & promised for each in few]
-    return float(np.mean([np.bincount(rows.domains, each.sum(axis=1)).sum() / max(len(each), 1) for each in held]))
-
-
-def label_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of a label's finite values, 0 where it has none."""
-    finite = np.isfinite(values)
-    return np.where(finite, values, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.cell_thresholds import Thresholds
+from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 
 ROUNDING = 1e-9  # domains whose distances differ by less, relatively, are equally far
@@ -43,6 +43,16 @@ class FamiliarityTable(NamedTuple):
     ) -> NDArray[np.float64]:
         """Return the p-value of every domain from its unlabelled rows."""
         evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, n_domains)
+        return self.of_evidence(evidence, scores, probabilities, domains)
+
+    def of_evidence(
+        self,
+        evidence: Thresholds,
+        scores: NDArray[Any],
+        probabilities: NDArray[Any],
+        domains: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Return the p-values of domains whose self-calibrated thresholds are known."""
         described = domain_summaries(scores, probabilities, domains, evidence)
         entry = np.searchsorted(self.n_rows, np.bincount(domains, minlength=len(evidence)), side="right") - 1
         p_values = np.ones(len(evidence))

@@ -44,7 +44,7 @@ def pooled_thresholds(
 ) -> Thresholds:
     """Return for each label the largest threshold at which its recall, averaged over domains, is at target.
 
-    Pooled CDFs (Dunn, Wasserman and Ramdas): each domain weighs the same, whatever its size.
+    Pooling CDFs (Dunn, Wasserman and Ramdas): each domain weighs the same, whatever its size.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     return _with_uncalibrated(_pooled(own, np.asarray(target_recall, dtype=float)[..., None]), own, label_names)

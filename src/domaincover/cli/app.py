@@ -10,6 +10,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from domaincover.cli.adapt import adapt
 from domaincover.cli.certify import certify
 from domaincover.cli.doctor import doctor
 from domaincover.cli.evaluate import evaluate
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
-    "Your own data": [fit, predict, evaluate],
+    "Your own data": [fit, predict, adapt, evaluate],
     "Promises": [certify, plan],
     "Studies": [paper, run, results, report, figures],
 }
@@ -84,7 +85,7 @@ def _left_behind(arguments: Sequence[str]) -> str:
         return "its checkpoints are kept, and the same command with --resume continues from them"
     if "figures" in arguments[:1]:
         return "finished figures are kept, and the same command draws all"
-    return "no model was written" if "fit" in arguments[:1] else "nothing was written"
+    return "no model was written" if arguments[:1] in (["fit"], ["adapt"]) else "nothing was written"
 
 
 def _fail(message: str, status: int) -> NoReturn:

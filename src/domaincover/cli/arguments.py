@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from domaincover.errors import InputError
+from domaincover.options import ThresholdKind
 
 
 def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -51,6 +52,12 @@ LabelColumn = Annotated[
 DomainColumn = Annotated[
     str | None,
     typer.Option(help="Column with the domains; default: the one used by `fit`.", autocompletion=complete_columns),
+]
+Thresholds = Annotated[
+    ThresholdKind | None,
+    typer.Option(
+        help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
+    ),
 ]
 TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="Output format.")]
 TableOrJson = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile, TextOrJson
+from domaincover.cli.arguments import (
+    DomainColumn,
+    LabelColumn,
+    MinCellSize,
+    ModelFolder,
+    Page,
+    TableFile,
+    TextOrJson,
+    Thresholds,
+)
 from domaincover.cli.outputs import write_page
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
@@ -25,6 +35,7 @@ def certify(
         float | None, typer.Option(help="Recall to certify; default: the target that the model was fitted for.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95,
+    thresholds: Thresholds = None,
     min_cell_size: MinCellSize = None,
     unseen_only: Annotated[
         bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on.")
@@ -43,7 +54,7 @@ def certify(
     check_share(confidence, "--confidence")
     if target_recall is not None:
         check_target_recall(target_recall)
-    given = evaluated(model, table, label, domain, min_cell_size, html)
+    given = evaluated(model, table, label, domain, min_cell_size, html, thresholds)
     seen = _seen_domains(given)
     judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
     target = judged.target_recall if target_recall is None else target_recall
@@ -53,8 +64,23 @@ def certify(
         say(f"Left out because the model was trained on them: {n_left_out} of {n_domains} domains.")
     if html is not None:
         settings = {**judged.settings, "target_recall": target, "confidence": confidence}
-        write_page(html, judged.reports, target, [], settings, kind="unseen", certificate=certificate)
-    typer.echo(certificate.to_json() if style == "json" else certificate.text(text_width()))
+        write_page(
+            html,
+            judged.reports,
+            target,
+            judged.warnings,
+            settings,
+            kind="unseen",
+            certificate=certificate,
+            adaptation=judged.adaptation,
+        )
+    if style == "json":
+        content = {**certificate.to_dict(), **judged.both_ways(target)}
+        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        return
+    typer.echo(certificate.text(text_width()))
+    for line in judged.warnings:
+        say(line)
 
 
 def _seen_domains(judged: Evaluation) -> Sequence[Hashable]:
@@ -92,4 +118,4 @@ def _without_seen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
     is_seen = seen_among(judged.report.domain_names, seen)
     if all(is_seen):
         raise InputError(f"all {len(is_seen)} domains were seen in training; a certificate is about new domains.")
-    return judged._replace(report=judged.report.subset([row for row, known in enumerate(is_seen) if not known]))
+    return judged.subset([row for row, known in enumerate(is_seen) if not known])

@@ -10,15 +10,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
-from domaincover.cli.arguments import DomainColumn, LabelColumn, MinCellSize, ModelFolder, Page, TableFile, TableOrJson
+from domaincover.cli.arguments import (
+    DomainColumn,
+    LabelColumn,
+    MinCellSize,
+    ModelFolder,
+    Page,
+    TableFile,
+    TableOrJson,
+    Thresholds,
+)
 from domaincover.cli.outputs import check_not_table, check_page, notes_on_evaluation, print_reports, write_page
 from domaincover.errors import InputError, one_line
+from domaincover.options import ThresholdKind
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from domaincover.cli.domain_sets import DomainSets
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.tables import Table
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
+    from domaincover.prediction_sets import Sets
     from domaincover.promises.certificates import Certificate
+    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 def evaluate(
@@ -26,6 +43,7 @@ def evaluate(
     table: TableFile,
     label: LabelColumn = None,
     domain: DomainColumn = None,
+    thresholds: Thresholds = None,
     min_cell_size: MinCellSize = None,
     style: TableOrJson = "table",
     html: Page = None,
@@ -34,52 +52,116 @@ def evaluate(
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(model, table, label, domain, min_cell_size, html)
+    found = evaluated(model, table, label, domain, min_cell_size, html, thresholds)
     report, target = found.report, found.target_recall
-    notes = notes_on_evaluation(report, found.model, found.extra)
+    notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
     certificate = certificate_if_unseen(report, target, found.model)
     if html is not None:
-        write_page(html, found.reports, target, notes, found.settings, kind="", certificate=certificate)
+        write_page(
+            html,
+            found.reports,
+            target,
+            notes,
+            found.settings,
+            kind="",
+            certificate=certificate,
+            adaptation=found.adaptation,
+        )
     if style == "table":
         certified = [] if certificate is None else [certificate.in_one_line()]
         print_reports(found.reports, target, [*certified, *notes], kind="")
     else:
-        content = {"summary": report.summary(target).to_dict(), "domains": report.records()}
+        content = {"summary": report.summary(target).to_dict(), **found.both_ways(target), "domains": found.records()}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
 class Evaluation(NamedTuple):
-    """A model's report by domain, and what was saved with the model."""
+    """A model's report by domain, and what was saved with the model.
+
+    Of a model that can adapt, `other` is the report with the other kind of thresholds, and `adaptation` says by how
+    much thresholds moved.
+    """
 
     report: DomainReport
     model: SetClassifier
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     target_recall: float
+    thresholds: ThresholdKind = "fixed"
+    other: DomainReport | None = None
+    adaptation: DomainAdaptation | None = None
 
     @property
     def reports(self) -> dict[str, DomainReport]:
-        """The report by the name of the method."""
-        return {self.settings.get("method", "model"): self.report}
+        """The reports by the name of the method, the one asked for first."""
+        from domaincover.report.style import KNOWN_METHODS
+
+        method = self.settings.get("method", "model")
+        if self.other is None:
+            return {method: self.report}
+        name = KNOWN_METHODS[method].label if method in KNOWN_METHODS else method
+        kinds = ("adapted", "fixed") if self.thresholds == "adapted" else ("fixed", "adapted")
+        return {f"{name}, {kind}": report for kind, report in zip(kinds, (self.report, self.other), strict=True)}
+
+    @property
+    def warnings(self) -> list[str]:
+        """A line about unusual domains, if there are any."""
+        from domaincover.report.domain_adaptation import unusual_domains
+
+        if self.adaptation is None:
+            return []
+        line = unusual_domains(self.report.domain_names, self.adaptation.p_values, self.adaptation.level)
+        return [] if line is None else [line]
+
+    def both_ways(self, target_recall: float) -> dict[str, Any]:
+        """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
+        other: ThresholdKind = "fixed" if self.thresholds == "adapted" else "adapted"
+        by_kind: dict[str, DomainReport | None] = {self.thresholds: self.report, other: self.other}
+        summaries = {
+            kind: None if report is None else report.summary(target_recall).to_dict()
+            for kind, report in sorted(by_kind.items())
+        }
+        return {"thresholds": self.thresholds, **summaries}
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record per domain, with its p-value and by how much its thresholds moved."""
+        records = self.report.records()
+        if self.adaptation is None:
+            return records
+        moved = self.adaptation.records(self.report.label_names)
+        return [record | more for record, more in zip(records, moved, strict=True)]
+
+    def subset(self, rows: list[int]) -> Evaluation:
+        """Return the evaluation of some domains."""
+        return self._replace(
+            report=self.report.subset(rows),
+            other=None if self.other is None else self.other.subset(rows),
+            adaptation=None if self.adaptation is None else self.adaptation.subset(rows),
+        )
 
 
 def evaluated(
-    model: Path, table: Path, label: str | None, domain: str | None, min_cell_size: int | None, html: Path | None
+    model: Path,
+    table: Path,
+    label: str | None,
+    domain: str | None,
+    min_cell_size: int | None,
+    html: Path | None,
+    thresholds: ThresholdKind | None = None,
 ) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first.
 
-    `min_cell_size=None` is the value of the model's promise, or 1 without a promise.
+    `min_cell_size=None` is the value of the model's promise, or 1 without a promise. `thresholds=None` is "adapted"
+    where the model can adapt.
     """
-    import numpy as np
-
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.tables import ROWS_AT_ONCE, open_table
+    from domaincover.data.tables import open_table
 
     check_page(html)
     data = open_table(table)
     check_not_table(html, "--html", table)
 
-    from domaincover.estimators.base import unwrapped
+    from domaincover.cli.domain_sets import can_adapt, inner_model, last_step
     from domaincover.saving.models import load, load_extra
 
     fitted, extra = load(model), load_extra(model) or {}
@@ -87,18 +169,60 @@ def evaluated(
     label, domain = label or settings.get("label"), domain or settings.get("domain")
     if label is None or domain is None:
         raise InputError("the model does not record its label and domain columns; give --label and --domain.")
-    columns, sets = ModelColumns.of(fitted, data), []
+    if thresholds == "adapted":
+        inner_model(fitted)
+    columns, inner = ModelColumns.of(fitted, data), last_step(fitted)
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
-    with warnings_as_notes():
-        for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-            with corrupt_model_as_input_error(model):
-                inner, X = unwrapped(fitted, block)
-                sets.append(inner.predict_set(X))
     if min_cell_size is None:
         min_cell_size = inner.min_cell_size if inner.promise is not None else 1
-    report = inner.report_on_sets(np.concatenate(sets), given.labels, given.domains, min_cell_size=min_cell_size)
     target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
-    return Evaluation(report, inner, {**settings, "table": table.name}, extra, target)
+    settings = {**settings, "table": table.name}
+
+    def report(sets: Sets) -> DomainReport:
+        return inner.report_on_sets(sets, given.labels, given.domains, min_cell_size=min_cell_size)
+
+    if not can_adapt(fitted):
+        fixed = report(_fixed_sets(fitted, model, data, columns))
+        return Evaluation(fixed, inner, settings, extra, target)
+    found, (adapted_sets, fixed_sets) = _adapted_and_fixed_sets(fitted, model, data, columns, given.domains)
+    reports = {"adapted": report(adapted_sets), "fixed": report(fixed_sets)}
+    kind: ThresholdKind = thresholds or "adapted"
+    other = reports["fixed" if kind == "adapted" else "adapted"]
+    adaptation = found.adaptation(other.domain_names)
+    return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation)
+
+
+def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sets:
+    import numpy as np
+
+    from domaincover.data.tables import ROWS_AT_ONCE
+    from domaincover.estimators.base import predict_set
+
+    sets = []
+    with warnings_as_notes():
+        for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
+            with corrupt_model_as_input_error(folder):
+                sets.append(predict_set(fitted, block))
+    return np.concatenate(sets)
+
+
+def _adapted_and_fixed_sets(
+    fitted: Any, folder: Path, data: Table, columns: ModelColumns, domains: pd.Series[Any]
+) -> tuple[DomainSets, tuple[Sets, Sets]]:
+    """Return both kinds of sets; features are read in blocks, and scores kept until a domain is complete."""
+    import numpy as np
+
+    from domaincover.cli.domain_sets import UnadaptedBlock, with_domain_sets
+    from domaincover.data.tables import ROWS_AT_ONCE
+
+    def both(found: DomainSets, is_grouped: bool) -> tuple[Sets, Sets]:
+        rows = (UnadaptedBlock(X, domains.loc[X.index], kept) for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids=()))
+        sets = [(block.sets, block.fixed_sets) for block in found.blocks(rows, is_grouped)]
+        adapted, fixed = (np.concatenate(parts) for parts in zip(*sets, strict=True))
+        return adapted, fixed
+
+    with warnings_as_notes():
+        return with_domain_sets(fitted, folder, both, str(domains.name))
 
 
 @contextmanager

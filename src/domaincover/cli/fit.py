@@ -44,14 +44,18 @@ def fit(options: FitOptions) -> None:
     from domaincover.training.run import close_checkpoints
 
     network = sources.make_network()
-    model = options.make_classifier(network)
+    options.make_classifier(network)  # rejects options that contradict each other before the table is read
     min_domains = 2 if options.hold_out_domains > 0 else 1
     training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
     options.check_enough_domains(training.n_domains)
+    options, promise = options.with_promise(training)
+    model = options.make_classifier(network)
     images = [] if sources.image_column is None else training.X[sources.image_column].tolist()
     command = {**options.identity(), "features": features, "network": learned_settings(network)}
     lock = options.training.open_checkpoints(options.table, images, command)
     say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
+    if promise is not None:
+        say(promise)
     settings = options.saved_settings(model)
     assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
     fitted = _final_fit(model, training) if assessment is None or options.final_fit else assessment.model
@@ -70,14 +74,16 @@ def _assess(
 ) -> Assessment:
     """Evaluate a copy of the model on held-out domains, print the result, and write the page."""
     from domaincover.cli.evaluate import certificate_if_unseen
-    from domaincover.estimators.assessment import MODEL, assess, n_held_out
+    from domaincover.estimators.assessment import FIXED, MODEL, assess, n_held_out
 
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
     chosen = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
     with warnings_as_notes():
         assessment = assess(model, *training, **chosen, random_state=options.seed)
-    names = {MODEL: settings["method"]}
+    method = settings["method"]
+    adapts = FIXED in assessment.unseen
+    names = {MODEL: method.removesuffix("-joint") + "-adapted" if adapts else method, FIXED: method}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], options.target_recall
     if (promise := assessment.model.promise) is not None:

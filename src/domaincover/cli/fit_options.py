@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -13,12 +13,16 @@ from domaincover.cli.arguments import MinCellSize, Page, TableFile, complete_col
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
-from domaincover.options import Base, FittedCalibration, Method, OnInfeasible
+from domaincover.options import Base, ConformalMethod, FittedCalibration, Method, OnRareLabel
 
 if TYPE_CHECKING:
+    from domaincover.cli.inputs import LabelledTable
     from domaincover.data.tables import Table
     from domaincover.estimators.base import SetClassifier
     from domaincover.estimators.source_network import SourceNetwork
+
+DEFAULT_CONFIDENCE, NO_PROMISE = "0.9", "none"
+MIN_CELL_SIZE = 20  # smallest cell that counts in a promise, the default of PromisedSetClassifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +44,23 @@ class FitOptions:
     base: Annotated[Base, typer.Option(help="Model that scores labels; boosting: with robust, pooled, erm.")] = "mlp"
     target_recall: Annotated[float, typer.Option(help="Recall wanted for every label in every domain.")] = 0.9
     domain_confidence: Annotated[
-        float | None,
-        typer.Option(help="Promise that all labels of a new domain are at target with this probability, such as 0.9."),
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Promise that all labels of a new domain are at target with this probability, or none for no promise; "
+            "default: 0.9 where there are enough domains.",
+        ),
     ] = None
     calibration: Annotated[
         FittedCalibration | None,
         typer.Option(help="How the promise is calibrated; cross-fit (default) has no proof, the others have one."),
     ] = None
     on_infeasible: Annotated[
-        OnInfeasible | None,
-        typer.Option(help="With too few domains for the promise: raise (default), or widen sets to all labels."),
+        OnRareLabel | None,
+        typer.Option(
+            help="A label in too few domains for the promise: raise an error (default with --domain-confidence), pool "
+            "its rows and promise it by itself (default otherwise), or widen sets by it."
+        ),
     ] = None
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=complete_columns)
@@ -79,12 +90,12 @@ class FitOptions:
             raise InputError("--no-final-fit keeps the evaluated model, but --hold-out-domains 0 evaluates none.")
         if share == 0 and self.html is not None:
             raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
-        if self.domain_confidence is not None:
-            check_share(self.domain_confidence, "--domain-confidence")
+        if self.confidence is not None:
+            check_share(self.confidence, "--domain-confidence")
             return
         for option, value in (("--calibration", self.calibration), ("--on-infeasible", self.on_infeasible)):
-            if value is not None:
-                raise InputError(f"{option} is about a promise; give --domain-confidence, such as 0.9, as well.")
+            if value is not None and self.domain_confidence is not None:
+                raise InputError(f"{option} is about a promise, but --domain-confidence none asks for no promise.")
 
     def for_table(self, data: Table) -> FitOptions:
         """Return the options with the columns of a table; a folder of images has its own."""
@@ -108,6 +119,54 @@ class FitOptions:
 
         return self.sources.learned_columns(feature_columns(data, *self.roles, self.drop or []), *self.roles)
 
+    @property
+    def confidence(self) -> float | None:
+        """The probability of the promise; None without one, and before `with_promise` has decided."""
+        asked = DEFAULT_CONFIDENCE if self.domain_confidence is None and self._insists else self.domain_confidence
+        if asked is None or asked == NO_PROMISE:
+            return None
+        try:
+            return float(asked)
+        except ValueError:
+            raise InputError(f"--domain-confidence must be a number below 1, or none, got {asked!r}.") from None
+
+    @property
+    def _insists(self) -> bool:
+        """Whether options ask for a promise that must not be left out."""
+        return self.domain_confidence is not None or self.calibration is not None or self.on_infeasible is not None
+
+    def with_promise(self, training: LabelledTable) -> tuple[FitOptions, str | None]:
+        """Return the options with a promise by default where there are enough domains, and a line that says so."""
+        import numpy as np
+
+        from domaincover.calibration.confidence import domains_needed
+        from domaincover.data.cells import count_cells
+        from domaincover.data.dataset import code_names
+        from domaincover.estimators.assessment import n_held_out, rows_to_train_on
+
+        if self._insists or self.method in get_args(ConformalMethod):
+            return self, None
+        domains, labels = (code_names(names, "names", len(names)) for names in (training.domains, training.labels))
+        rows = np.arange(len(domains.codes))
+        held_out = ""
+        if self.hold_out_domains > 0:
+            rows = rows_to_train_on(training.domains, self.hold_out_domains, random_state=self.seed)
+            n_evaluate = n_held_out(len(domains.names), self.hold_out_domains)
+            held_out = f" beside the {n_evaluate} held out to evaluate"
+        cells = count_cells(domains.codes[rows], labels.codes[rows], len(domains.names), len(labels.names))
+        n_found = int((cells >= MIN_CELL_SIZE).sum(axis=0).max())
+        n_needed = domains_needed(float(DEFAULT_CONFIDENCE))
+        if n_found >= n_needed:
+            promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")
+            return promised, (
+                f"Promising that all labels of a new domain are at target with probability {DEFAULT_CONFIDENCE} "
+                "(--domain-confidence none for no promise)."
+            )
+        return replace(self, domain_confidence=NO_PROMISE), (
+            f"The sets only aim at the target in new domains: a promise with probability {DEFAULT_CONFIDENCE} takes "
+            f"{n_needed} domains with {MIN_CELL_SIZE} or more rows of a label, and there are {n_found}{held_out}."
+        )
+
     def make_classifier(self, network: SourceNetwork | None) -> SetClassifier:
         """Return the unfitted classifier."""
         from domaincover.estimators.recipes import make_classifier
@@ -118,7 +177,7 @@ class FitOptions:
             self.target_recall,
             network=network,
             training=self.training.parameters(),
-            domain_confidence=self.domain_confidence,
+            domain_confidence=self.confidence,
             calibration=self.calibration or "cross-fit",
             on_infeasible=self.on_infeasible or "raise",
             random_state=self.seed,
@@ -130,16 +189,16 @@ class FitOptions:
         from domaincover.calibration.confidence import confidence_text, domains_needed
         from domaincover.estimators.assessment import n_held_out
 
-        if self.domain_confidence is None or self.on_infeasible == "widen":
+        if self.confidence is None or self.on_infeasible == "widen":
             return
         n_to_train = 1 if self.calibration == "held-out-domains" else 0
         n_evaluate = n_held_out(n_domains, self.hold_out_domains) if self.hold_out_domains > 0 else 0
-        n_left, n_needed = n_domains - n_evaluate - n_to_train, domains_needed(self.domain_confidence)
+        n_left, n_needed = n_domains - n_evaluate - n_to_train, domains_needed(self.confidence)
         if n_left < n_needed:
             beside = " beside one to train on" if n_to_train else ""
             held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
             raise InputError(
-                f"--domain-confidence {self.domain_confidence:g} takes {n_needed} domains{beside}, and there are "
+                f"--domain-confidence {self.confidence:g} takes {n_needed} domains{beside}, and there are "
                 f"{n_domains}{held_out}; the most that {n_left} allow is {confidence_text(n_left)}. Ask for less, "
                 "add domains, or use --on-infeasible widen for sets that hold every label."
             )
@@ -148,18 +207,18 @@ class FitOptions:
         """Return the options that a fit depends on, beside its data and network."""
         names = [
             *("seed", "method", "base", "target_recall", "label", "domain"),
-            *("hold_out_domains", "domain_confidence", "calibration"),
+            *("hold_out_domains", "calibration"),
         ]
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | {"domain_confidence": self.confidence}
 
     def saved_settings(self, model: SetClassifier) -> dict[str, Any]:
         """Return the settings that are saved with the model and shown on its page."""
         names = ("label", "domain", "method", "base", "target_recall", "hold_out_domains", "min_cell_size", "seed")
         settings = {name: getattr(self, name) for name in names}
-        promises = self.domain_confidence is not None
+        promises = self.confidence is not None
         if self.min_cell_size is None:
             settings["min_cell_size"] = model.min_cell_size if promises else 1
         if promises:
-            settings |= {"method": f"{self.method}-joint", "domain_confidence": self.domain_confidence}
+            settings |= {"method": f"{self.method}-joint", "domain_confidence": self.confidence}
             settings["calibration"] = self.calibration or "cross-fit"
         return settings

@@ -149,12 +149,27 @@ class ModelColumns(NamedTuple):
         _check_known(labelled.labels, classes)
         return labelled
 
+    def read_some_labels(self, data: Table, label: str, classes: Sequence[Any]) -> pd.Series[Any]:
+        """Read labels that the model knows, missing where they are not known."""
+        text_columns = [label] if all(isinstance(name, str) for name in classes) else []
+        column = data.read([label], text_columns)[label]
+        labels = _names(column.set_axis(range(1, len(column) + 1)))
+        _check_known(labels.dropna(), classes)
+        return labels
+
     def _arranged(self, frame: pd.DataFrame, data: Table) -> pd.DataFrame:
         for name in self.prose:
             _check_missing(frame[name], "the model reads it")
         if self.images:
             frame = _with_paths(frame, data, self.images)
         return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
+
+
+def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
+    """Return the domains of some rows, which are numbered as in the table; reject missing ones."""
+    names = _names(column.set_axis(rows))
+    _check_missing(names, "--domain")
+    return names
 
 
 def _encoder(model: Any) -> Any:

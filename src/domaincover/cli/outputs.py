@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
     from domaincover.promises.certificates import Certificate
+    from domaincover.report.domain_adaptation import DomainAdaptation
 
 
 def check_page(path: Path | None) -> None:
@@ -74,6 +75,7 @@ def write_page(
     kind: str,
     certificate: Certificate | None = None,
     about: Sequence[str] = (),
+    adaptation: DomainAdaptation | None = None,
 ) -> None:
     """Write the same as an HTML page, with a certificate and notes on it, and print its address."""
     from domaincover.report.domain_page import write_domain_page
@@ -90,5 +92,6 @@ def write_page(
         kind=kind,
         certificate=certificate,
         certificate_notes=about,
+        adaptation=adaptation,
     )
     say(f"The page is {path.resolve().as_uri()}")

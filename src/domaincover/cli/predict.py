@@ -16,9 +16,9 @@ from domaincover.terminal.messages import say, warnings_as_notes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from domaincover.cli.domain_sets import DomainSets
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import Table
-    from domaincover.estimators.base import SetClassifier
     from domaincover.prediction_sets import Sets
 
 
@@ -26,6 +26,13 @@ def predict(
     model: ModelFolder,
     table: TableFile,
     out: Annotated[Path, typer.Option(help="File for the sets: .parquet, .csv or .csv.gz.")],
+    domain: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds.",
+            autocompletion=complete_columns,
+        ),
+    ] = None,
     id: Annotated[  # noqa: A002
         list[str] | None,
         typer.Option(help="Column to copy beside the sets; may be repeated.", autocompletion=complete_columns),
@@ -33,7 +40,7 @@ def predict(
 ) -> None:
     """Write a prediction set for every row of a table, in the order of its rows.
 
-    Example: domaincover predict model new.parquet --id visit --out sets.parquet
+    Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.dataset import texts
@@ -41,9 +48,10 @@ def predict(
 
     data, ids = open_table(table), list(dict.fromkeys(id or []))
     check_not_table(out, "--out", table)
-    for name in ids:
-        data.check_column(name, "--id")
+    for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
+        data.check_column(name, option)
 
+    from domaincover.cli.domain_sets import can_adapt, inner_model, with_domain_sets
     from domaincover.saving.models import load
 
     fitted = load(model)
@@ -51,28 +59,67 @@ def predict(
     for name in ids:
         if name in _columns_of_sets(labels):
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
-    with warnings_as_notes():
-        n_rows = write_table(out, _sets_of_blocks(fitted, model, labels, data, columns, ids))
-    say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}.")
+    if domain is not None:
+        inner_model(fitted)
+
+        def write(found: DomainSets, is_grouped: bool) -> int:
+            return write_table(out, _adapted_blocks(found, is_grouped, labels, data, columns, ids, domain))
+
+        with warnings_as_notes():
+            found, n_rows = with_domain_sets(fitted, model, write, domain)
+        if (warning := found.warning()) is not None:
+            say(warning)
+        where = f"; {len(found.names):,} domain{'s' if len(found.names) > 1 else ''} set their own thresholds"
+    else:
+        with warnings_as_notes():
+            n_rows = write_table(out, _fixed_blocks(fitted, model, labels, data, columns, ids))
+        where = ""
+    say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}{where}.")
+    if domain is None and can_adapt(fitted):
+        say("Thresholds are fixed. With --domain COLUMN each domain's rows set its own: smaller sets, same promise.")
 
 
 def _columns_of_sets(labels: Sequence[str]) -> list[str]:
     return [*(f"in_set[{label}]" for label in labels), "set", "set_size"]
 
 
-def _sets_of_blocks(
-    model: SetClassifier, folder: Path, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
+def _fixed_blocks(
+    model: Any, folder: Path, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
 ) -> Iterator[pd.DataFrame]:
     from domaincover.cli.evaluate import corrupt_model_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.estimators.base import predict_set
 
-    names = _columns_of_sets(labels)
     for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids):
         with corrupt_model_as_input_error(folder):
             sets = predict_set(model, X)
-        written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
-        yield kept.assign(**dict(zip(names, written, strict=True)))
+        yield _with_sets(kept, sets, labels)
+
+
+def _adapted_blocks(
+    found: DomainSets,
+    is_grouped: bool,
+    labels: Sequence[str],
+    data: Table,
+    columns: ModelColumns,
+    ids: Sequence[str],
+    domain: str,
+) -> Iterator[pd.DataFrame]:
+    from domaincover.cli.domain_sets import UnadaptedBlock
+    from domaincover.cli.inputs import domain_names
+    from domaincover.data.tables import ROWS_AT_ONCE
+
+    blocks = (
+        UnadaptedBlock(X, domain_names(kept[domain], X.index), kept[list(ids)])
+        for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*ids, domain])))
+    )
+    for block in found.blocks(blocks, is_grouped):
+        yield _with_sets(block.kept, block.sets, labels)
+
+
+def _with_sets(kept: pd.DataFrame, sets: Sets, labels: Sequence[str]) -> pd.DataFrame:
+    written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
+    return kept.assign(**dict(zip(_columns_of_sets(labels), written, strict=True)))
 
 
 def _set_texts(sets: Sets, labels: Sequence[str]) -> Any:

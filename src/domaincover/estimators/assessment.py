@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -24,9 +24,11 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
+from domaincover.estimators.scorer_fits import last_step
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
+from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets, check_target_recall, share
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
 Failure = Literal["none", "overlap", "drop", "both"]
 SMALLEST_DROP = 0.02  # of accuracy, worth the name
-MODEL, BASELINE = "model", "ERM"
+MODEL, FIXED, BASELINE = "model", "model, fixed thresholds", "ERM"
 
 
 class Diagnosis(NamedTuple):
@@ -74,7 +76,8 @@ class Diagnosis(NamedTuple):
 class Assessment:
     """How a model and a single-label baseline did on unseen domains, and on new rows of the seen ones.
 
-    `model` is what was judged: fitted on the training rows of the seen domains.
+    `model` is what was judged: fitted on the training rows of the seen domains. If it can adapt, the reports under
+    "model" have thresholds adapted to each domain's rows, and those under "model, fixed thresholds" the fixed ones.
     """
 
     target_recall: float
@@ -95,8 +98,9 @@ class Assessment:
     @property
     def methods(self) -> dict[str, DomainReport]:
         """The reports on unseen domains by the names that are shown: the model's, and ERM."""
-        names = {MODEL: "SET-COVER" if isinstance(self.model, SetCoverClassifier) else type(self.model).__name__}
-        return {names.get(name, name): report for name, report in self.unseen.items()}
+        name = _shown_name(self.model)
+        names = {MODEL: f"{name}, adapted" if FIXED in self.unseen else name, FIXED: name}
+        return {names.get(key, key): report for key, report in self.unseen.items()}
 
     def summary_table(self, width: int = 110) -> str:
         """Return the results on unseen domains as text, one row per method; no line is longer than the width."""
@@ -105,7 +109,9 @@ class Assessment:
         return summary_table(self.methods, self.target_recall, width=width)
 
     def plot(self, title: str = "Recall by unseen domain") -> alt.HConcatChart:
-        """Return an Altair chart of recall and set size by unseen domain, worst first, beside the baseline.
+        """Return an Altair chart of recall and set size by unseen domain, worst first.
+
+        Beside the model it shows its fixed thresholds if it can adapt, else the single-label baseline.
 
         It is shown in a notebook, and written by its own `save`: `assessment.plot().save("domains.png")`.
         """
@@ -144,9 +150,10 @@ def assess(
     """Fit a copy of the model on some of the domains, and report how it does on the others.
 
     Beside it stands a single-label model on the same split: ERM with the same network, or the same estimator without
-    sets. Some rows of the training domains are held out too, to tell what goes wrong with one label: labels that
-    overlap everywhere, or accuracy that drops in new domains. They are few, so that all of them count there; cells of
-    unseen domains with fewer than `min_cell_size` examples do not.
+    sets. A model that can adapt is judged in both ways: with thresholds adapted to the rows of each domain, and with
+    its fixed thresholds. Some rows of the training domains are held out too, to tell what goes wrong with one label:
+    labels that overlap everywhere, or accuracy that drops in new domains. They are few, so that all of them count
+    there; cells of unseen domains with fewer than `min_cell_size` examples do not.
     """
     target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
     candidates = _candidates(model)
@@ -157,12 +164,22 @@ def assess(
     judged.check_cells(split.unseen, min_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
     fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
-    unseen = {name: judged.report(one, split.unseen, min_cell_size) for name, one in fitted.items()}
-    rows_seen = {name: judged.rows_of(set(one.training_domains_.tolist()), split.seen) for name, one in fitted.items()}
-    seen = {name: judged.report(one, rows_seen[name]) for name, one in fitted.items()}
+    unseen: dict[str, DomainReport] = {}
+    seen: dict[str, DomainReport] = {}
+    for name, one in fitted.items():
+        unseen |= judged.reports(name, one, split.unseen, min_cell_size)
+        seen |= judged.reports(name, one, judged.rows_of(set(one.training_domains_.tolist()), split.seen))
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
+
+
+def rows_to_train_on(
+    domains: Any, hold_out_domains: float = 0.25, hold_out_rows: float = 0.2, random_state: Any = None
+) -> NDArray[np.int64]:
+    """Return the rows on which `assess` fits with the same settings."""
+    coded = code_names(domains, "domains", _num_samples(domains))
+    return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
@@ -219,16 +236,44 @@ class _Judged(NamedTuple):
         theirs = rows[named[self.domains.codes[rows]]]
         return theirs if len(theirs) > 0 else rows
 
-    def report(self, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1) -> DomainReport:
-        sets = self._widened(model.predict_set(_safe_indexing(self.X, rows)), model.classes_.tolist())
+    def reports(
+        self, name: str, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1
+    ) -> dict[str, DomainReport]:
+        """Return a model's report by its name; for one that can adapt, also the report with fixed thresholds."""
+        if not isinstance(model, PromisedSetClassifier):
+            return {name: self.report(model, rows, min_cell_size)}
+        if not model.can_adapt:
+            return {name: self.report(model, rows, min_cell_size, "fixed")}
+        kinds: dict[str, ThresholdKind] = {name: "adapted", FIXED: "fixed"}
+        return {key: self.report(model, rows, min_cell_size, kind) for key, kind in kinds.items()}
+
+    def report(
+        self,
+        model: SetClassifier,
+        rows: NDArray[np.int64],
+        min_cell_size: int = 1,
+        thresholds: ThresholdKind | None = None,
+    ) -> DomainReport:
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
-        return domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size)
+        own = {"domains": domains[rows]} if thresholds == "adapted" else {}
+        sets = self._widened(model.predict_set(_safe_indexing(self.X, rows), **own), model.classes_.tolist())
+        found = domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size)
+        return replace(found, thresholds=thresholds)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:
         """Add the labels that the model does not know: they are in none of its sets."""
         all_sets = np.zeros((len(sets), len(self.labels.names)), dtype=bool)
         all_sets[:, [self.labels.names.index(name) for name in classes]] = sets
         return all_sets
+
+
+def _shown_name(model: Any) -> str:
+    """Return a classifier's name as the paper has it, or else that of its class."""
+    if isinstance(model, PromisedSetClassifier):
+        return f"{_shown_name(last_step(model.estimator))}, promised"
+    if isinstance(model, SetCoverClassifier):
+        return "SET-COVER"
+    return "ERM" if type(model) is ERMClassifier else type(model).__name__
 
 
 def _candidates(model: SetClassifier) -> dict[str, SetClassifier]:

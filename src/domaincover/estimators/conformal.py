@@ -20,7 +20,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.folds import Part
-from domaincover.estimators.promised import promise_in_words
+from domaincover.estimators.promise_text import promise_in_words
 from domaincover.options import Calibration, OnInfeasible
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores, single_label_sets
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
@@ -14,14 +15,16 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.confidence import confidence_text, order_ranks
+from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
 from domaincover.estimators.folds import Part
+from domaincover.estimators.promise_text import promise_in_words
 from domaincover.estimators.scorer_fits import has_margins, log_scores_for, taken
 from domaincover.estimators.seeds import generators
 from domaincover.evaluation import DomainReport
@@ -37,6 +40,13 @@ class Scored(NamedTuple):
 
     scores: NDArray[Any]
     probabilities: NDArray[Any]
+
+
+class AdaptedDomains(NamedTuple):
+    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
+
+    thresholds: NDArray[np.float64]
+    p_values: NDArray[np.float64]
 
 
 class PromisedSetClassifier(CalibratedSetClassifier):
@@ -140,11 +150,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             The domain of each row. If given, the rows of each domain set its thresholds, so give all rows of a domain
             in one call; None uses the fixed thresholds.
         """
-        scored = self._scored(X)
+        scored = self.scored(X)
         if domains is None or not self._checked_adaptive():
             return sets_from_scores(scored.scores, self.thresholds_)
         coded = coded_domains(domains, len(scored.scores))
-        thresholds = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
         return np.asarray(scored.scores >= thresholds[coded.codes])
 
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -152,12 +162,42 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 
         They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest rescaled score of any.
         """
-        return self._scored(X).scores
+        return self.scored(X).scores
+
+    def scored(self, X: Any) -> Scored:
+        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
+        check_is_fitted(self)
+        if _num_samples(X) == 0:  # which scikit-learn's classifiers reject
+            nothing = np.empty((0, len(self.classes_)))
+            return Scored(nothing, nothing)
+        if hasattr(self, "score_units_"):
+            scores = super().label_scores(X)
+            return Scored(scores, scores)
+        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
+        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
+        scores = log_odds(probabilities)
+        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
+        return Scored(scores, probabilities)
+
+    def adapted_domains(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> AdaptedDomains:
+        """Return each domain's thresholds and p-value from the scores of all its rows; `domains` are codes from 0.
+
+        It is what `predict_set` and `familiarity` compute, for rows that were scored in blocks.
+        """
+        self._checked_adaptive(required=True)
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        if not readable.all():
+            scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
+        evidence = self_calibrated_thresholds(*scored, domains, self.target_recall, n_domains)
+        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        thresholds = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
+        p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
+        return AdaptedDomains(thresholds, p_values)
 
     def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
         """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
         scored, coded = self._scored_domains(X, domains)
-        found = self._domain_thresholds(scored, coded.codes, len(coded.names))
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
         return pd.DataFrame(
             found,
             index=pd.Index(coded.names, name="domain", tupleize_cols=False),
@@ -171,7 +211,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         below α with probability at most α. Where it is small, the promise should not be relied on.
         """
         scored, coded = self._scored_domains(X, domains)
-        found = self._p_values(scored, coded.codes, len(coded.names))
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).p_values
         index = pd.Index(coded.names, name="domain", tupleize_cols=False)
         return pd.Series(found, index=index, name="p_value")
 
@@ -191,7 +231,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             Predicts row by row with the domain's thresholds; it can be saved.
         """
         self._checked_adaptive(required=True)
-        scored = self._scored(X)
+        return self.adapt_to_scored(self.scored(X), y)
+
+    def adapt_to_scored(self, scored: Scored, y: Any = None) -> Self:
+        """Return what `adapt` does, for rows that were scored in blocks."""
+        self._checked_adaptive(required=True)
         labels = self._known_labels(y, len(scored.scores))
         readable = np.isfinite(scored.probabilities).all(axis=1)
         scores, probabilities = scored.scores[readable], scored.probabilities[readable]
@@ -203,7 +247,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             thresholds = adaptation.of_labelled(scores, probabilities, labels)
         else:
             thresholds = adaptation.of_domains(scores, probabilities, domains, 1)[0]
-        p_value = float(self._p_values(Scored(scores, probabilities), domains, 1)[0])
+        p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
         adapted = copy.copy(self)
         for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
             delattr(adapted, name)
@@ -234,38 +278,18 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         """
         adapts = thresholds == "adapted" or (thresholds is None and domains is not None and self.can_adapt)
         sets = self.predict_set(X, domains if adapts else None)
-        return self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size)
+        kind: ThresholdKind = "adapted" if adapts or hasattr(self, "adapted_") else "fixed"
+        return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
 
     @property
     def can_adapt(self) -> bool:
         """Whether the fitted model has thresholds that adapt to a domain's rows."""
         return hasattr(self, "adaptation_")
 
-    def check_adaptation(self) -> None:
-        """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other."""
-        n_labels = len(self.classes_)
-        for found in (self.adaptation_, self.later_adaptation_):
-            shapes = {name: np.shape(value) for name, value in found.items()}
-            n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
-            expected = {
-                **dict.fromkeys(("target_recall", "domain_confidence"), ()),
-                **dict.fromkeys(("promised", "level"), (n_labels,)),
-                **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
-                **dict.fromkeys(("centre", "highest", "rare_residuals", "offset"), (n_entries, n_labels)),
-                "label_counts": (n_levels,),
-            }
-            if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
-                raise InputError("the arrays of its adaptive thresholds do not fit each other.")
-        kept = np.shape(self.residuals_)
-        table = self.familiarity_
-        if (
-            len(kept) != 5
-            or kept[:2] != (n_entries, n_levels)
-            or kept[-1] != n_labels
-            or set(table) != set(FamiliarityTable._fields)
-            or np.shape(table["summaries"])[::2] != (len(table["n_rows"]), 2 * n_labels)
-        ):
-            raise InputError("the arrays of its adaptive thresholds do not fit each other.")
+    @property
+    def unfamiliar_level(self) -> float:
+        """The p-value up to which a domain is reported as unusual: 0.05, or the smallest that there can be."""
+        return max(UNFAMILIAR, 1 / (self.familiarity_["summaries"].shape[1] + 1))
 
     @property
     def _promised(self) -> float:
@@ -386,35 +410,10 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         found[unreadable] = np.nan
         return found
 
-    def _scored(self, X: Any) -> Scored:
-        check_is_fitted(self)
-        if _num_samples(X) == 0:  # which scikit-learn's classifiers reject
-            nothing = np.empty((0, len(self.classes_)))
-            return Scored(nothing, nothing)
-        if hasattr(self, "score_units_"):
-            scores = super().label_scores(X)
-            return Scored(scores, scores)
-        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
-        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
-        scores = log_odds(probabilities)
-        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
-        return Scored(scores, probabilities)
-
     def _scored_domains(self, X: Any, domains: Any) -> tuple[Scored, Any]:
         self._checked_adaptive(required=True)
-        scored = self._scored(X)
+        scored = self.scored(X)
         return scored, coded_domains(domains, len(scored.scores))
-
-    def _domain_thresholds(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
-        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
-        readable = np.isfinite(scored.probabilities).all(axis=1)
-        if readable.all():
-            return adaptation.of_domains(scored.scores, scored.probabilities, domains, n_domains)
-        part = scored.scores[readable], scored.probabilities[readable], domains[readable]
-        return adaptation.of_domains(*part, n_domains)
-
-    def _p_values(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> NDArray[np.float64]:
-        return FamiliarityTable(**self.familiarity_).p_values(scored.scores, scored.probabilities, domains, n_domains)
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
         """Return scores that rank the labels of an example."""
@@ -457,36 +456,3 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
     """Return what is kept of adaptive thresholds beside the residuals, which are needed for labelled rows only."""
     return {name: value for name, value in found._asdict().items() if name != "residuals"}
-
-
-def _rare_in_words(model: Any) -> list[str]:
-    """Return the labels that are promised by themselves, each with its probability."""
-    promised = getattr(model, "adaptation_", {}).get("promised")
-    if promised is None or not promised.any():
-        return []
-    rare = np.flatnonzero(~promised & np.isfinite(model.thresholds_))
-    counts = model.domains_by_label_[rare].tolist()
-    names = model.classes_[rare].tolist()
-    return [f"{name!r} ({confidence_text(n)})" for name, n in zip(names, counts, strict=True) if n]
-
-
-def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
-    """Return what a fitted classifier promises: that labels reach the target, with a confidence or on average."""
-    widened = model.classes_[np.isneginf(model.thresholds_)].tolist()
-    if len(widened) == len(model.classes_):
-        return "Every set holds every label, since there are too few domains to promise anything else."
-    rare = _rare_in_words(model)
-    counting = f"with at least {model.min_cell_size} examples there" if model.min_cell_size > 1 else "that it has"
-    promise = f"In a new domain drawn like the {len(model.calibration_domains_)} that calibrated, "
-    if confidence is None:
-        promise += f"the recall of {which} {counting} is {model.target_recall:g} or more on average"
-    else:
-        promise += f"{which} {counting} has recall {model.target_recall:g} or more"
-        promise += f" with probability {confidence:g} or more"
-    if model.calibration == "cross-fit":
-        promise += "; cross-fitted, so this is expected but not proved"
-    if rare:
-        promise += f"; too few domains have {', '.join(rare)}, each promised by itself with that probability"
-    if widened:
-        promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
-    return f"{promise}."

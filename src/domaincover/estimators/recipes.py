@@ -24,7 +24,7 @@ from domaincover.options import (
     DomainPenalty,
     Method,
     NetworkName,
-    OnInfeasible,
+    OnRareLabel,
     PenaltyOnFeatures,
     PromiseCalibration,
 )
@@ -38,7 +38,7 @@ def make_classifier(
     *,
     domain_confidence: float | None = None,
     calibration: PromiseCalibration = "cross-fit",
-    on_infeasible: OnInfeasible = "raise",
+    on_infeasible: OnRareLabel = "raise",
     network: SourceNetwork | None = None,
     training: Mapping[str, Any] | None = None,
     random_state: int | None = None,

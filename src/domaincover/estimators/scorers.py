@@ -19,7 +19,10 @@ DEFAULT_TARGET = 0.9  # for models without a target of their own, such as ERM
 
 
 class SetScorer:
-    """A scikit-learn scorer that reduces a model's `domain_report` to one number; requests `domains`."""
+    """A scikit-learn scorer that reduces a model's `domain_report` to one number; requests `domains`.
+
+    With domains, the sets of a `PromisedSetClassifier` that can adapt have thresholds adapted to each of them.
+    """
 
     def __init__(self, name: str, reduce: Callable[[DomainReport, float], float], target_recall: float | None = None):
         self._name, self._reduce, self._target_recall = name, reduce, target_recall

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import taken
 from domaincover.estimators.stacked_fit import fit_together
 
@@ -24,12 +25,25 @@ def fit_all(models: Sequence[Any], data: Sequence[Data]) -> list[Any]:
 
     Networks with equal settings and equally many rows train as one stack, which only changes rounding. Networks with
     equal parameters on the same rows, such as those of two conformal rules, are one object, trained once; it also
-    scores the same examples once. Examples are the same where they are the same object.
+    scores the same examples once. Promised classifiers with equal parameters on the same rows are one object, too.
+    Examples are the same where they are the same object.
     """
     networks = _SharedNetworks()
-    finish = [_planned(model, part, networks) for model, part in zip(models, data, strict=True)]
+    keys = [_key_of(model, part) for model, part in zip(models, data, strict=True)]
+    distinct = dict(zip(keys, zip(models, data, strict=True), strict=True))
+    finish = {key: _planned(model, part, networks) for key, (model, part) in distinct.items()}
     networks.fit()
-    return [each() for each in finish]
+    fitted = {key: each() for key, each in finish.items()}
+    return [fitted[key] for key in keys]
+
+
+def _key_of(model: Any, data: Data) -> Any:
+    """Return what a classifier is fitted once for: its parameters and data if it makes a promise, else itself."""
+    if not isinstance(model, PromisedSetClassifier):
+        return id(model)
+    inner = model.estimator
+    params = {name: value for name, value in model.get_params().items() if not name.endswith(("estimator", "run"))}
+    return type(inner), repr(params), tuple(map(id, data))
 
 
 def _planned(model: Any, data: Data, networks: _SharedNetworks) -> Callable[[], Any]:

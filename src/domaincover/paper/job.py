@@ -27,7 +27,7 @@ from domaincover.data.splits import Split
 from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
 from domaincover.networks.perceptrons import one_thread
-from domaincover.paper.methods import study_method
+from domaincover.paper.methods import PROMISED_FOLDS, study_method
 from domaincover.paper.predictions import Predicted, predicted, scorer_of
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.study import Run
@@ -65,7 +65,8 @@ class Job:
         if any(study_method(run.method).from_plugin for run in self.runs):
             return len(self.runs)
         if study_method(self.runs[0].method).promises:
-            return len(self.runs) * (1 + self.setting.n_train_domains)
+            n_folds = min(PROMISED_FOLDS, self.setting.n_train_domains)
+            return n_folds * len({(run.seed, run.target_recall) for run in self.runs})
         return len({(run.seed, study_method(run.method).is_set_cover and run.target_recall) for run in self.runs})
 
     @property

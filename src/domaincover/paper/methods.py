@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from domaincover.paper.study import Run
 
 Make = Callable[["Run"], Any]
+PROMISED_FOLDS = 5  # of training domains; the mean of their networks predicts
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Method:
     make: Make
     shared_scorer: str | None = None
     promises: bool = False  # whether its sets come with a domain confidence
+    adapts: bool = False  # whether the rows of each domain set its thresholds
     from_plugin: bool = False  # whether its estimator takes numbers only, as any classifier does
 
     @property
@@ -135,7 +137,7 @@ def _promised(run: Run, make: Make) -> Any:
         target_recall=run.target_recall,
         domain_confidence=run.domain_confidence,
         calibration="cross-fit",
-        folds=run.setting.n_train_domains,  # each domain is scored by a network trained without it
+        folds=PROMISED_FOLDS,
         min_cell_size=run.min_cell_size,
         random_state=run.seed,
     )
@@ -152,8 +154,11 @@ METHODS = {
         Method("robust", partial(_calibrated_erm, rule="robust", calibration="training-data"), "erm"),
         Method("set-cover", _set_cover),
         Method("set-cover-full-set", partial(_set_cover, penalty="full-set")),
+        # One promised model, with fixed thresholds and with thresholds that the rows of each domain set
         Method("erm-joint", partial(_promised, make=_erm), promises=True),
+        Method("erm-adapted", partial(_promised, make=_erm), "erm-joint", promises=True, adapts=True),
         Method("set-cover-joint", partial(_promised, make=_set_cover), promises=True),
+        Method("set-cover-adapted", partial(_promised, make=_set_cover), "set-cover-joint", promises=True, adapts=True),
     )
 }
 
@@ -162,7 +167,7 @@ METHODS = {
 GROUPS = {
     "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
     "single-label": ("erm", *get_args(DomainPenalty), "set-cover"),
-    "joint": ("erm-joint", "set-cover-joint"),
+    "joint": ("erm-joint", "erm-adapted", "set-cover-joint", "set-cover-adapted"),
 }
 
 

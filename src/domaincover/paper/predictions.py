@@ -21,7 +21,7 @@ class Predicted(NamedTuple):
 
     sets: Sets
     scores: NDArray[Any] | None = None
-    thresholds: list[float | None] | None = None  # None for a label that is in every set
+    thresholds: list[float | None] | None = None  # the same in all domains; None for a label that is in every set
     history: dict[str, NDArray[Any]] | None = None
 
 
@@ -32,7 +32,7 @@ def predicted(model: Any, data: StudyData, method: Method) -> Predicted:
     """
     X = data.numbers if method.from_plugin else data.X
     classes = np.asarray(getattr(model, "classes_", np.arange(len(data.label_names)))).astype(np.int64)
-    found = _sets(model, X, classes)
+    found = _sets(model, X, classes, data.batches if method.adapts else None)
     sets = np.full((len(data), len(data.label_names)), method.covers_unknown_labels)
     sets[:, classes] = found
     if not isinstance(model, SetClassifier):
@@ -42,7 +42,8 @@ def predicted(model: Any, data: StudyData, method: Method) -> Predicted:
     thresholds = np.full(sets.shape[1], -np.inf)
     thresholds[classes] = getattr(model, "thresholds_", np.nan)
     by_label = [float(value) if np.isfinite(value) else None for value in thresholds]
-    return Predicted(sets, scores, by_label if hasattr(model, "thresholds_") else None, _history(model, data))
+    is_fixed = hasattr(model, "thresholds_") and not method.adapts
+    return Predicted(sets, scores, by_label if is_fixed else None, _history(model, data))
 
 
 def scorer_of(model: Any) -> Any:
@@ -50,9 +51,12 @@ def scorer_of(model: Any) -> Any:
     return getattr(model, "estimator_", model)
 
 
-def _sets(model: Any, X: Any, classes: NDArray[np.int64]) -> Sets:
+def _sets(model: Any, X: Any, classes: NDArray[np.int64], batches: NDArray[np.int64] | None = None) -> Sets:
+    """Return the sets; where batches are given, the rows of each batch set its thresholds."""
     name = type(model).__name__
-    if hasattr(model, "predict_set"):
+    if batches is not None:
+        found = model.predict_set(X, domains=batches)
+    elif hasattr(model, "predict_set"):
         found = np.asarray(model.predict_set(X))
     elif hasattr(model, "predict"):
         found = np.asarray(model.predict(X))[:, None] == classes

@@ -7,7 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,7 +160,9 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
     over = threading.Event()
 
     def look() -> None:
-        while not over.wait(POLL):
+        is_over = False
+        while not is_over:  # once more at the end, for jobs that were quicker than a look
+            is_over = over.wait(POLL)
             on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
 
     watcher = threading.Thread(target=look, daemon=True)
@@ -170,6 +172,8 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
     finally:
         over.set()
         watcher.join()
+        with suppress(OSError):  # under another name first: a worker would write into a folder while it is emptied
+            folder.rename(folder.with_name(f"{folder.name}.ended"))
         shutil.rmtree(out / PROGRESS, ignore_errors=True)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.paper.datasets import QUICK, Sizes, StudyDataset, study_dataset
-from domaincover.paper.methods import GROUPS, study_method
+from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
 from domaincover.paper.wilds.source import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
@@ -187,7 +187,7 @@ def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: f
     """Say why a method cannot be run on a data set, and what would help; None where it can."""
     method = study_method(name)
     if method.promises and setting.trains_whole_networks:
-        return 'it trains one more network per training domain, and whole networks are too costly; set learn = "head".'
+        return f'it trains {PROMISED_FOLDS} networks, and whole networks are too costly; set learn = "head".'
     if method.promises:
         try:
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)

@@ -37,6 +37,12 @@ class StudyData:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def batches(self) -> NDArray[np.int64]:
+        """A code for the rows of each domain within each part of the split: what arrives of a domain at once."""
+        part = np.repeat(np.arange(len(self.split)), [len(rows) for rows in self.split])
+        return part * len(self.domain_names) + self.domains
+
     @cached_property
     def training(self) -> Training:
         """What `fit` is given: the training rows, their label codes and domain codes."""

@@ -7,6 +7,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from domaincover.options import ThresholdKind
+
 if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence
 
@@ -16,6 +18,11 @@ RESTS_ON = (
     "the model saw none of them in training, and was not chosen among several by how they came out",
     "their true labels are known and right, and the rows were not picked",
 )
+THRESHOLDS: dict[ThresholdKind | None, str] = {
+    None: "",
+    "adapted": ", with thresholds adapted to the rows of each domain",
+    "fixed": ", with fixed thresholds",
+}
 DOES_NOT_SAY = (
     "that any one domain is at target, or what happens in a kind of domain that none of these stands for",
     "how large the sets are, or how far below the target a domain may fall that misses it",
@@ -26,13 +33,14 @@ DOES_NOT_SAY = (
 def certificate_text(certificate: Certificate, width: int = 100) -> str:
     """Return sentences, a table of the labels, and what all rests on and does not say."""
     n_domains, n_examples = certificate.domains.n_domains, certificate.n_examples
+    thresholds = THRESHOLDS[certificate.thresholds]
     paragraphs = [
         f"{observed_sentence(certificate)} {next_sentence(certificate)}",
         truth_sentence(certificate),
         noise_sentence(certificate),
     ]
     parts = [
-        [f"From {n_domains} domains that the model has not seen, {n_examples:,} examples."],
+        wrapped(f"From {n_domains} domains that the model has not seen, {n_examples:,} examples{thresholds}.", width),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
         _label_table(certificate),
         ["This rests on:", *_points(RESTS_ON, width)],

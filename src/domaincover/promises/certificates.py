@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
+from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 
@@ -64,6 +65,7 @@ class Certificate:
     Each statement holds with the confidence given, on its own. `row_error` is the share of domains truly below the
     target that may be taken for shown at it. `share_by_noise` is the share that would be counted at the target if no
     domain differed from another. `smallest_cell` is the smallest number of examples that a recall rests on.
+    `thresholds` are those of the report: adapted to each domain's rows or fixed; None where the model has one kind.
     """
 
     target_recall: float
@@ -74,6 +76,7 @@ class Certificate:
     domains: Evidence
     labels: Mapping[str, Evidence]
     share_by_noise: float
+    thresholds: ThresholdKind | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data, fit for strict JSON."""
@@ -109,9 +112,10 @@ def certify(
 ) -> Certificate:
     """Bound the probability that the next domain is at the target, from domains that the model has not seen.
 
-    `seen_domains` are the model's own (`model.domains_`): a report that holds one of them is refused. `row_error` is
-    the share of domains truly below the target that may pass for shown at it, 1 − confidence if not given; it must be
-    chosen before the report is looked at.
+    The certificate is about sets made as those of the report: of a `PromisedSetClassifier`, with adapted or with fixed
+    thresholds (`report.thresholds`), not about both. `seen_domains` are the model's own (`model.domains_`): a report
+    that holds one of them is rejected. `row_error` is the share of domains truly below the target that may pass for
+    shown at it, 1 − confidence if not given; it must be chosen before the report is looked at.
 
     >>> import numpy as np
     >>> from domaincover import DomainReport, certify
@@ -147,6 +151,7 @@ def certify(
             for k, name in enumerate(texts(report.label_names))
         },
         share_by_noise=report.share_by_noise(target_recall),
+        thresholds=report.thresholds,
     )
 
 

@@ -3,20 +3,31 @@
 from typing import Any, NamedTuple
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
+from domaincover.report.domain_adaptation import DomainAdaptation
 from domaincover.report.domain_reports import Reports, bound_text
 from domaincover.report.domain_rows import DomainChartData, domain_chart_data
 from domaincover.report.look import chart_config
 from domaincover.report.pictures import inline
 from domaincover.report.style import INK
 
-__all__ = ["MOST_ROWS", "domain_chart", "domain_chart_data", "domain_plot", "marks_in_words", "overview_chart"]
+__all__ = [
+    "MOST_ROWS",
+    "domain_chart",
+    "domain_chart_data",
+    "domain_plot",
+    "marks_in_words",
+    "overview_chart",
+    "threshold_chart",
+]
 
 MOST_ROWS = 60  # a longer chart is no longer looked at; the page's table has every domain
 TALLEST_ROW, LOWEST_ROW = 34, 18
 ROOM = 0.04
 DECIMALS = 4
+LONGEST_LABEL_IN_CHART = 120  # pixels
 PAGE_INK = "currentColor"
 DASHES = [[1, 0], [5, 3], [1, 3], [9, 3, 1, 3]]
 
@@ -50,6 +61,32 @@ def overview_chart(data: DomainChartData) -> alt.LayerChart:
     name = target.mark_text(text="target", style="number", align="left", dx=5).encode(x=alt.value("width"))
     chart = alt.LayerChart(layer=[line, name, curves, points]).properties(width="container", height=240)
     return chart.configure(**_config(PAGE_INK))
+
+
+def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.LayerChart:
+    """Return the thresholds of each domain, a mark per label, and a line for each label's fixed threshold."""
+    table = _threshold_rows(data, adaptation)
+    rows = alt.Chart(_drawn(table))
+    names = data.domains["row"].tolist()
+    y = alt.Y("row:N", scale=alt.Scale(domain=names), axis=alt.Axis(title=None, grid=True, ticks=False, domain=False))
+    x = alt.X("adapted:Q", title="Threshold (log-odds of the label)", scale=alt.Scale(zero=False))
+    pen = DomainPen(data, PAGE_INK)
+    color, shape = pen.look(alt.Color, 0), pen.look(alt.Shape, 1)
+    tooltip = [
+        alt.Tooltip("domain:N", title="Domain"),
+        alt.Tooltip("label:N", title="Label"),
+        alt.Tooltip("adapted:Q", title="Adapted threshold", format=".2f"),
+        alt.Tooltip("fixed:Q", title="Fixed threshold", format=".2f"),
+        alt.Tooltip("shift:Q", title="Moved by", format="+.2f"),
+        alt.Tooltip("p_value:Q", title="p-value of the domain", format=".2g"),
+    ]
+    fixed_ones = alt.Chart(_drawn(table[["label", "group", "fixed"]].drop_duplicates()))
+    fixed = fixed_ones.mark_rule(strokeWidth=1.5, strokeDash=[4, 3]).encode(x=alt.X("fixed:Q"), color=color)
+    marks = rows.mark_point(filled=True, size=44).encode(x=x, y=y, color=color, shape=shape, tooltip=tooltip)
+    chart = alt.LayerChart(layer=[fixed, marks]).properties(width="container", height=alt.Step(LOWEST_ROW))
+    config = _config_of_rows(PAGE_INK)
+    config["axisY"]["labelLimit"] = LONGEST_LABEL_IN_CHART
+    return chart.configure(**config)
 
 
 def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by domain") -> alt.HConcatChart:
@@ -109,13 +146,13 @@ class DomainPen(NamedTuple):
             x=self._size("set_size"), y=self._y(names=False), tooltip=tooltip
         )
         numbers = base.mark_text(style="number", align="left", dx=5).encode(
-            x=self._size("set_size"), y=self._y(names=False), text=alt.Text("set_size:Q", format=".2f"), tooltip=tooltip
+            x=self._size("size_end"), y=self._y(names=False), text=alt.Text("set_size:Q", format=".2f"), tooltip=tooltip
         )
         return alt.LayerChart(layer=[self._rows(names=False), bars, numbers, *self._baseline("set_size")])
 
     def _marks(self) -> list[alt.Chart]:
         y = self._y(names=True)
-        looks = {"color": self._look(alt.Color, 0), "shape": self._look(alt.Shape, 1)}
+        looks = {"color": self.look(alt.Color, 0), "shape": self.look(alt.Shape, 1)}
         tooltip = [
             alt.Tooltip("domain:N", title="Domain"),
             alt.Tooltip("label:N", title="Label"),
@@ -184,7 +221,8 @@ class DomainPen(NamedTuple):
         scale = alt.Scale(domain=[0, max(1.3 * largest, 0.1)], nice=False)
         return alt.X(f"{field}:Q", title="Labels per set", scale=scale, axis=alt.Axis(tickCount=3))
 
-    def _look(self, channel: Any, place: int) -> Any:
+    def look(self, channel: Any, place: int) -> Any:
+        """Return the colours or the shapes of the labels."""
         names = list(self.data.looks)
         scale = alt.Scale(domain=names, range=[look[place] for look in self.data.looks.values()])
         return channel("group:N", title="Label", scale=scale)
@@ -205,6 +243,24 @@ class DomainPen(NamedTuple):
             alt.Tooltip("set_size:Q", title="Mean set size", format=".2f"),
             alt.Tooltip("recalls:N", title="Recall by label"),
         ]
+
+
+def _threshold_rows(data: DomainChartData, adaptation: DomainAdaptation) -> pd.DataFrame:
+    """Return a row per domain and label whose thresholds are numbers."""
+    shift, domains = adaptation.shift, data.domains
+    rows, labels = np.nonzero(np.isfinite(shift))
+    return pd.DataFrame(
+        {
+            "row": domains["row"].to_numpy()[rows],
+            "domain": domains["domain"].to_numpy()[rows],
+            "label": [data.label_names[label] for label in labels],
+            "group": [data.groups[label] for label in labels],
+            "adapted": adaptation.thresholds[rows, labels],
+            "fixed": adaptation.fixed[labels],
+            "shift": shift[rows, labels],
+            "p_value": adaptation.p_values[rows],
+        }
+    )
 
 
 def _config(ink: str) -> dict[str, Any]:

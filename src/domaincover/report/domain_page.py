@@ -8,6 +8,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
 from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_block import certificate_block
+from domaincover.report.domain_adaptation import DomainAdaptation
 from domaincover.report.domain_chart import (
     MOST_ROWS,
     domain_chart,
@@ -15,9 +16,10 @@ from domaincover.report.domain_chart import (
     marks_in_words,
     note_on_rest,
     overview_chart,
+    threshold_chart,
 )
 from domaincover.report.domain_headline import summary_lines, target_in_words
-from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, worst_first
+from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, worst_first, worst_order
 from domaincover.report.domain_rows import DomainChartData
 from domaincover.report.domain_table import summary_texts
 from domaincover.report.readable import percent
@@ -55,15 +57,19 @@ def write_domain_page(
     kind: str = "unseen",
     certificate: Certificate | None = None,
     certificate_notes: Sequence[str] = (),
+    adaptation: DomainAdaptation | None = None,
 ) -> None:
     """Write the page as one file that needs no network; `kind` says in a word which domains these are.
 
-    A certificate of the same domains has a block of its own, with notes on what model it is about.
+    A certificate of the same domains has a block of its own, with notes on what model it is about. An `adaptation`, in
+    the order of the reports' domains, adds a chart of thresholds and the p-value of each domain.
     """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
     headline, *lines = summary_lines(reports, target_recall, kind=kind)
     data = domain_chart_data(reports, target_recall)
+    if adaptation is not None:
+        adaptation = adaptation.subset(worst_order(next(iter(reports.values()))))
     page = rendered(
         "domain_page.html",
         title=title,
@@ -72,25 +78,31 @@ def write_domain_page(
         summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
         certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
-        charts=domain_chart_specs(data),
+        charts=domain_chart_specs(data, adaptation),
         caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
         most_rows=MOST_ROWS,
-        columns=domain_columns(shown, target_recall),
+        columns=domain_columns(shown, target_recall, adaptation),
         n_domains=len(model.domain_names),
         searchable=len(model.domain_names) >= LEAST_ROWS_TO_SEARCH,
         wide=len(model.label_names) > MOST_LABELS_IN_PRINT,
+        level=None if adaptation is None else f"{adaptation.level:.2g}",
         settings=settings or {},
     )
     write_whole(Path(path), page)
 
 
-def domain_chart_specs(data: DomainChartData) -> dict[str, dict[str, Any]]:
+def domain_chart_specs(data: DomainChartData, adaptation: DomainAdaptation | None = None) -> dict[str, dict[str, Any]]:
     """Return the charts of the page by name; the overview only where not every domain has a row."""
-    specs = {"domains": domain_chart(data.worst(MOST_ROWS)).to_dict()}
+    drawn = data.worst(MOST_ROWS)
+    specs = {"domains": domain_chart(drawn).to_dict()}
+    if adaptation is not None:
+        specs["thresholds"] = threshold_chart(drawn, adaptation.subset(slice(MOST_ROWS))).to_dict()
     return {"overview": overview_chart(data).to_dict()} | specs if len(data.domains) > MOST_ROWS else specs
 
 
-def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> list[PageColumn]:
+def domain_columns(
+    shown: Mapping[str, DomainReport], target_recall: float, adaptation: DomainAdaptation | None = None
+) -> list[PageColumn]:
     """Return the full table of domains, column by column, worst domain first."""
     (_, model), *others = shown.items()
     lowest = lowest_labels(model)
@@ -108,11 +120,19 @@ def domain_columns(shown: Mapping[str, DomainReport], target_recall: float) -> l
         PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
         PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
         *(PageColumn(f"Min recall of {name}", recalls(other.min_recall)) for name, other in others),
+        *([] if adaptation is None else _adaptation_columns(adaptation)),
         *(
             PageColumn(f"Recall of {name}", recalls(column), of_label=True)
             for name, column in zip(model.label_names, model.recall.T, strict=True)
         ),
     ]
+
+
+def _adaptation_columns(adaptation: DomainAdaptation) -> list[PageColumn]:
+    """Return the p-values, the unusual ones marked, and by how much thresholds moved on average."""
+    p_values = [Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level)) for p in adaptation.p_values]
+    shifts = [Cell(f"{shift:+.2f}", round(float(shift), 6)) for shift in adaptation.mean_shift]
+    return [PageColumn("p-value", p_values), PageColumn("Thresholds moved by", shifts)]
 
 
 def _recall_cell(recall: float, target_recall: float) -> Cell:

@@ -29,13 +29,18 @@ def worst_first(reports: Reports, target_recall: float) -> dict[str, DomainRepor
     for name, other in others:
         _check_same_domains(first_name, first, name, other)
     domains, labels = shown_names(first.domain_names), shown_names(first.label_names)
-    min_recall = first.min_recall
-    rows = sorted(range(len(domains)), key=lambda row: (min_recall[row], _natural(domains[row])))
+    rows = worst_order(first)
     names = shown_names([_method_label(name) for name in reports])
     return {
         name: _rows_of(report, rows, [domains[row] for row in rows], labels)
         for name, report in zip(names, reports.values(), strict=True)
     }
+
+
+def worst_order(report: DomainReport) -> list[int]:
+    """Return the rows of a report by min recall, ties by the names that are shown."""
+    names, min_recall = shown_names(report.domain_names), report.min_recall
+    return sorted(range(len(names)), key=lambda row: (min_recall[row], _natural(names[row])))
 
 
 def shown_names(names: Sequence[Hashable]) -> list[str]:

@@ -30,7 +30,7 @@ class DomainChartData(NamedTuple):
 
     `looks` gives each group of labels its colour and shape: every label is its own group while there are looks
     enough, else the labels that are lowest most often are, and the others share one. `curves` has every method's
-    min recalls in rising order.
+    min recalls in rising order. `groups` has the group of each of `label_names`.
     """
 
     target_recall: float
@@ -39,6 +39,8 @@ class DomainChartData(NamedTuple):
     labels: pd.DataFrame
     looks: dict[str, tuple[str, str]]
     curves: pd.DataFrame
+    label_names: tuple[str, ...]
+    groups: tuple[str, ...]
 
     @property
     def baseline(self) -> str | None:
@@ -60,7 +62,11 @@ def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData
     if others:
         domains["baseline_min_recall"] = others[0].min_recall
         domains["baseline_set_size"] = others[0].set_size
-    return DomainChartData(target_recall, tuple(shown), domains, _label_rows(model, groups), looks, _curves(shown))
+    sizes = [report.set_size for report in (model, *others[:1])]
+    domains["size_end"] = np.max(sizes, axis=0)  # the number stands right of both methods' marks
+    names = tuple(map(str, model.label_names))
+    labels = _label_rows(model, groups)
+    return DomainChartData(target_recall, tuple(shown), domains, labels, looks, _curves(shown), names, tuple(groups))
 
 
 def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:

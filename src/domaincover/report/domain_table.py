@@ -105,11 +105,14 @@ def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows
         column("Min\nrecall", model.min_recall, marked),
         column("of label", (model.label_names[label] for label in lowest_labels(model)), is_name=True),
         column("Set\nsize", model.set_size, "{:.2f}".format),
-        *(
-            column(f"{shortened([name], LONGEST_HEAD)[0]}\nmin recall", other.min_recall, marked)
-            for name, other in others
-        ),
+        *(column(f"{_short_name(name, other, model)}\nmin recall", other.min_recall, marked) for name, other in others),
     ]
+
+
+def _short_name(name: str, other: DomainReport, model: DomainReport) -> str:
+    """Return the head of another method's column; the model's own fixed thresholds need no name beside adapted ones."""
+    is_same_model = (model.thresholds, other.thresholds) == ("adapted", "fixed")
+    return "Fixed" if is_same_model else shortened([name], LONGEST_HEAD)[0]
 
 
 def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> list[TableColumn]:

@@ -25,10 +25,11 @@ HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
 PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
 BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
 CORNER = "M-1,-1.1L1.2,1.1L-1,1.1Z"
+HEXAGON = "M-.6,-1.04L.6,-1.04L1.2,0L.6,1.04L-.6,1.04L-1.2,0Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
-# one of the paper's three comparisons; others differ less in colour, but in shape. Tests measure it.
+# one comparison; others differ less in colour, but in shape. Tests measure it.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
     "irm": MethodStyle("IRM", "#a90aca", "cross"),
@@ -37,26 +38,30 @@ KNOWN_METHODS = {
     "coral": MethodStyle("CORAL", "#be2a3f", HALF_DISC),
     "group-dro": MethodStyle("Group DRO", "#616384", PENTAGON),
     "qrm": MethodStyle("QRM", "#939773", BOW_TIE),
-    "pooled-train": MethodStyle("Pooled CDFs (train)", "#c18811", "square"),
-    "pooled-held-out": MethodStyle("Pooled CDFs (held-out domains)", "#808e80", "triangle-up"),
+    "pooled-train": MethodStyle("Pooling CDFs (TrainC)", "#c18811", "square"),
+    "pooled-held-out": MethodStyle("Pooling CDFs (CVC)", "#808e80", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
     "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
-    "erm-joint": MethodStyle("ERM (joint)", "#ca150a", "triangle-right"),
-    "set-cover-joint": MethodStyle("SET-COVER (joint)", "#b113b0", "triangle-down"),
+    "erm-joint": MethodStyle("ERM, promised", "#ca150a", "triangle-right"),
+    "erm-adapted": MethodStyle("ERM, promised, adapted", "#a5904c", "triangle-left"),
+    "set-cover-joint": MethodStyle("SET-COVER, promised", "#b113b0", "triangle-down"),
+    "set-cover-adapted": MethodStyle("SET-COVER, promised, adapted", "#627a74", HEXAGON),
     "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", CORNER),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
-# What the paper compares with one another, in the order in which a reader is offered it.
+# What is compared with one another, in the order in which a reader is offered it.
 COMPARISONS = {
     "sets": (
         *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
         *("erm-joint", "set-cover-joint"),
     ),
+    "promises": ("erm", "set-cover", "erm-joint", "erm-adapted", "set-cover-joint", "set-cover-adapted"),
     "single-label": (*SINGLE_LABEL_METHODS, "set-cover"),
     "penalties": ("set-cover", "set-cover-full-set"),
 }
 COMPARISON_LABELS = {
     "sets": "methods that give sets",
+    "promises": "sets with a promise",
     "single-label": "single labels and SET-COVER",
     "penalties": "penalties of SET-COVER",
     "all": "all methods",
@@ -83,6 +88,7 @@ GLYPHS = {
     PENTAGON: "⬟",
     BOW_TIE: "⧓",
     CORNER: "◣",
+    HEXAGON: "⬢",
 }
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"

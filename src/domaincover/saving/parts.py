@@ -35,6 +35,7 @@ from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import MakeNetwork, check_fit
 from domaincover.estimators.text_network import TextNetwork
+from domaincover.saving.adaptation_check import check_adaptation
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 OWN: dict[str, Any] = {
@@ -169,7 +170,7 @@ class PartsReader:
             return self._backbone(number, model)
         if isinstance(model, PromisedSetClassifier) and model.can_adapt:
             model.residuals_ = safetensors.numpy.load(self._files[f"part-{number}.safetensors"])[RESIDUALS]
-            model.check_adaptation()
+            check_adaptation(model)
         if isinstance(model, NetworkClassifier) and part["learned"]:
             model.network_ = self._with_weights(model, f"part-{number}.safetensors")
         return model

@@ -232,7 +232,7 @@ def test_svg_says_target_and_methods_in_text(results, domains, tmp_path):
     save_chart(cross_plot(results, domains, "synthetic-10"), tmp_path / "a.svg", "svg")
     text = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert "target 0.9" in text
-    assert "Pooled CDFs (held-out domains)" in text
+    assert "Pooling CDFs (CVC)" in text
 
 
 @pytest.fixture(scope="module")

@@ -59,8 +59,8 @@ def test_rows_come_by_data_set_split_and_method_whatever_their_order(results):
     rows = readable_rows(checked_results(shuffled))
     assert [row.method for row in rows[:5]] == [
         "ERM",
-        "Pooled CDFs (train)",
-        "Pooled CDFs (held-out domains)",
+        "Pooling CDFs (TrainC)",
+        "Pooling CDFs (CVC)",
         "Robust conformal",
         "SET-COVER",
     ]
@@ -143,7 +143,7 @@ def test_a_missing_number_is_a_dash_and_a_missing_spread_is_left_out(unseen):
 def test_the_terminal_table_of_unseen_domains_fits_100_columns_without_wrapping(unseen):
     lines = format_results(unseen, "table", width=100, color=False).splitlines()
     assert max(map(len, lines)) <= 100
-    assert sum("Pooled CDFs (held-out domains)" in line for line in lines) == 2
+    assert sum("Pooling CDFs (CVC)" in line for line in lines) == 2
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -71,16 +71,21 @@ def progress_bars(plan: StudyPlan) -> Iterator[OnProgress]:
         total = sum(length[name] * weight[name] for name in length)
         whole = bars.add_task(f"all {_counted(len(length), 'job')}", total=total)
         shown: dict[str, TaskID] = {}
+        seen: set[str] = set()
 
         def on_progress(done: Mapping[str, int]) -> None:
             bars.update(whole, completed=sum(n * weight[name] for name, n in done.items()))
-            running = [name for name, n in done.items() if 0 < n < length[name]][:MOST_SHOWN]
+            # a job that starts and ends between two calls is shown once
+            running = [name for name, n in done.items() if n > 0 and (n < length[name] or name not in seen)]
+            running = running[:MOST_SHOWN]
+            seen.update(running)
             for name in running:
                 if name not in shown:
                     shown[name] = bars.add_task(name, total=length[name])
                 bars.update(shown[name], completed=done[name])
             for name in [name for name in shown if name not in running]:
                 bars.remove_task(shown.pop(name))
+            bars.refresh()
 
         yield on_progress
 

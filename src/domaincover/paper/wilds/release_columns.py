@@ -29,18 +29,18 @@ def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[
         raise InputError(f"{path} has columns but no rows; copy it again.")
     for name in kinds:
         if kinds[name] == TEXT and name not in may_be_empty:
-            refuse_rows(to_array(pc.equal(table[name], "")), path, f"column {name!r} is empty")
+            reject_rows(to_array(pc.equal(table[name], "")), path, f"column {name!r} is empty")
     return table
 
 
 def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
     """Read some columns of a file in blocks, with bounded memory."""
-    _refuse_absent_columns(path, kinds)
+    _reject_absent_columns(path, kinds)
     with reading(path):
         try:
             yield from _blocks(path, kinds, use_threads=True)
         except pa.ArrowInvalid as error:
-            _refuse_file(path, kinds, str(error))
+            _reject_file(path, kinds, str(error))
 
 
 def column_names(path: Path) -> list[str]:
@@ -49,7 +49,7 @@ def column_names(path: Path) -> list[str]:
         return next(csv.reader(file), [])
 
 
-def refuse_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
+def reject_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
     """Raise if any row is faulty, with the number of faulty rows and the first one; `rows` are the row numbers."""
     if faulty.any():
         first = int(faulty.argmax())
@@ -76,7 +76,7 @@ def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Itera
         yield from blocks
 
 
-def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
+def _reject_absent_columns(path: Path, wanted: Collection[str]) -> None:
     names = column_names(path)
     for name in wanted:
         if name not in names:
@@ -84,7 +84,7 @@ def _refuse_absent_columns(path: Path, wanted: Collection[str]) -> None:
             raise InputError(f"{path} has no column {name!r}; it has {has}, and may be of another dataset.")
 
 
-def _refuse_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
+def _reject_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
     """Read a faulty file again in one thread, so that Arrow reports the row, and raise."""
     try:
         deque(_blocks(path, kinds, use_threads=False), maxlen=0)

@@ -25,7 +25,7 @@ from domaincover.paper.wilds.release_columns import (
     column_names,
     read_blocks,
     read_columns,
-    refuse_rows,
+    reject_rows,
     to_array,
 )
 
@@ -71,7 +71,7 @@ def read_camelyon17(root: Path) -> Rows:
     scan = _joined("patient_", patient, "_node_", node)
     file = _joined(f"{root}/patches/", scan, "/patch_", scan, "_x_", x, "_y_", y, ".png")
     labels = to_array(tumor)
-    refuse_rows((labels != 0) & (labels != 1), path, "column 'tumor' is neither 0 nor 1")
+    reject_rows((labels != 0) & (labels != 1), path, "column 'tumor' is neither 0 nor 1")
     return Rows(to_array(file), labels, to_array(patient), ("normal", "tumor"), {})
 
 
@@ -128,8 +128,8 @@ def read_amazon(root: Path) -> Rows:
         )
     text, stars, reviewer = map(to_array, pa.Table.from_batches(blocks, pa.schema(kinds.items())).columns)
     rows = np.flatnonzero(in_split)
-    refuse_rows(~np.isin(stars, np.arange(1, 6)), path, "column 'overall' is not 1, 2, 3, 4 or 5", rows)
-    refuse_rows(reviewer == "", path, "column 'reviewerID' is empty", rows)
+    reject_rows(~np.isin(stars, np.arange(1, 6)), path, "column 'overall' is not 1, 2, 3, 4 or 5", rows)
+    reject_rows(reviewer == "", path, "column 'reviewerID' is empty", rows)
     left_out = {f"in no split (split {NOT_IN_SPLIT})": n_rows - len(rows)}
     return Rows(text, stars.astype(np.int64) - 1, reviewer, STARS, left_out)
 
@@ -169,7 +169,7 @@ def _regions(countries: NDArray[np.object_], path: Path) -> NDArray[np.object_]:
 def _years(timestamps: NDArray[np.object_], rows: NDArray[np.int64], path: Path) -> NDArray[np.object_]:
     """Return the year of each timestamp in UTC; only some timestamps have milliseconds."""
     times = pd.to_datetime(pd.Series(timestamps, dtype=object), format="ISO8601", utc=True, errors="coerce")
-    refuse_rows(np.asarray(times.isna()), path, "column 'timestamp' is not an ISO 8601 timestamp", rows)
+    reject_rows(np.asarray(times.isna()), path, "column 'timestamp' is not an ISO 8601 timestamp", rows)
     return np.asarray(times.dt.year.astype(str), dtype=object)
 
 

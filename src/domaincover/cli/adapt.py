@@ -1,0 +1,128 @@
+"""The command `adapt`: a model for one domain, from a first batch of its rows."""
+
+from __future__ import annotations
+
+import copy
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.errors import InputError
+from domaincover.terminal.messages import say, warnings_as_notes
+
+if TYPE_CHECKING:
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.tables import Table
+    from domaincover.estimators.promised import PromisedSetClassifier, Scored
+
+
+def adapt(
+    model: ModelFolder,
+    table: TableFile,
+    out: Annotated[Path, typer.Option(help="Folder for the adapted model.")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with true labels, empty where unknown; default: no labels are used.",
+            autocompletion=complete_columns,
+        ),
+    ] = None,
+) -> None:
+    """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
+
+    Example: domaincover adapt model ward-7.csv --out ward-7 --label outcome
+    """
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.tables import open_table
+    from domaincover.saving.sealed import check_folder
+
+    check_folder(out)
+    if out.exists() and model.exists() and out.samefile(model):
+        raise InputError(f"--out would overwrite the model {model}; choose another folder.")
+    data = open_table(table)
+    if label is not None:
+        data.check_column(label, "--label")
+
+    from domaincover.cli.domain_sets import inner_model
+    from domaincover.saving.models import load, load_extra, save
+
+    fitted, extra = load(model), load_extra(model) or {}
+    inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
+    labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
+    _check_one_domain(data, extra.get("settings", {}).get("domain"))
+    with warnings_as_notes():
+        adapted = inner.adapt_to_scored(_scored(fitted, model, data, columns), labels)
+    if adapted.adapted_["rows"] == 0:
+        raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
+    save(_with_last_step(fitted, adapted), out, extra=extra)
+    typer.echo("\n".join(_in_words(inner, adapted)))
+    folder = shlex.quote(str(out))
+    say(f"The model is in {out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
+
+
+def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Scored:
+    """Return the scores of all rows, computed in blocks."""
+    import numpy as np
+
+    from domaincover.cli.evaluate import corrupt_model_as_input_error
+    from domaincover.data.tables import ROWS_AT_ONCE
+    from domaincover.estimators.base import unwrapped
+    from domaincover.estimators.promised import Scored
+
+    blocks = []
+    for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
+        with corrupt_model_as_input_error(folder):
+            inner, X = unwrapped(fitted, block)
+            blocks.append(inner.scored(X))
+    return Scored(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+
+
+def _check_one_domain(data: Table, domain: str | None) -> None:
+    """Reject rows of several domains, where the table has the column with which the model was fitted."""
+    if domain is None or domain not in data.columns:
+        return
+    names = data.read([domain])[domain].dropna().unique().tolist()
+    if len(names) > 1:
+        from domaincover.cli.inputs import listed
+
+        raise InputError(
+            f"{data.path} has rows of {len(names):,} domains (column {domain!r}): {listed(names)}; adapt takes those "
+            "of one. For many domains at once use domaincover predict --domain."
+        )
+
+
+def _with_last_step(fitted: Any, adapted: PromisedSetClassifier) -> Any:
+    """Return the adapted model, within its pipeline if it was in one."""
+    if not hasattr(fitted, "steps"):
+        return adapted
+    pipeline = copy.copy(fitted)
+    pipeline.steps = [*fitted.steps[:-1], (fitted.steps[-1][0], adapted)]
+    return pipeline
+
+
+def _in_words(model: PromisedSetClassifier, adapted: PromisedSetClassifier) -> list[str]:
+    """Say what the thresholds were set by, how usual the domain is, and by how much they moved."""
+    from domaincover.data.dataset import texts
+    from domaincover.report.domain_adaptation import DomainAdaptation
+
+    used, level = adapted.adapted_, model.unfamiliar_level
+    shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, used["p_value"], level)
+    rows = f"{used['rows']:,} row{'s' if used['rows'] != 1 else ''}, {used['labelled_rows']:,} of them labelled"
+    is_unusual = used["p_value"] <= level
+    unlike = f", unlike the domains that calibrated (p ≤ {level:.2g}): the promise may not hold here"
+    lines = [
+        f"Thresholds set by {rows}.",
+        f"p-value of the domain: {used['p_value']:.2g}{unlike if is_unusual else ''}.",
+    ]
+    if (shift.shift[0] == 0).all():
+        fewest = model.later_adaptation_["n_rows"][1:2].tolist()
+        hint = f" (it takes {fewest[0]} rows or more)" if fewest and used["rows"] < fewest[0] else ""
+        return [*lines, f"The thresholds did not move{hint}: they are the fixed ones."]
+    by_label = ", ".join(
+        f"{name} {'in every set' if value != value else f'{value:+.2f}'}"
+        for name, value in zip(texts(model.classes_.tolist()), shift.shift[0].tolist(), strict=True)
+    )
+    return [*lines, f"Thresholds moved by {shift.mean_shift[0]:+.2f} on average (log-odds): {by_label}."]

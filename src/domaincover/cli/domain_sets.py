@@ -1,0 +1,185 @@
+"""Sets with thresholds that each domain's rows set, for a table that is read in blocks.
+
+All rows of a domain set its thresholds, so scores are kept until a domain is complete. Where rows are grouped by
+domain, that is when its rows end, and memory does not grow with the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.cli.evaluate import corrupt_model_as_input_error
+from domaincover.errors import InputError
+from domaincover.estimators.base import unwrapped
+from domaincover.estimators.promised import PromisedSetClassifier, Scored
+from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
+from domaincover.terminal.messages import say
+
+if TYPE_CHECKING:
+    from domaincover.prediction_sets import Sets
+
+Result = TypeVar("Result")
+
+
+class RowsNotGroupedError(Exception):
+    """A domain has rows in several places of a table."""
+
+
+class UnadaptedBlock(NamedTuple):
+    """Features of some rows, their domains, and whatever is to be kept beside their sets."""
+
+    X: Any
+    domains: Any
+    kept: Any
+
+
+class AdaptedBlock(NamedTuple):
+    """The adapted and the fixed sets of some rows, and what was kept beside them."""
+
+    sets: Sets
+    fixed_sets: Sets
+    kept: Any
+
+
+class DomainSets:
+    """Computes sets domain by domain, and remembers the thresholds and p-value of each."""
+
+    def __init__(self, model: Any, folder: Path) -> None:
+        self._model, self._folder = model, folder
+        self._inner = inner_model(model)
+        self._codes: dict[Hashable, int] = {}
+        self._thresholds: list[NDArray[np.float64]] = []
+        self._p_values: list[NDArray[np.float64]] = []
+        self._n_blocks = 0
+        self.keeps_all_rows = False  # because rows are not grouped by domain
+
+    @property
+    def names(self) -> list[Hashable]:
+        """The domains in the order in which they were met."""
+        return list(self._codes)
+
+    @property
+    def thresholds(self) -> NDArray[np.float64]:
+        """The thresholds of these domains, domains × labels."""
+        return np.concatenate(self._thresholds)
+
+    @property
+    def p_values(self) -> NDArray[np.float64]:
+        """The p-values of these domains."""
+        return np.concatenate(self._p_values)
+
+    def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
+        """Return by how much the thresholds of some of these domains moved, and their p-values."""
+        rows = [self._codes[name] for name in domain_names]
+        inner = self._inner
+        return DomainAdaptation(self.thresholds[rows], inner.thresholds_, self.p_values[rows], inner.unfamiliar_level)
+
+    def warning(self) -> str | None:
+        """Return a line about unusual domains, if there are any."""
+        return unusual_domains(self.names, self.p_values, self._inner.unfamiliar_level)
+
+    def blocks(self, rows: Iterable[UnadaptedBlock], is_grouped: bool) -> Iterator[AdaptedBlock]:
+        """Yield the sets in the order of the rows: each domain's when its rows end, or all at the end."""
+        waiting: list[_Waiting] = []
+        for X, domains, kept in rows:
+            with corrupt_model_as_input_error(self._folder):
+                inner, transformed = unwrapped(self._model, X)
+                scored = inner.scored(transformed)
+            block = _Waiting(scored, self._coded(domains), kept)
+            self._n_blocks += 1
+            current = waiting[-1].codes[-1] if waiting else 0
+            # Domains are numbered as they are met, so a lower number is of a domain whose rows had ended.
+            is_grouped = is_grouped and not (np.diff(block.codes, prepend=current) < 0).any()
+            if not is_grouped and self._thresholds:
+                raise RowsNotGroupedError
+            if not is_grouped or block.codes[-1] == current:
+                waiting.append(block)
+                continue
+            start = int(np.searchsorted(block.codes, block.codes[-1]))
+            yield from self._completed([*waiting, block.part(slice(None, start))])
+            waiting = [block.part(slice(start, None))]
+        self.keeps_all_rows = not is_grouped and self._n_blocks > 1
+        yield from self._completed(waiting)
+
+    def _coded(self, domains: Any) -> NDArray[np.int64]:
+        import pandas as pd
+
+        codes, names = pd.factorize(domains)
+        known = [self._codes.setdefault(name, len(self._codes)) for name in names.tolist()]
+        return np.array(known, dtype=np.int64)[codes]
+
+    def _completed(self, waiting: list[_Waiting]) -> Iterator[AdaptedBlock]:
+        """Set the thresholds of domains whose rows are all here."""
+        waiting = [block for block in waiting if len(block.codes)]
+        if not waiting:
+            return
+        codes = np.concatenate([block.codes for block in waiting])
+        first, n_domains = int(codes.min()), int(codes.max() - codes.min() + 1)
+        scored = Scored(*(np.concatenate(parts) for parts in zip(*(block.scored for block in waiting), strict=True)))
+        with corrupt_model_as_input_error(self._folder):
+            found = self._inner.adapted_domains(scored, codes - first, n_domains)
+        self._thresholds.append(found.thresholds)
+        self._p_values.append(found.p_values)
+        for block in waiting:
+            scores = block.scored.scores
+            with corrupt_model_as_input_error(self._folder):
+                fixed = scores >= self._inner.thresholds_
+            yield AdaptedBlock(scores >= found.thresholds[block.codes - first], fixed, block.kept)
+
+
+class _Waiting(NamedTuple):
+    """Scored rows whose domain may not be complete."""
+
+    scored: Scored
+    codes: NDArray[np.int64]
+    kept: Any
+
+    def part(self, rows: slice) -> _Waiting:
+        return _Waiting(Scored(*(values[rows] for values in self.scored)), self.codes[rows], self.kept[rows])
+
+
+def with_domain_sets(
+    model: Any, folder: Path, use: Callable[[DomainSets, bool], Result], domain: str
+) -> tuple[DomainSets, Result]:
+    """Call `use` for rows grouped by domain, and once more for rows in any order if that comes to light too late."""
+    found = DomainSets(model, folder)
+    try:
+        result = use(found, True)
+    except RowsNotGroupedError:
+        found = DomainSets(model, folder)
+        result = use(found, False)
+    if found.keeps_all_rows:
+        say(f"Rows are not grouped by {domain}, so the scores of all are kept in memory; sort them to need less.")
+    return found, result
+
+
+def inner_model(model: Any) -> PromisedSetClassifier:
+    """Return the classifier of a model whose thresholds can adapt; reject another one."""
+    inner = last_step(model)
+    if not isinstance(inner, PromisedSetClassifier) or not inner.can_adapt:
+        raise InputError(_why_not(inner))
+    return inner
+
+
+def can_adapt(model: Any) -> bool:
+    """Tell whether the thresholds of a fitted model can adapt to a domain."""
+    return bool(getattr(last_step(model), "can_adapt", False))
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline, or the model itself."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _why_not(inner: Any) -> str:
+    """Say why the thresholds of a model cannot adapt."""
+    if hasattr(inner, "adapted_"):
+        return "the model is adapted to one domain already; use the model that it came from."
+    if isinstance(inner, PromisedSetClassifier):
+        return "the model's thresholds are fixed (jackknife-minmax); fit with --calibration cross-fit to adapt them."
+    return "the model's thresholds cannot adapt to domains; fit one with a promise (--domain-confidence)."

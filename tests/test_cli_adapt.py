@@ -1,0 +1,388 @@
+"""Thresholds that adapt to a domain: `predict --domain`, `adapt`, `evaluate`, `certify`, and the default of `fit`."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from domaincover import ERMClassifier, PromisedSetClassifier, load, save
+from domaincover.cli import domain_sets
+from domaincover.data import tables
+from domaincover.saving.models import load_extra
+
+from .test_cli_model import LABELS, ROLES, patients, written
+
+FEATURES = ["age", "pressure", "colour"]
+FLAGS = [f"in_set[{label}]" for label in LABELS]
+EXTRA = {"settings": {"label": "outcome", "domain": "ward", "method": "erm-joint", "target_recall": 0.9}}
+FIXED = "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: smaller sets, same promise."
+
+
+@pytest.fixture(scope="module")
+def promised():
+    table = patients(4000, 25)
+    scorer = ERMClassifier(epochs=5, network="linear", random_state=0)
+    model = PromisedSetClassifier(scorer, folds=2, random_state=0)
+    return model.fit(table[FEATURES], table["outcome"], domains=table["ward"])
+
+
+@pytest.fixture(scope="module")
+def model(promised, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("promised") / "model"
+    save(promised, folder, extra=EXTRA)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unpromised(tmp_path_factory):
+    table = patients(300, 5)
+    folder = tmp_path_factory.mktemp("unpromised") / "model"
+    fitted = ERMClassifier(epochs=1, network="linear", random_state=0)
+    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder, extra=EXTRA)
+    return folder
+
+
+def arrivals():
+    """Return rows of eight new wards, in no order."""
+    return patients(1600, 8, seed=1, first_ward=100)
+
+
+def grouped():
+    return arrivals().sort_values("ward", kind="stable", ignore_index=True)
+
+
+def sets_in(path):
+    return pd.read_csv(path)[FLAGS].to_numpy(dtype=bool)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 90)
+
+
+# Predict
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("table", [arrivals, grouped])
+def test_predict_by_domain_gives_the_sets_of_python(model, promised, tmp_path, here, small_blocks, table, ending):  # noqa: ARG001
+    new = table()
+    path = written(new, tmp_path / f"new.{ending}")
+    out = tmp_path / "sets.csv"
+    code, printed, _ = here("predict", model, path, "--domain", "ward", "--id", "visit", "--out", out)
+    assert (code, printed) == (0, "")
+    assert pd.read_csv(out)["visit"].tolist() == new["visit"].tolist()
+    expected = promised.predict_set(new[FEATURES], domains=new["ward"])
+    assert np.array_equal(sets_in(out), expected)
+    assert expected.sum() < promised.predict_set(new[FEATURES]).sum()
+
+
+def test_rows_that_are_not_grouped_by_domain_are_told_to_be_kept_in_memory(model, tmp_path, here, small_blocks):  # noqa: ARG001
+    told = {}
+    for name, table in (("any", arrivals()), ("grouped", grouped())):
+        path = written(table, tmp_path / f"{name}.csv")
+        told[name] = here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[2]
+    assert (
+        "Rows are not grouped by ward, so the scores of all are kept in memory; sort them to need less." in told["any"]
+    )
+    assert "grouped" not in told["grouped"].replace(str(tmp_path), "")
+
+
+def test_a_domain_that_comes_back_late_gets_the_thresholds_of_all_its_rows(
+    model,
+    promised,
+    tmp_path,
+    here,
+    small_blocks,  # noqa: ARG001
+):
+    table = grouped()
+    late = pd.concat([table.iloc[20:], table.iloc[:20]], ignore_index=True)
+    path = written(late, tmp_path / "late.csv")
+    code, _, told = here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")
+    assert code == 0
+    assert "Rows are not grouped by ward" in told
+    assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(late[FEATURES], domains=late["ward"]))
+
+
+def test_grouped_rows_are_written_when_their_domain_ends(promised):
+    """So that memory is that of the largest domain, not of the table."""
+    table = grouped()
+    held = []
+
+    def rows():
+        for start in range(0, len(table), 50):
+            part = table.iloc[start : start + 50]
+            held.append(start - n_out)
+            yield domain_sets.UnadaptedBlock(part[FEATURES], part["ward"], part[["visit"]])
+
+    n_out = 0
+    for block in domain_sets.DomainSets(promised, "model").blocks(rows(), is_grouped=True):
+        n_out += len(block.sets)
+    assert n_out == len(table)
+    assert max(held) <= table["ward"].value_counts().max() + 50
+
+
+def test_the_rows_of_one_domain_may_span_the_whole_file(model, promised, tmp_path, here, small_blocks):  # noqa: ARG001
+    one = grouped().assign(ward="the only one")
+    path = written(one, tmp_path / "one.csv")
+    assert here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[0] == 0
+    assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(one[FEATURES], domains=one["ward"]))
+
+
+def test_without_domains_thresholds_are_fixed_and_the_option_is_named(model, unpromised, promised, tmp_path, here):
+    new = arrivals()
+    path, out = written(new, tmp_path / "new.csv"), tmp_path / "sets.csv"
+    assert here("predict", model, path, "--out", out)[2].splitlines() == [f"1,600 sets are in {out}.", FIXED]
+    assert np.array_equal(sets_in(out), promised.predict_set(new[FEATURES]))
+    assert here("predict", unpromised, path, "--out", out)[2] == f"1,600 sets are in {out}.\n"
+
+
+def test_unusual_domains_are_named_with_what_chance_would_give(model, promised, tmp_path, here):
+    strange = arrivals()
+    strange.loc[strange["ward"] == "ward 103", ["age", "pressure"]] += 200
+    path = written(strange, tmp_path / "new.csv")
+    p_values = promised.familiarity(strange[FEATURES], strange["ward"])
+    assert p_values["ward 103"] == p_values.min() <= 0.05
+    for command, where in ((["predict", "--out", tmp_path / "sets.csv"], 2), (["evaluate"], 1), (["certify"], 2)):
+        name, *options = command
+        told = here(name, model, path, "--domain", "ward", *options)[where]
+        (line,) = [line for line in told.splitlines() if "unlike those that calibrated" in line]
+        assert f"of 8 domains {'is' if (p_values <= 0.05).sum() == 1 else 'are'} unlike" in line
+        assert "(p ≤ 0.05; 5 % are so by chance): ward 103 (p = 0.038)" in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"--domain": "wrad"}, "has no column 'wrad' (--domain); did you mean 'ward'?"),
+        ({"ward": None}, "column 'ward' (--domain) is empty in 3 of 1,600 rows, first in row 6"),
+    ],
+)
+def test_domains_that_cannot_be_read_are_refused(model, tmp_path, refused, changed, message):
+    new = arrivals()
+    if "ward" in changed:
+        new.loc[5:7, "ward"] = None
+    path = written(new, tmp_path / "new.csv")
+    domain = changed.get("--domain", "ward")
+    refused(message, "predict", model, path, "--domain", domain, "--out", tmp_path / "sets.csv")
+
+
+def test_a_model_that_cannot_adapt_refuses_to(unpromised, model, tmp_path, refused, here):
+    path = written(arrivals(), tmp_path / "new.csv")
+    ward = written(grouped().head(100), tmp_path / "ward.csv")
+    assert here("adapt", model, ward, "--out", tmp_path / "adapted")[0] == 0
+    for folder, message in (
+        (unpromised, "the model's thresholds cannot adapt to domains; fit one with a promise (--domain-confidence)."),
+        (tmp_path / "adapted", "the model is adapted to one domain already; use the model that it came from."),
+    ):
+        refused(message, "predict", folder, path, "--domain", "ward", "--out", tmp_path / "sets.csv")
+        refused(message, "evaluate", folder, path, "--thresholds", "adapted")
+        refused(message, "adapt", folder, ward, "--out", tmp_path / "again")
+
+
+def test_small_and_strange_domains_are_predicted(model, promised, tmp_path, here):
+    """One row, rows without values, the same row many times, colours never seen."""
+    new = arrivals().head(300).assign(ward="usual")
+    new.loc[0, "ward"] = "one row"
+    new.loc[1:60, "ward"] = "empty rows"
+    new.loc[1:60, FEATURES] = None
+    new.loc[61:120, "ward"] = "same"
+    new.loc[61:120, FEATURES] = new.loc[[200] * 60, FEATURES].to_numpy()
+    new.loc[121:180, "ward"] = "mauve"
+    new.loc[121:180, "colour"] = "mauve"
+    path = written(new, tmp_path / "new.csv")
+    code, _, told = here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")
+    assert code == 0, told
+    typed = new[FEATURES].astype({"age": float, "pressure": float})
+    assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(typed, domains=new["ward"]))
+    assert np.array_equal(sets_in(tmp_path / "sets.csv")[0], promised.predict_set(typed.head(1))[0])
+
+
+# Adapt
+
+
+@pytest.fixture
+def ward(tmp_path):
+    table = grouped()
+    return written(table[table["ward"] == "ward 101"], tmp_path / "ward.csv")
+
+
+def test_adapt_writes_the_model_that_python_adapts(model, promised, ward, tmp_path, here):
+    table = pd.read_csv(ward)
+    code, printed, told = here("adapt", model, ward, "--out", tmp_path / "ward")
+    adapted, expected = load(tmp_path / "ward"), promised.adapt(table[FEATURES])
+    where = tmp_path / "ward"
+    told_next = f"The model is in {where}. Next: domaincover predict {where} TABLE --out sets.parquet\n"
+    assert (code, told) == (0, told_next)
+    assert np.array_equal(adapted.thresholds_, expected.thresholds_)
+    shift = expected.thresholds_ - promised.thresholds_
+    by_label = ", ".join(f"{name} {moved:+.2f}" for name, moved in zip(LABELS, shift, strict=True))
+    assert printed.splitlines() == [
+        f"Thresholds set by {len(table)} rows, 0 of them labelled.",
+        f"p-value of the domain: {expected.adapted_['p_value']:.2g}.",
+        f"Thresholds moved by {shift.mean():+.2f} on average (log-odds): {by_label}.",
+    ]
+    assert load_extra(tmp_path / "ward") == EXTRA
+
+
+def test_labels_that_are_known_help_to_adapt(model, promised, ward, tmp_path, here):
+    table = pd.read_csv(ward)
+    table.loc[table.index % 4 > 0, "outcome"] = None
+    some = written(table, tmp_path / "some.csv")
+    printed = here("adapt", model, some, "--label", "outcome", "--out", tmp_path / "ward")[1]
+    expected = promised.adapt(table[FEATURES], table["outcome"])
+    assert np.array_equal(load(tmp_path / "ward").thresholds_, expected.thresholds_)
+    n_labelled = int(table["outcome"].notna().sum())
+    assert printed.startswith(f"Thresholds set by {len(table)} rows, {n_labelled} of them labelled.\n")
+
+
+def test_an_adapted_model_predicts_evaluates_and_certifies(model, ward, tmp_path, here):
+    assert here("adapt", model, ward, "--out", tmp_path / "ward")[0] == 0
+    adapted = load(tmp_path / "ward")
+    new = arrivals()
+    path = written(new, tmp_path / "new.csv")
+    assert here("predict", tmp_path / "ward", path, "--out", tmp_path / "sets.csv")[2].count("\n") == 1
+    assert np.array_equal(sets_in(tmp_path / "sets.csv"), adapted.predict_set(new[FEATURES]))
+    for command in ("evaluate", "certify"):
+        code, printed, _ = here(command, tmp_path / "ward", path, "--format", "json")
+        assert code == 0
+        assert json.loads(printed)["thresholds"] == "fixed"
+
+
+@pytest.mark.parametrize("n_rows", [1, 20])
+def test_a_handful_of_rows_leaves_the_thresholds_where_they_are(model, ward, tmp_path, here, n_rows):
+    few = written(pd.read_csv(ward).head(n_rows), tmp_path / "few.csv")
+    code, printed, _ = here("adapt", model, few, "--out", tmp_path / "ward")
+    assert code == 0
+    assert (
+        printed.splitlines()[-1] == "The thresholds did not move (it takes 30 rows or more): they are the fixed ones."
+    )
+    assert np.array_equal(load(tmp_path / "ward").thresholds_, load(model).thresholds_)
+
+
+def test_one_label_empty_rows_and_equal_rows_can_be_adapted_to(model, ward, tmp_path, here):
+    table = pd.read_csv(ward)
+    ill = table[table["outcome"] == "ill"]
+    for name, rows in (
+        ("ill", ill),
+        ("empty", table.assign(age=np.nan, pressure=np.nan, colour=np.nan)),
+        ("equal", table.iloc[[0] * 100]),
+        ("mauve", table.assign(colour="mauve")),
+    ):
+        path = written(rows, tmp_path / f"{name}.csv")
+        code, printed, told = here("adapt", model, path, "--label", "outcome", "--out", tmp_path / name)
+        assert code == 0, told
+        assert printed.startswith(f"Thresholds set by {len(rows)} rows, {len(rows)} of them labelled.")
+        assert np.isfinite(load(tmp_path / name).thresholds_).all()
+
+
+def test_what_cannot_be_adapted_to_is_refused(model, ward, tmp_path, refused):
+    table = pd.read_csv(ward)
+    out = ["--out", tmp_path / "adapted"]
+    empty = written(table.head(0), tmp_path / "empty.csv")
+    refused("has columns but no rows", "adapt", model, empty, *out)
+    two = written(arrivals(), tmp_path / "two.csv")
+    refused("has rows of 8 domains (column 'ward'): ward 10", "adapt", model, two, *out)
+    unknown = written(table.assign(outcome="dead"), tmp_path / "unknown.csv")
+    refused("column 'outcome' (--label) holds 'dead' in row 1, a label that", "adapt", model, unknown, *ROLES[:2], *out)
+    refused(
+        "has no column 'outcom' (--label); did you mean 'outcome'?", "adapt", model, ward, "--label", "outcom", *out
+    )
+    refused("has no column 'pressure'", "adapt", model, written(table[["age", "ward"]], tmp_path / "thin.csv"), *out)
+    refused("--out would overwrite the model", "adapt", model, ward, "--out", model)
+    refused("does not exist", "adapt", tmp_path / "none", ward, *out)
+
+
+# Evaluate and certify
+
+
+def test_evaluation_has_both_ways_and_what_moved(model, promised, tmp_path, here):
+    new = arrivals()
+    path = written(new, tmp_path / "new.csv")
+    found = {}
+    for kind in ("adapted", "fixed"):
+        code, printed, _ = here("evaluate", model, path, "--format", "json", "--thresholds", kind)
+        assert code == 0
+        found[kind] = json.loads(printed)
+        assert found[kind]["thresholds"] == kind
+        assert found[kind]["summary"] == found[kind][kind]
+        report = promised.domain_report(new[FEATURES], new["outcome"], new["ward"], min_cell_size=20, thresholds=kind)
+        assert found[kind]["summary"] == report.summary(0.9).to_dict()
+    assert found["adapted"]["fixed"] == found["fixed"]["fixed"]
+    assert json.loads(here("evaluate", model, path, "--format", "json")[1]) == found["adapted"]
+    p_values = promised.familiarity(new[FEATURES], new["ward"])
+    shifts = promised.domain_thresholds(new[FEATURES], new["ward"]) - promised.thresholds_
+    for record in found["adapted"]["domains"]:
+        own = shifts.loc[record["domain"]]
+        assert record["p_value"] == p_values[record["domain"]]
+        assert record["threshold_shift"] == pytest.approx(own.mean())
+        assert record["threshold_shift_by_label"] == own.to_dict()
+
+
+def test_a_model_without_adaptive_thresholds_is_evaluated_with_fixed_ones(unpromised, tmp_path, here):
+    path = written(arrivals(), tmp_path / "new.csv")
+    found = json.loads(here("evaluate", unpromised, path, "--format", "json")[1])
+    assert (found["thresholds"], found["adapted"], found["fixed"]) == ("fixed", None, found["summary"])
+    assert "p_value" not in found["domains"][0]
+
+
+def test_text_and_page_show_both_ways(model, tmp_path, here):
+    path = written(arrivals(), tmp_path / "new.csv")
+    code, printed, _ = here("evaluate", model, path, "--html", tmp_path / "page.html")
+    assert code == 0
+    names = [line.split("  ")[0] for line in printed.split("\n\n")[1].splitlines()[2:4]]
+    assert names == ["ERM, promised, adapted", "ERM, promised, fixed"]
+    page = (tmp_path / "page.html").read_text()
+    for shown in (*names, 'id="chart-thresholds"', "p-value", "Thresholds moved by"):
+        assert shown in page
+
+
+def test_certify_is_about_the_thresholds_asked_for(model, promised, tmp_path, here):
+    new = patients(1600, 8, seed=3, first_ward=22)  # wards 22 to 25 calibrated
+    path = written(new, tmp_path / "new.csv")
+    is_new = ~new["ward"].isin(promised.domains_)
+    unseen = new[is_new]
+    for kind in ("adapted", "fixed"):
+        options = ["--unseen-only", "--format", "json", "--thresholds", kind, "--html", tmp_path / "page.html"]
+        code, printed, told = here("certify", model, path, *options)
+        assert code == 0, told
+        found = json.loads(printed)
+        inputs = unseen[FEATURES], unseen["outcome"], unseen["ward"]
+        report = promised.domain_report(*inputs, min_cell_size=20, thresholds=kind)
+        assert found["thresholds"] == kind
+        assert found["domains"]["n_domains"] == 4
+        assert found[kind] == report.summary(0.9).to_dict()
+        assert 'id="chart-thresholds"' in (tmp_path / "page.html").read_text()
+
+
+# Fit
+
+
+def test_a_promise_is_the_default_only_where_there_are_enough_domains(tmp_path, here):
+    options = [*ROLES, "--base", "linear", "--epochs", "1", "--hold-out-domains", "0.1", "--no-final-fit"]
+    for n_wards, n_rows, line in (
+        (11, 1200, "Promising that all labels of a new domain are at target with probability 0.9"),
+        (
+            9,
+            1000,
+            "The sets only aim at the target in new domains: a promise with probability 0.9 takes 9 domains with ",
+        ),
+        (11, 300, "20 or more rows of a label, and there are 0 beside the 1 held out to evaluate."),
+    ):
+        path = written(patients(n_rows, n_wards), tmp_path / "train.csv")
+        code, _, told = here("fit", path, *options, "--method", "erm", "--out", tmp_path / "model")
+        assert code == 0, told
+        assert line in told
+        assert (load(tmp_path / "model").promise is not None) == line.startswith("Promising")
+
+
+@pytest.mark.parametrize("asked", [["--domain-confidence", "none"], ["--method", "robust"]])
+def test_no_promise_is_made_where_none_is_asked_or_the_method_has_none(tmp_path, here, asked):
+    path = written(patients(1200, 11), tmp_path / "train.csv")
+    options = [*ROLES, "--base", "linear", "--epochs", "1", "--hold-out-domains", "0"]
+    code, _, told = here("fit", path, *options, *asked, "--out", tmp_path / "model")
+    assert code == 0, told
+    assert "Promis" not in told
+    assert "only aim" not in told
+    assert not isinstance(load(tmp_path / "model"), PromisedSetClassifier)
