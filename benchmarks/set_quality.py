@@ -89,11 +89,8 @@ def main() -> None:
     results.to_csv(options.out, index=False)
     means = results.groupby(["data", "method"], sort=False).mean(numeric_only=True).drop(columns="split")
     print(means.round(3).unstack().to_string())
-    print(
-        means.groupby("method", sort=False).agg(
-            {"size_at_share": geometric_mean, "share": "mean", "size": geometric_mean}
-        )
-    )
+    over_sets = {"size_at_share": geometric_mean, "share": "mean", "size": geometric_mean}
+    print(means.groupby("method", sort=False).agg(over_sets).round(3).to_string())
 
 
 def datasets(folder: Path | None, rows_per_domain: int, wanted: set[str]) -> Iterator[tuple[str, Data]]:
