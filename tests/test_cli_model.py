@@ -108,7 +108,7 @@ def test_fit_says_what_it_takes_each_column_for(fitted):
         "categories: colour",
         "ignored, since almost every row has another text: visit",
         "Promising that all labels of a new domain are at target with probability 0.9 "
-        "(--domain-confidence none for no promise).",
+        "(--domain-confidence none for no promise); labels are scored by the mean of a network and boosting.",
         "Evaluating on 3 of 12 domains that the model has not seen.",
     ]
 
@@ -136,7 +136,7 @@ def test_fit_prints_unseen_domains_worst_first_beside_erm(fitted):
 
 
 def test_fit_prints_a_summary_and_why_one_label_fails(fitted):
-    assert "SET-COVER" in fitted.stdout
+    assert "ERM, promised, adapted" in fitted.stdout
     assert "unseen domains every label's recall is at least 90 %" in fitted.stdout
     assert "a single-label model (ERM) does so in" in fitted.stdout
     assert "on new rows of seen domains" in fitted.stdout.splitlines()[-2]
@@ -159,7 +159,7 @@ def test_the_model_keeps_its_settings_and_its_evaluation(model):
         "label": "outcome",
         "domain": "ward",
         "method": "erm-joint",
-        "base": "mlp",
+        "base": "mlp+boosting",
         "target_recall": 0.9,
         "hold_out_domains": 0.25,
         "min_cell_size": 20,
