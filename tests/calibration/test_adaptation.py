@@ -38,6 +38,17 @@ def test_a_label_that_differs_much_between_domains_does_not_lower_the_others_ali
     assert rule.fixed[0] > from_means + 1
 
 
+def test_thresholds_are_not_rounded_above_the_scores_that_they_stand_for():
+    # A tree gives many rows the same score: a threshold one rounding above it would lose them all.
+    domains, labels = np.repeat(np.arange(19), 40), np.tile([0, 1], 380)
+    for seed in range(30):
+        by_domain = 5 + 5 * np.random.default_rng(seed).normal(size=(19, 2))
+        rows = ScoredRows(by_domain[domains], np.full((760, 2), 0.5), labels, domains)
+        rule = fit_adaptive_thresholds(rows, 0.9, 0.9)
+        for found in (np.tile(rule.fixed, (19, 1)), rule.of_domains(rows.scores, rows.probabilities, domains)):
+            assert np.count_nonzero((by_domain >= found).all(axis=1)) == 18
+
+
 def test_an_empty_domain_and_a_handful_of_rows_get_the_fixed_thresholds():
     assert np.array_equal(RULE.of_domains(*without_rows(SHIFTED), n_domains=2), [RULE.fixed] * 2)
     few = SHIFTED.of(np.arange(len(SHIFTED.domains)) < 29)
