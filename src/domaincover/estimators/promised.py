@@ -207,8 +207,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def familiarity(self, X: Any, domains: Any = None) -> pd.Series:
         """Return for each domain a p-value of "this domain is drawn like the calibration domains".
 
-        It is computed from unlabelled rows and is exact: if the domain is drawn like the calibration domains, it is
-        below α with probability at most α. Where it is small, the promise should not be relied on.
+        It is computed from unlabelled rows: if the domain is drawn like the calibration domains, it is at most α with
+        probability at most α, exactly with "held-out-domains" and approximately with "cross-fit". Where it is small,
+        the promise should not be relied on.
         """
         scored, coded = self._scored_domains(X, domains)
         found = self.adapted_domains(scored, coded.codes, len(coded.names)).p_values
