@@ -24,7 +24,7 @@ THRESHOLDS: dict[ThresholdKind | None, str] = {
     "fixed": ", with fixed thresholds",
 }
 DOES_NOT_SAY = (
-    "that any one domain is at target, or what happens in a kind of domain that is not among these",
+    "that any one domain is at target, or what happens in a kind of domain that none of these stands for",
     "how large the sets are, or how far below the target a domain may fall that misses it",
     "that all lines hold at once: each holds with the confidence given on its own",
 )

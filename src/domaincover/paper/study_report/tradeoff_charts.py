@@ -118,7 +118,7 @@ def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.
 
 
 def left_out_in_words(curves: Curves) -> str:
-    """Say which methods have no curve, or nothing."""
+    """Return the number of methods without a curve as text, or an empty text."""
     if not curves.left_out:
         return ""
     count = "One method" if len(curves.left_out) == 1 else f"{len(curves.left_out)} methods"
