@@ -147,7 +147,7 @@ def captions(compared: ComparedMethods) -> dict[str, str]:
 
 
 def spread_in_words(compared: ComparedMethods) -> str:
-    """Say what the thin lines on the bars are, or why there are none."""
+    """Return the explanation of the thin lines, or why there are none."""
     if compared.n_seeds == 1:
         return "One seed, so the spread between seeds is unknown."
     return "Thin lines: one standard deviation between seeds to either side."

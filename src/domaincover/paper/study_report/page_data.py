@@ -115,7 +115,7 @@ def _of_target(
 
 def captions_of(compared: ComparedMethods) -> dict[str, str]:
     """Return the captions of bars, boxes and shares against sizes."""
-    coverage = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
+    coverage = f"Share of unseen domains at target against set size. {spread_note(compared)}"
     return {**captions(compared), "coverage": coverage}
 
 
