@@ -60,7 +60,7 @@ def assert_refused(done, message):
         (["--set", "seeds=2", "--seeds", "3"], "--seeds and --set seeds are both given"),
         (["--seeds", "-1"], "--seeds is the number of seeds and must be at least 1, got -1"),
         (["--seeds", "two"], "Invalid value for '--seeds': Input should be a valid integer"),
-        (["--set", "methods=set-cover,sett"], "no method 'sett'; there are erm, irm, vrex"),
+        (["--set", "methods=set-cover,sett"], "unknown method 'sett'; methods are erm, irm, vrex"),
         (["--set", "methods="], "--set: methods is empty"),
         (["--datasets", ","], "--datasets is empty"),
         (["synthetic-7"], "must be even, got 7"),

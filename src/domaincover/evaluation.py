@@ -1,4 +1,4 @@
-"""The domain × label table, and its reductions: every number we report is one of them."""
+"""The domain × label table and its reductions, from which all reported numbers come."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Summary:
 class DomainReport:
     """One row per domain with examples: recall and n by label, mean set size, empty and single-label rates.
 
-    A label that is absent from a domain (or has too few examples there to count) has recall NaN. `thresholds` tells
-    whether the sets of a `PromisedSetClassifier` had thresholds adapted to each domain's rows, or fixed ones.
+    A label that is absent from a domain (or has too few examples there to count) has recall NaN. For sets of a
+    `PromisedSetClassifier`, `thresholds` is "adapted" (to each domain's rows) or "fixed".
     """
 
     domain_names: tuple[Hashable, ...]
@@ -92,7 +92,7 @@ class DomainReport:
         return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
     def share_by_noise(self, target_recall: float) -> float:
-        """Return the share at target if domains did not differ and chance alone were at work."""
+        """Return the share at target expected from chance alone, if domains did not differ."""
         from scipy.stats import binom
 
         mean_recall = np.nanmean(np.where(np.isnan(self.recall).all(axis=0), 1.0, self.recall), axis=0)
@@ -122,7 +122,7 @@ class DomainReport:
         )
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record per domain, recall by label name, None where there is none."""
+        """Return one record per domain, with recall by label name (None if absent)."""
         recalls = self.recall.astype(object)
         recalls[np.isnan(self.recall)] = None
         labels = texts(self.label_names)
@@ -168,8 +168,8 @@ class DomainReport:
     ) -> alt.HConcatChart:
         """Return an Altair chart of recall and set size by domain, worst domain first.
 
-        `baseline` adds the min recall and set size of another method on the same domains, under its name. The chart is
-        shown in a notebook, and written by its own `save`: `report.plot(0.9).save("domains.png")`.
+        `baseline` adds the min recall and set size of another method on the same domains, under its name. Save the
+        chart with `report.plot(0.9).save("domains.png")`.
         """
         from domaincover.report.domain_chart import domain_plot
 
@@ -235,9 +235,9 @@ class _Tallies(NamedTuple):
 
 
 def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
-    """Count in blocks: what is made on the way stays in the processor's cache, and memory does not grow with the rows.
+    """Count in blocks, so that temporaries stay in the processor's cache and memory does not grow with the rows.
 
-    A block has at least as many rows as there are cells, so that adding tables up costs no more than counting.
+    A block has at least as many rows as there are cells, so that adding the tables costs no more than counting.
     """
     n_labels = sets.shape[1]
     n_rows = max(ROWS_AT_ONCE, n_domains * n_labels)

@@ -13,7 +13,7 @@ Sets = NDArray[np.bool_]
 
 
 def check_target_recall(target_recall: float) -> float:
-    """Refuse a target recall that is not a share."""
+    """Reject a target recall that is not between 0 and 1."""
     if isinstance(target_recall, bool | str) or not isinstance(target_recall, SupportsFloat):
         raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
     if not 0 < target_recall < 1:
@@ -22,7 +22,7 @@ def check_target_recall(target_recall: float) -> float:
 
 
 def check_share(value: float, what: str) -> float:
-    """Refuse a number that is not a share between 0 and 1, and say how to write percent.
+    """Reject a number that is not between 0 and 1.
 
     >>> check_share(95, "confidence")
     Traceback (most recent call last):
@@ -49,7 +49,7 @@ def hits_needed(n_examples: Any, target_recall: Any) -> NDArray[np.int64]:
 
 
 def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = None) -> NDArray[np.int64]:
-    """Return label or domain codes as an array, or refuse them; names become codes in a DomainDataset."""
+    """Return label or domain codes as an array; reject names, which `DomainDataset` codes."""
     array = np.asarray(codes)
     if array.dtype.kind not in "iu":
         raise InputError(
@@ -65,23 +65,23 @@ def checked_codes(codes: Any, what: str, n_expected: int, n_codes: int | None = 
 
 
 def sets_from_scores(scores: NDArray[Any], thresholds: NDArray[Any]) -> Sets:
-    """Put a label into the set unless its score is below its threshold; NaN tells nothing against a label."""
+    """Put a label into the set unless its score is below its threshold; NaN is not below."""
     return ~np.asarray(scores < thresholds)
 
 
 def single_label_sets(scores: NDArray[Any]) -> Sets:
-    """Return sets that hold the label with the highest score, and no other."""
+    """Return sets with only the highest-scoring label."""
     return np.arange(scores.shape[1]) == scores.argmax(axis=1)[:, None]
 
 
 def covers(sets: Sets, labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell for each example whether its set holds its label."""
+    """Return for each example whether its set holds its label."""
     return np.take_along_axis(sets, labels[:, None], axis=1)[:, 0]
 
 
 def set_sizes(sets: Sets) -> NDArray[np.int64]:
     """Return the number of labels in each set."""
-    # of few labels, einsum adds them up more than twice as fast as numpy's sum or count along rows
+    # for few labels, einsum is more than twice as fast as numpy's sum or count along rows
     return np.einsum("nl->n", np.asarray(sets, dtype=bool).view(np.uint8), dtype=np.int64)
 
 

@@ -490,4 +490,4 @@ def test_a_promised_model_is_assessed_beside_single_labels(kind):
     result = assess(promised(kind(**QUICK)), X, Y, DOMAINS, random_state=0)
     assert set(result.unseen) == {"model", "model, fixed thresholds", "ERM"}
     assert (result.unseen["ERM"].set_size == 1).all()
-    assert (result.unseen["model"].set_size > 1).all()
+    assert result.unseen["model, fixed thresholds"].set_size.mean() > 1

@@ -209,7 +209,7 @@ def test_a_network_with_statistics_never_meets_a_single_row(kind):
         ({"hidden": 0}, "hidden must be one or several positive integers, got 0"),
         ({"hidden": (16, -1)}, r"positive integers, got \(16, -1\)"),
         ({"hidden": "16"}, "positive integers, got '16'"),
-        ({"device": "abacus"}, "device 'abacus' cannot be used here: "),
+        ({"device": "abacus"}, "device 'abacus' cannot be used: "),
         ({"validation_domains": 1.0}, "validation_domains is a share of the domains from 0 to below 1, got 1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"batch_size": 0}, "batch_size must be at least 1, got 0"),

@@ -157,7 +157,7 @@ def test_data_of_two_dimensions_need_no_table():
     [
         ("import no_such_module_anywhere", "cannot be imported: ModuleNotFoundError"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
-        ('from domaincover import register_method\nregister_method("erm")(None)', "there is a method 'erm' already"),
+        ('from domaincover import register_method\nregister_method("erm")(None)', "method 'erm' is already registered"),
         (
             'from domaincover import register_dataset\nregister_dataset("votes")(None)',
             "a dataset 'votes' already exists",
@@ -221,7 +221,7 @@ def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     (job,) = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
     assert done.is_input
-    assert "this worker does not see" in done.reason
+    assert "this worker cannot read" in done.reason
 
 
 def test_a_plug_in_is_found_by_its_modules_name_in_the_current_folder(tmp_path, monkeypatch):
@@ -262,7 +262,7 @@ def test_an_estimator_that_gives_no_sets_is_refused():
 
     with pytest.raises(InputError, match="Fits has neither predict_set nor predict"):
         predicted(Fits(), data, method)
-    with pytest.raises(InputError, match=r"Numbers must give booleans, .* 2 labels, got float64"):
+    with pytest.raises(InputError, match=r"Numbers must return booleans, .* 2 labels, got float64"):
         predicted(Numbers(), data, method)
 
 
@@ -289,7 +289,7 @@ def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
     from domaincover.paper.runner import plan_studies
 
     both = [Study(("synthetic-10",), ("erm",), epochs=epochs) for epochs in (1, 2)]
-    with pytest.raises(InputError, match=r"two experiments want synthetic-10/erm/.* with epochs 1 and 2"):
+    with pytest.raises(InputError, match=r"two experiments have synthetic-10/erm/.* with epochs 1 and 2"):
         plan_studies(both, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 

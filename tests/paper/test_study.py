@@ -289,12 +289,15 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
     ("changes", "message"),
     [
         ({"datasets": ("synthetic-ten",)}, "unknown dataset 'synthetic-ten'"),
-        ({"methods": ("set-cove",)}, r"no method 'set-cove' \(did you mean set-cover\?\); there are erm, irm, vrex"),
+        (
+            {"methods": ("set-cove",)},
+            r"unknown method 'set-cove' \(did you mean set-cover\?\); methods are erm, irm, vrex",
+        ),
         ({"target_recalls": (90,)}, "between 0 and 1, got 90"),
         ({"seeds": (0, -1)}, "seed must be 0 or above, got -1"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"penalty_weight": np.inf}, "penalty_weight must be a finite number, 0 or more, got inf"),
-        ({"penalty_weight": 1.0}, "penalty_weight is of irm, vrex, mmd and coral, and the study has none of them"),
+        ({"penalty_weight": 1.0}, "penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them"),
         ({"domains_per_batch": 1}, "domains_per_batch must be at least 2, got 1"),
     ],
 )

@@ -192,7 +192,7 @@ def test_reports_of_other_labels_are_refused():
 
 
 def test_no_report_at_all_is_refused():
-    with pytest.raises(InputError, match="there is no report to show"):
+    with pytest.raises(InputError, match="no reports were given"):
         domain_table({}, 0.9)
 
 

@@ -1,4 +1,4 @@
-"""The threshold that each (domain, label) cell asks for: an order statistic of its scores.
+"""The threshold of each (domain, label) cell: an order statistic of its scores.
 
 Scores are examples × labels, higher means more likely in the set. Only an example's score for its own label counts.
 """
@@ -16,7 +16,7 @@ from domaincover.errors import InputError
 from domaincover.prediction_sets import check_target_recall, checked_codes, hits_needed
 
 Thresholds = NDArray[np.float64]
-MOST_CELLS = 10**8  # their counts alone take 800 MB; names such as 20260131 are no codes
+MOST_CELLS = 10**8  # counts of 800 MB; rejects names such as 20260131 given as codes
 
 
 class OwnScores(NamedTuple):
@@ -56,7 +56,7 @@ def own_scores(
     target_recall: ArrayLike,
     min_cell_size: int,
 ) -> OwnScores:
-    """Check what a rule was given, and pick each example's score for its own label."""
+    """Check the arguments of a rule, and select each example's score for its own label."""
     if np.size(target_recall) == 0:
         raise InputError("there is no target recall; give one, such as 0.9.")
     for target in np.ravel(target_recall).tolist():
@@ -72,7 +72,7 @@ def own_scores(
         raise InputError(f"{int(np.isnan(own).sum())} scores are NaN, first at row {row}; calibration needs numbers.")
     n_labels = scores.shape[1]
     cells = cell_of(domains, labels, n_labels)
-    n_cells = (int(domains.max(initial=0)) + 1) * n_labels  # without rows, those of one domain that asks for nothing
+    n_cells = (int(domains.max(initial=0)) + 1) * n_labels  # without rows, the cells of one empty domain
     if n_cells > MOST_CELLS:
         raise InputError(
             f"domain codes run up to {int(domains.max()):,} for {len(domains):,} examples; codes count from 0: "

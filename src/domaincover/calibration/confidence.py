@@ -1,4 +1,4 @@
-"""How sure of a new domain m calibration domains let one be: any confidence up to m / (m + 1).
+"""Confidence about a new domain that m calibration domains allow: up to m / (m + 1).
 
 A new domain, drawn like the m others, is equally likely to take any of m + 1 places among them, so it is below the
 k-th lowest with probability k / (m + 1) at most.
@@ -22,7 +22,7 @@ MOST_NAMES = 5
 
 
 def order_ranks(n_domains: ArrayLike, domain_confidence: ArrayLike) -> NDArray[np.int64]:
-    """Return k = ⌊(1 − confidence)(m + 1)⌋: the new domain is among the k lowest of m + 1 with 1 − confidence at most.
+    """Return k = ⌊(1 − confidence)(m + 1)⌋: P(new domain among the k lowest of m + 1) ≤ 1 − confidence.
 
     >>> order_ranks([8, 9, 18, 19], 0.9)
     array([0, 1, 1, 2])
@@ -32,7 +32,7 @@ def order_ranks(n_domains: ArrayLike, domain_confidence: ArrayLike) -> NDArray[n
 
 
 def highest_confidence(n_domains: float) -> float:
-    """Return the highest confidence that so many calibration domains allow.
+    """Return the highest confidence that this number of calibration domains allows.
 
     >>> highest_confidence(9)
     0.9
@@ -41,7 +41,7 @@ def highest_confidence(n_domains: float) -> float:
 
 
 def confidence_text(n_domains: int) -> str:
-    """Return that confidence in three digits, not rounded up: what is written is allowed.
+    """Return the highest confidence in three digits, rounded down.
 
     >>> confidence_text(5)
     '0.833'
@@ -56,7 +56,7 @@ def domains_needed(domain_confidence: float) -> int:
     (9, 19)
     """
     n_domains = int(domain_confidence / (1 - domain_confidence))
-    n_domains = max(n_domains - 1, 1)  # below the answer, whatever rounding did
+    n_domains = max(n_domains - 1, 1)  # below the answer in spite of rounding
     while order_ranks(n_domains, domain_confidence) < 1:
         n_domains += 1
     return n_domains
@@ -73,7 +73,7 @@ def check_feasible(
     min_cell_size: int = 1,
     hint: str = "add domains",
 ) -> NDArray[np.bool_]:
-    """Tell which labels occur in too few domains for the confidence, (…confidences, labels), or reject them.
+    """Return a mask of the labels in too few domains for the confidence, (…confidences, labels), or reject them.
 
     `n_by_cell` is domains × labels, 0 where a cell is smaller than `min_cell_size`. With "widen", such labels are to be
     in every set; with "pool", where a rule can, their rows are pooled. A warning names them.
@@ -108,7 +108,7 @@ def _too_few(
     label_names: Sequence[Hashable] | None,
     min_cell_size: int,
 ) -> str:
-    """Say what is asked, what there is, what that allows, and what would be enough."""
+    """Return a message with the confidence, the domains it needs, and the confidence that the domains allow."""
     affected = np.flatnonzero(infeasible.any(axis=tuple(range(infeasible.ndim - 1))))
     most = int(n_domains_with[affected].max())
     enough = f"a {what} of {highest:g} takes {domains_needed(highest)} calibration domains"

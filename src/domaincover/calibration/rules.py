@@ -1,4 +1,4 @@
-"""Rules that calibrate each label by itself; `joint` calibrates them together.
+"""Rules that calibrate each label separately; `joint` calibrates them together.
 
 Cells with fewer than `min_cell_size` examples do not count. A label without any calibration cell gets −∞: it is in
 every set, never silently dropped.
@@ -29,7 +29,7 @@ def robust_thresholds(
     min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
-    """Return for each label its lowest cell threshold: in the set if any domain's threshold admits it."""
+    """Return each label's lowest cell threshold: a label is in the set if any domain's threshold admits it."""
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     return _with_uncalibrated(thresholds_of_cells(own, target_recall).min(axis=-2, initial=np.inf), own, label_names)
 
@@ -44,7 +44,7 @@ def pooled_thresholds(
 ) -> Thresholds:
     """Return for each label the largest threshold at which its recall, averaged over domains, is at target.
 
-    Pooling CDFs (Dunn, Wasserman and Ramdas): each domain weighs the same, whatever its size.
+    Pooling CDFs (Dunn, Wasserman and Ramdas): domains have equal weight, whatever their size.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     return _with_uncalibrated(_pooled(own, np.asarray(target_recall, dtype=float)[..., None]), own, label_names)
@@ -115,7 +115,7 @@ def _pooled(own: OwnScores, needed: NDArray[np.float64]) -> Thresholds:
 
 
 def _with_uncalibrated(thresholds: Thresholds, own: OwnScores, label_names: LabelNames) -> Thresholds:
-    """Put labels without a calibration cell into every set, and say so, by name where names are given."""
+    """Put labels without a calibration cell into every set, with a warning."""
     uncalibrated = ~own.n_by_cell.any(axis=0)
     if uncalibrated.any():
         codes = np.flatnonzero(uncalibrated).tolist()

@@ -1,4 +1,4 @@
-"""Does a model hold in domains that it has not seen? Some are held out, a model is fitted on the rest, and judged."""
+"""Assessment on unseen domains: fit a model on some domains, and evaluate it on the others."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import altair as alt
 
 Failure = Literal["none", "overlap", "drop", "both"]
-SMALLEST_DROP = 0.02  # of accuracy, worth the name
+SMALLEST_DROP = 0.02  # smallest drop of accuracy that is reported
 MODEL, FIXED, BASELINE = "model", "model, fixed thresholds", "ERM"
 
 
@@ -59,7 +59,7 @@ class Diagnosis(NamedTuple):
         drop = f"a single-label model's accuracy drops in new domains: {accuracy}"
         if self.failure == "none":
             return (
-                f"One label does well here: a single-label model's accuracy is {accuracy}, "
+                f"One label is enough here: a single-label model's accuracy is {accuracy}, "
                 f"and it finds {hardest} of the hardest label."
             )
         if self.failure == "drop":
@@ -74,10 +74,10 @@ class Diagnosis(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """How a model and a single-label baseline did on unseen domains, and on new rows of the seen ones.
+    """Results of a model and a single-label baseline on unseen domains, and on new rows of the seen ones.
 
-    `model` is what was judged: fitted on the training rows of the seen domains. If it can adapt, the reports under
-    "model" have thresholds adapted to each domain's rows, and those under "model, fixed thresholds" the fixed ones.
+    `model` was fitted on the training rows of the seen domains. If it can adapt, the reports under "model" have
+    thresholds adapted to each domain's rows, and those under "model, fixed thresholds" the fixed ones.
     """
 
     target_recall: float
@@ -97,7 +97,7 @@ class Assessment:
 
     @property
     def methods(self) -> dict[str, DomainReport]:
-        """The reports on unseen domains by the names that are shown: the model's, and ERM."""
+        """The reports on unseen domains by display name."""
         name = _shown_name(self.model)
         names = {MODEL: f"{name}, adapted" if FIXED in self.unseen else name, FIXED: name}
         return {names.get(key, key): report for key, report in self.unseen.items()}
@@ -113,7 +113,7 @@ class Assessment:
 
         Beside the model it shows its fixed thresholds if it can adapt, else the single-label baseline.
 
-        It is shown in a notebook, and written by its own `save`: `assessment.plot().save("domains.png")`.
+        Save it with `assessment.plot().save("domains.png")`.
         """
         (name, report), *others = self.methods.items()
         return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
@@ -147,13 +147,13 @@ def assess(
     target_recall: float | None = None,
     random_state: Any = None,
 ) -> Assessment:
-    """Fit a copy of the model on some of the domains, and report how it does on the others.
+    """Fit a copy of the model on some of the domains, and evaluate it on the others.
 
-    Beside it stands a single-label model on the same split: ERM with the same network, or the same estimator without
-    sets. A model that can adapt is judged in both ways: with thresholds adapted to the rows of each domain, and with
-    its fixed thresholds. Some rows of the training domains are held out too, to tell what goes wrong with one label:
-    labels that overlap everywhere, or accuracy that drops in new domains. They are few, so that all of them count
-    there; cells of unseen domains with fewer than `min_cell_size` examples do not.
+    A single-label model on the same split is the baseline: ERM with the same network, or the same estimator without
+    sets. A model that can adapt is evaluated twice: with thresholds adapted to the rows of each domain, and with its
+    fixed thresholds. Some rows of the training domains are held out too, to diagnose why a single label fails: labels
+    that overlap everywhere, or accuracy that drops in new domains. Of these few rows all cells count; in unseen
+    domains, cells with fewer than `min_cell_size` examples do not.
     """
     target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
     candidates = _candidates(model)
@@ -177,13 +177,13 @@ def assess(
 def rows_to_train_on(
     domains: Any, hold_out_domains: float = 0.25, hold_out_rows: float = 0.2, random_state: Any = None
 ) -> NDArray[np.int64]:
-    """Return the rows on which `assess` fits with the same settings."""
+    """Return the rows that `assess` fits on with the same settings."""
     coded = code_names(domains, "domains", _num_samples(domains))
     return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:
-    """Return the unfitted single-label model that another one is compared with: ERM; None if it is that itself."""
+    """Return the unfitted single-label baseline of a model; None if the model is itself the baseline."""
     inner = model.estimator if isinstance(model, PromisedSetClassifier) else model
     if isinstance(inner, SetCoverClassifier | DomainGeneralizationClassifier) or (
         isinstance(inner, ERMClassifier) and inner is not model
@@ -197,12 +197,12 @@ def single_label_version(model: SetClassifier) -> SetClassifier | None:
 
 
 def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> Diagnosis:
-    """Tell from a single-label model's reports which failure it has; a drop counts beyond two standard errors."""
+    """Diagnose a single-label model's failure from its reports; a drop counts beyond two standard errors."""
     of_seen, of_unseen = _Counts.of(seen), _Counts.of(unseen)
     accuracy_seen, accuracy_unseen = float(of_seen.accuracy.mean()), float(of_unseen.accuracy.mean())
     error = _error_of_difference(of_seen, of_unseen)
     drops = accuracy_seen - accuracy_unseen > max(SMALLEST_DROP, 2 * error)
-    # Over all domains together: the lowest of many recalls, from a few rows each, is low by chance alone.
+    # Over all domains together: the lowest of many recalls from a few rows each is low by chance.
     min_recall = float(np.nanmin(of_seen.recall))
     overlaps = min_recall < target_recall
     failure: Failure = "both" if drops and overlaps else "drop" if drops else "overlap" if overlaps else "none"
@@ -210,28 +210,27 @@ def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> 
 
 
 def n_held_out(n_domains: int, share_of_domains: float) -> int:
-    """Return how many domains are held out: the share, rounded, but at least one, and one is left to train on."""
+    """Return the number of domains to hold out: the rounded share, at least one, leaving at least one."""
     return min(max(1, round(share_of_domains * n_domains)), n_domains - 1)
 
 
 class _Judged(NamedTuple):
-    """All rows with the codes of all labels, those included that training may not have met."""
+    """All rows, with codes of all labels, including those absent from training."""
 
     X: Any
     labels: Coded
     domains: Coded
 
     def check_cells(self, rows: NDArray[np.int64], min_cell_size: int) -> None:
-        """Refuse, before anything is fitted, rows of which too few are of one domain and label to be judged by."""
+        """Reject, before fitting, data in which no cell of the unseen domains counts."""
         largest = np.bincount(cell_of(self.domains.codes[rows], self.labels.codes[rows], len(self.labels.names))).max()
         if largest < check_min_cell_size(min_cell_size):
             raise InputError(
-                f"no label has {min_cell_size:,} rows in an unseen domain, the most is {largest:,}; "
-                "lower the smallest cell that counts (min_cell_size)."
+                f"no label has {min_cell_size:,} rows in an unseen domain (at most {largest:,}); lower min_cell_size."
             )
 
     def rows_of(self, names: set[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return those rows that are of the named domains; all, where these domains are too small to have any."""
+        """Return the rows of the named domains; all rows if there are none."""
         named = np.array([name in names for name in self.domains.names])
         theirs = rows[named[self.domains.codes[rows]]]
         return theirs if len(theirs) > 0 else rows
@@ -239,7 +238,7 @@ class _Judged(NamedTuple):
     def reports(
         self, name: str, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1
     ) -> dict[str, DomainReport]:
-        """Return a model's report by its name; for one that can adapt, also the report with fixed thresholds."""
+        """Return a model's report by name; if it can adapt, also the report with fixed thresholds."""
         if not isinstance(model, PromisedSetClassifier):
             return {name: self.report(model, rows, min_cell_size)}
         if not model.can_adapt:
@@ -261,14 +260,14 @@ class _Judged(NamedTuple):
         return replace(found, thresholds=thresholds)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:
-        """Add the labels that the model does not know: they are in none of its sets."""
+        """Add labels unknown to the model, which are in none of its sets."""
         all_sets = np.zeros((len(sets), len(self.labels.names)), dtype=bool)
         all_sets[:, [self.labels.names.index(name) for name in classes]] = sets
         return all_sets
 
 
 def _shown_name(model: Any) -> str:
-    """Return a classifier's name as the paper has it, or else that of its class."""
+    """Return a classifier's name in the paper, or else its class name."""
     if isinstance(model, PromisedSetClassifier):
         return f"{_shown_name(last_step(model.estimator))}, promised"
     if isinstance(model, SetCoverClassifier):
@@ -278,7 +277,7 @@ def _shown_name(model: Any) -> str:
 
 def _candidates(model: SetClassifier) -> dict[str, SetClassifier]:
     if getattr(model, "calibration", None) == "prefit":
-        raise InputError("a prefit model may have been trained on the domains held out; assess one that fits here.")
+        raise InputError("a prefit model may have been trained on the held-out domains; use another calibration.")
     baseline = single_label_version(model)
     return {MODEL: model} if baseline is None else {MODEL: model, BASELINE: baseline}
 
@@ -289,7 +288,7 @@ def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: n
             raise InputError(f"the share of {what} to hold out must lie between 0 and 1, got {part:g}.")
     n_domains = len(domains.names)
     if n_domains < 2:
-        raise InputError("there is only one domain; holding some out for an honest evaluation needs at least two.")
+        raise InputError("there is only one domain; holding out domains needs at least two.")
     n_unseen = n_held_out(n_domains, hold_out_domains)
     drawn = draw_domains(domains.codes, n_domains - n_unseen, n_unseen, rng)
     rows = np.arange(len(domains.codes))
@@ -303,7 +302,7 @@ def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: n
 
 
 class _Counts(NamedTuple):
-    """How many examples count in each domain and label, and how many of them have a set that holds their label."""
+    """Number of counted and of covered examples by domain and label."""
 
     n: NDArray[np.int64]
     hits: NDArray[np.float64]
@@ -315,25 +314,25 @@ class _Counts(NamedTuple):
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
-        """The share of each domain's examples whose set holds their label."""
+        """Share of covered examples by domain."""
         return self.hits.sum(axis=1) / self.n.sum(axis=1)
 
     @property
     def recall(self) -> NDArray[np.float64]:
-        """The recall of each label over all domains together, NaN where it has no examples."""
+        """The recall of each label over all domains, NaN without examples."""
         return share(self.hits.sum(axis=0), self.n.sum(axis=0))
 
     @property
     def counting_variance(self) -> NDArray[np.float64]:
-        """What counting alone would make each domain's accuracy vary by."""
+        """The binomial variance of each domain's accuracy."""
         return self.accuracy * (1 - self.accuracy) / self.n.sum(axis=1)
 
 
 def _error_of_difference(seen: _Counts, unseen: _Counts) -> float:
     """Return the standard error of the difference of mean accuracies.
 
-    One variance between domains for both sides, since there may be a single unseen one; no less than counting gives,
-    which each side does by itself, since a few rows of one domain are counted worse than thousands of the others.
+    The variance between domains is pooled over both sides, since there may be a single unseen domain. Each side has at
+    least its own binomial variance, since numbers of rows differ.
     """
     sides = (seen.accuracy, unseen.accuracy)
     n_free = max(sum(len(side) - 1 for side in sides), 1)

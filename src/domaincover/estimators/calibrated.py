@@ -37,7 +37,7 @@ CROSS_FITTED = ("cross-fit", "jackknife-minmax")
 
 
 class FitPlan(NamedTuple):
-    """A fit that waits for its scorers: coded data, which rows calibrate each scorer, and which fit each."""
+    """A prepared fit: coded data, and the fitting and calibration rows of each scorer."""
 
     X: Any
     y: NDArray[Any]
@@ -45,7 +45,7 @@ class FitPlan(NamedTuple):
     targets: Targets
     parts: list[Part]
     rows_to_fit: list[NDArray[np.int64]]
-    is_infeasible: bool  # nothing can be calibrated: every set holds every label
+    is_infeasible: bool  # every set holds every label
 
 
 def _has_probabilities(classifier: CalibratedSetClassifier) -> bool:
@@ -53,9 +53,9 @@ def _has_probabilities(classifier: CalibratedSetClassifier) -> bool:
 
 
 class CalibratedSetClassifier(SetClassifier):
-    """Sets from the scores of another classifier, by thresholds that calibration domains give.
+    """Sets from the scores of another classifier, by thresholds from calibration domains.
 
-    Subclasses say which thresholds (`_thresholds`) and what these promise (`_promised`, `_promise_in_words`).
+    Subclasses define the thresholds (`_thresholds`) and their promise (`_promised`, `_promise_in_words`).
     """
 
     estimator: Any
@@ -67,7 +67,7 @@ class CalibratedSetClassifier(SetClassifier):
     on_infeasible: OnRareLabel
     random_state: Any
 
-    _label_types = (str,)  # scikit-learn's classifiers take no other objects
+    _label_types = (str,)  # the only objects that scikit-learn's classifiers accept
 
     @abstractmethod
     def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
@@ -75,12 +75,12 @@ class CalibratedSetClassifier(SetClassifier):
 
     @abstractmethod
     def _promise_in_words(self) -> str | None:
-        """Return what the sets promise about a new domain, or None."""
+        """Return the promise about a new domain, or None."""
 
     @property
     @abstractmethod
     def _promised(self) -> float | None:
-        """The share whose order statistic is promised, or None where nothing is."""
+        """The share whose order statistic is promised, or None without a promise."""
 
     @property
     def _promised_what(self) -> str:
@@ -88,7 +88,7 @@ class CalibratedSetClassifier(SetClassifier):
 
     @property
     def _scales_scores(self) -> bool:
-        """Whether scores of labels or estimators have to be made comparable before calibration."""
+        """Whether scores are rescaled by label or estimator before calibration."""
         return self.calibration in CROSS_FITTED
 
     @property
@@ -104,7 +104,7 @@ class CalibratedSetClassifier(SetClassifier):
         return self.folds
 
     def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:  # noqa: ARG002
-        """Return what happens to labels in too few domains."""
+        """Return how labels in too few domains are handled."""
         return self.on_infeasible
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
@@ -116,13 +116,13 @@ class CalibratedSetClassifier(SetClassifier):
         y : array-like
             Labels.
         domains : array-like or None
-            The domain of each row; None means that all rows are from one domain.
+            The domain of each row; None means a single domain.
         """
         plan = self._planned(X, y, domains)
         return self._calibrated(plan, self._fitted_scorers(plan))
 
     def _planned(self, X: Any, y: Any, domains: Any) -> FitPlan:
-        """Check and code the data, and say which rows fit the scorers and which calibrate."""
+        """Check and code the data, and choose the fitting and calibration rows."""
         self._check_settings()
         X, y, domains = indexed(X, y, domains)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -141,7 +141,7 @@ class CalibratedSetClassifier(SetClassifier):
 
     def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
         """Fit a clone of the estimator on each set of rows of a plan."""
-        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators that know nothing of other rows
+        alone = self.calibration == "jackknife-minmax"  # its proof needs estimators fitted independently
         return fit_on_each(self.estimator, plan.X, plan.y, plan.domains, plan.rows_to_fit, as_if_alone=alone)
 
     def _calibrated(self, plan: FitPlan, fitted: list[Any]) -> Self:
@@ -150,7 +150,7 @@ class CalibratedSetClassifier(SetClassifier):
         if self.calibration == "prefit":
             check_is_fitted(self.estimator)
             self.estimator_, fitted = self.estimator, [self.estimator]
-            label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels that it does not know
+            label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels unknown to the estimator
             self.classes_ = np.asarray(self.estimator_.classes_)
         elif self._predicts_with_folds and len(parts) > 1:
             self.estimators_ = fitted
@@ -167,7 +167,7 @@ class CalibratedSetClassifier(SetClassifier):
     def label_scores(self, X: Any) -> NDArray[Any]:
         """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
 
-        They are the estimator's scores, rescaled where labels or several estimators have to be comparable.
+        They are the estimator's scores, rescaled where labels or estimators must be comparable.
         """
         check_is_fitted(self)
         if not hasattr(self, "score_units_"):
@@ -182,7 +182,7 @@ class CalibratedSetClassifier(SetClassifier):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the estimator's probability of each label; the mean, where several estimators predict."""
+        """Return the probability of each label, averaged over the estimators."""
         return np.mean([probabilities_for(each, X, self.classes_) for each in self.predictors_], axis=0)
 
     @property
@@ -193,7 +193,7 @@ class CalibratedSetClassifier(SetClassifier):
 
     @property
     def training_domains_(self) -> NDArray[Any]:
-        """The domains that the estimators trained on: not those that only calibrated or chose a threshold."""
+        """The domains that the estimators were trained on, without those used only for calibration."""
         inner = [last_step(each) for each in self.predictors_]
         own = [each.training_domains_ for each in inner if isinstance(each, SetClassifier)]
         if not own:
@@ -203,7 +203,7 @@ class CalibratedSetClassifier(SetClassifier):
 
     @property
     def seen_domains_(self) -> list[Any] | None:
-        """Every domain that the model was trained or calibrated on; None where that is not known."""
+        """All domains used in training or calibration; None if unknown."""
         seen = super().seen_domains_
         if self.calibration != "prefit" or seen is None:
             return seen
@@ -218,16 +218,16 @@ class CalibratedSetClassifier(SetClassifier):
 
     @property
     def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, where the estimator tells."""
+        """Number of columns seen in `fit`, if the estimator has it."""
         return int(self.predictors_[0].n_features_in_)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, where the estimator learned them."""
+        """Names of the columns, if the estimator has them."""
         return self.predictors_[0].feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "promise_")  # learned last
+        return hasattr(self, "promise_")  # set last
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -237,7 +237,7 @@ class CalibratedSetClassifier(SetClassifier):
         return tags
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
-        """Return the estimator's own scores, the mean of several."""
+        """Return the unscaled scores, averaged over the estimators."""
         return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
 
     def _check_settings(self) -> None:
@@ -255,9 +255,7 @@ class CalibratedSetClassifier(SetClassifier):
             known = ", ".join(map(repr, self._infeasible_options))
             raise InputError(f"on_infeasible must be one of {known}, got {self.on_infeasible!r}.")
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
-            raise InputError(
-                f"{type(self.estimator).__name__} has neither predict_proba nor decision_function; sets need scores."
-            )
+            raise InputError(f"{type(self.estimator).__name__} has neither predict_proba nor decision_function.")
         if self._promised is not None and self.calibration == "training-data":
             raise InputError(
                 "a promise about new domains cannot be calibrated on the training domains; choose "
@@ -274,7 +272,7 @@ class CalibratedSetClassifier(SetClassifier):
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.
 
-        Returns which labels cannot be promised and will be in every set.
+        Returns a mask of the labels without a promise, which will be in every set.
         """
         if self._promised is None:
             return np.array([False])
@@ -295,7 +293,7 @@ class CalibratedSetClassifier(SetClassifier):
         )
 
     def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
-        """Find the thresholds by the scores of each part's calibration rows under the estimator of that part."""
+        """Compute the thresholds from the scores of each part's calibration rows by that part's estimator."""
         labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
         scaled = self._scales_scores
         levels, scales = [], []
@@ -319,12 +317,12 @@ class CalibratedSetClassifier(SetClassifier):
         return (log_scores_for(estimator, X, self.classes_) - scale.base) / scale.unit
 
     def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
-        """Return the scale that an estimator's own training rows give."""
+        """Return the scale from an estimator's training rows."""
         if self.calibration == "prefit":
-            return as_they_are(len(self.classes_))  # which rows those were is not known
+            return as_they_are(len(self.classes_))  # its training rows are unknown
         scores = log_scores_for(estimator, taken(X, rows), self.classes_)
         scale = quantile_scale(scores, labels[rows], self.target_recall)
-        # Margins are in one unit already, and only those of different networks have to be made comparable.
+        # Margins share one unit across labels; only different networks need rescaling.
         return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
 
 
@@ -335,7 +333,7 @@ def cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _check_unseen(estimator: Any, domains: NDArray[Any]) -> None:
-    """Reject calibration domains that the estimator was fitted on, where it knows them."""
+    """Reject calibration domains that the estimator was fitted on, if it has `domains_`."""
     names = domains.tolist()
     is_seen = seen_among(names, list(getattr(last_step(estimator), "domains_", ())))
     seen = [name for name, known in zip(names, is_seen, strict=True) if known]

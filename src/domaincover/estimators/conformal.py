@@ -34,15 +34,15 @@ RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
 
 
 class ConformalSetClassifier(CalibratedSetClassifier):
-    """Sets from the scores of any classifier, each label calibrated by itself.
+    """Sets from the scores of any classifier, with each label calibrated separately.
 
-    A label is in the set if its score reaches the label's threshold, which comes from calibration domains:
+    A label is in the set if its score is at least the label's threshold, which comes from calibration domains:
 
-    - "robust" (the paper): the lowest threshold that any of them needs;
+    - "robust" (the paper): the lowest threshold of any domain;
     - "pooled" (Dunn, Wasserman and Ramdas): the threshold that reaches the target on average over them;
-    - "hierarchical" (Lee, Barber and Willett): the same with a finite-sample promise: each label's expected recall in a
-      new domain is at target;
-    - "order" (Duchi, Gupta, Jiang and Sur): each label by itself is at target in a new domain with probability
+    - "hierarchical" (Lee, Barber and Willett): the same with a finite-sample guarantee: each label's expected recall in
+      a new domain is at target;
+    - "order" (Duchi, Gupta, Jiang and Sur): each label separately is at target in a new domain with probability
       `domain_confidence`;
     - "single": no calibration, the most likely label alone.
 
@@ -58,20 +58,20 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         For "order": the probability that a label of a new domain is at target, such as 0.9.
     calibration : str, default="held-out-domains"
         "cross-fit", "held-out-domains", "jackknife-minmax" and "prefit" are described in `PromisedSetClassifier`;
-        "training-data" calibrates on the rows that the estimator is fitted on, as in the paper, and promises nothing.
+        "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
     calibration_domains : float or None, default=None
         Share of the domains held out; None is a quarter, or as many as the confidence needs.
     folds : int or None, default=None
         Number of groups for "cross-fit" (None is 10), or of domains left out for "jackknife-minmax" (None is 25, or as
         many as the confidence needs).
     min_cell_size : int, default=20
-        A label's (domain, label) cells with fewer examples calibrate as one; where something is promised, they count
-        neither in calibration nor in the promise.
+        A label's (domain, label) cells with fewer examples are pooled into one; with a promise, they are excluded from
+        calibration and from the promise.
     on_infeasible : {"raise", "widen"}, default="raise"
-        With too few domains for the confidence, overall or of one label: raise an error, or put the labels that cannot
-        be promised into every set.
+        With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
+        promise into every set.
     random_state : int, RandomState or None, default=None
-        Determines which domains calibrate.
+        Determines the calibration domains.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     thresholds_ : array
         Threshold of every label.
     calibration_domains_ : array
-        Domains that calibrated.
+        Domains used for calibration.
     estimator_, estimators_
         The fitted estimator; with "jackknife-minmax", the fitted estimators.
 
@@ -166,7 +166,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         if self.rule == "order":
             options["domain_confidence"] = self.domain_confidence
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
+            warnings.simplefilter("ignore", UserWarning)  # already warned before training
             return RULES[self.rule](levels, labels, domains, **options)
 
     def _promise_in_words(self) -> str | None:

@@ -24,31 +24,31 @@ from domaincover.training.run import TrainingRun
 
 
 class DomainGeneralizationClassifier(SingleLabelNetwork):
-    """IRM, VREx, MMD, CORAL, Group DRO or QRM: training that compares domains; the set is the most likely label.
+    """IRM, VREx, MMD, CORAL, Group DRO or QRM; the set is the most likely label alone.
 
-    The same network and training as `ERMClassifier`, so that they compare fairly, but batches hold a few domains each,
-    and the loss depends on how these differ. `ConformalSetClassifier` and `PromisedSetClassifier` make sets from it.
-    docs/method.md has the formulas.
+    The same network and training as `ERMClassifier`, for a fair comparison, but each batch holds a few domains and the
+    loss depends on how they differ. It can be the base of `ConformalSetClassifier` and `PromisedSetClassifier`. The
+    formulas are in docs/method.md.
 
     Parameters
     ----------
     penalty : "irm", "vrex", "mmd", "coral", "group-dro" or "qrm"
-        What is added to the mean risk of the domains, or, for the last two, takes its place.
+        Added to the mean risk of the domains; "group-dro" and "qrm" replace the mean risk.
     weight : float or None
-        Of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
+        Weight of the penalty; None is 100 for IRM, 10 for VREx, 1 for MMD and CORAL. Group DRO and QRM have none.
     warmup_steps : int or None
-        Steps before the penalty has its weight, and the optimiser starts afresh; until then the weight is 1 (or less,
-        if its own is), and QRM's loss is the mean risk. Held-out domains judge only later weights. None is 500 for IRM,
-        VREx and QRM, but at most a quarter of all steps, and 0 for the others.
+        Steps with penalty weight min(1, `weight`), and for QRM with the mean risk as loss, after which the optimiser
+        is reset. Only later weights are validated on held-out domains. None is 500 for IRM, VREx and QRM, but at most
+        a quarter of all steps, and 0 for the others.
     rate : float
-        Group DRO's: how fast the weights of domains follow their risks.
+        For Group DRO: step size of the domain weights.
     quantile : float
-        QRM's: the share of domains whose risk is to stay below the one minimised.
+        For QRM: the quantile of the domains' risks that is minimised.
     domains_per_batch : int
-        Domains in a batch, with equally many examples of each; where there are fewer domains, all of them.
+        Domains in a batch, with equally many examples of each; at most all domains.
     target_recall, network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, \
 min_cell_size, validation_domains, patience, device, run, random_state, verbose
-        As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a layer that learns before the
+        As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a trainable layer before the
         last linear one.
 
     >>> from domaincover import DomainGeneralizationClassifier, GaussianDomains
@@ -116,24 +116,24 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
             raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
-        self._made_objective(torch.ones(1, 1))  # it checks its own settings
+        self._made_objective(torch.ones(1, 1))  # checks the objective's settings
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
-        """Refuse domains that cannot be compared."""
+        """Reject domains that cannot be compared."""
         n_given, n_to_train = (
             np.bincount(codes, minlength=len(targets.domain_names))
             for codes in (targets.domains, targets.domains[trains])
         )
         if np.count_nonzero(n_to_train) < 2 and self.penalty != "irm":
             raise InputError(
-                f"{self.penalty} compares domains, and there is only one to train on; give more domains, or take erm."
+                f"{self.penalty} compares domains, but there is only one training domain; add domains, or use ERM."
             )
         for counts in (n_given, n_to_train):
             if (counts == 1).any():
                 name = targets.domain_names[int(np.argmax(counts == 1))]
                 raise InputError(
-                    f"domain {name!r} has one training example, and {self.penalty} needs two or more of each; leave "
-                    "it out, or give small domains a name together."
+                    f"domain {name!r} has one training example, but {self.penalty} needs at least two; leave it out, "
+                    "or merge small domains."
                 )
 
     def _batches(
@@ -151,8 +151,8 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
         data = [prepared.examples for prepared in group]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
             warnings.warn(
-                f"training has {n_steps} steps, all of them among the {self.warmup_steps} warmup_steps, so "
-                f"{self.penalty} never comes into its own; lower warmup_steps, or raise epochs.",
+                f"training has {n_steps} steps and warmup_steps is {self.warmup_steps}, so {self.penalty} never has "
+                "its full weight; lower warmup_steps, or raise epochs.",
                 stacklevel=2,
             )
         n_domains = max(part.n_domains for part in data)

@@ -16,20 +16,20 @@ from domaincover.training.run import TrainingRun
 
 
 class ERMClassifier(SingleLabelNetwork):
-    """Cross-entropy on all training examples, whatever their domain; the set is the most likely label alone.
+    """Cross-entropy on all training examples, regardless of domain; the set is the most likely label alone.
 
-    The same network and training as `SetCoverClassifier`, so that the two compare fairly. Its `predict_proba` makes it
-    a base for `ConformalSetClassifier` and `PromisedSetClassifier`.
+    The same network and training as `SetCoverClassifier`, for a fair comparison. It can be the base of
+    `ConformalSetClassifier` and `PromisedSetClassifier`.
 
     Parameters
     ----------
     target_recall : float
-        Recall that reports and scorers compare with; training does not use it.
+        Target recall of reports and scorers; not used in training.
     iterate : "best" or "last"
         Which weights to keep: those with the lowest cross-entropy on the held-out domains, or the last. Without
         held-out domains, both are the last.
     patience : int or None
-        Stop after so many epochs without better weights.
+        Stop after this number of epochs without improvement.
     network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, standardize, min_cell_size, \
 validation_domains, device, run, random_state, verbose
         As for `SetCoverClassifier`.

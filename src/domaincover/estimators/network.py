@@ -1,4 +1,4 @@
-"""What SET-COVER's and ERM's classifiers share: a network on tables, images or texts, trained and judged by domains."""
+"""Base of the network classifiers: a network on tables, images or texts, trained and validated by domains."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from domaincover.training.run import TrainingRun
 from domaincover.training.scoring import score
 
 Network = NetworkName | MakeNetwork | SourceNetwork
-ROWS_AT_ONCE = 16_384  # scored together: their encoded form stays in the processor's cache
+ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
 STEPS = 6_000
@@ -45,7 +45,7 @@ FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
 
 
 class Plan(NamedTuple):
-    """How long to train and in what portions."""
+    """Epochs, batch size and spacing of the dual steps."""
 
     batch_size: int
     epochs: int
@@ -54,7 +54,7 @@ class Plan(NamedTuple):
 
 
 def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
-    """Fill in what was not given: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
+    """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
     batch_size = whole_batches(batch_size, n_rows)
@@ -63,26 +63,26 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
         epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
     if update_every is None:
         update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
-    # A full pass at every dual step would cost more than training itself where there are several in an epoch.
+    # With several dual steps per epoch, a full pass at each would cost more than training itself.
     return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
 
 
 def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
-    """Fill in what was not given, for a network that is costly to train: the paper's five epochs, batches of 64.
+    """Fill in defaults for a network that is costly to train: the paper's five epochs, batches of 64.
 
-    Recall is that of the training batches, which costs nothing; multipliers move eight times an epoch.
+    Recall is that of the training batches, which is free; multipliers are updated eight times per epoch.
     """
     given = 64 if batch_size is None else batch_size
     batch_size, _, _, _ = plan_training(n_rows, given, 1, 1)
     n_batches = math.ceil(n_rows / batch_size)
     epochs = 5 if epochs is None else epochs
-    # Rounded up, or the epoch's last move would go by the recall of a few stray batches.
+    # Rounded up, so that the last update of an epoch does not rest on a few remaining batches.
     update_every = math.ceil(n_batches / 8) if update_every is None else update_every
     return Plan(batch_size, epochs, update_every, "batches")
 
 
 class NetworkClassifier(SetClassifier):
-    """A network that scores every label; the table is encoded and standardised inside."""
+    """A network with one score per label; tables are encoded and standardised internally."""
 
     network: Network
     hidden: int | Sequence[int]
@@ -102,23 +102,23 @@ class NetworkClassifier(SetClassifier):
     update_every: int | None = None
     recall_from: RecallFrom | None = None
 
-    _history: History  # of the last training, every cell's recall and multiplier in it; not saved with a model
-    _merges_small_cells = True  # before training, those of fewer than min_cell_size examples
+    _history: History  # recall and multiplier of every cell in the last training; not saved with the model
+    _merges_small_cells = True  # before training, those with fewer than min_cell_size examples
 
     @abstractmethod
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
-        """Return what the networks of a group minimise, in at most `n_steps` steps."""
+        """Return the training objective of a group of networks, for at most `n_steps` steps."""
 
     @abstractmethod
     def _judge(self, held_out: HeldOutDomains) -> Any:
-        """Return what judges the weights by held-out domains."""
+        """Return the criterion that compares weights on held-out domains."""
 
     @abstractmethod
     def _learn(self, trained: Trained) -> None:
         """Set the learned attributes of a subclass."""
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
-        """Refuse rows to train on that a subclass cannot use."""
+        """Reject training rows that a subclass cannot use."""
 
     def _batches(
         self,
@@ -129,17 +129,17 @@ class NetworkClassifier(SetClassifier):
         rngs: Sequence[np.random.Generator],
         shard: Shard,
     ) -> ShuffledBatches:
-        """Return the batches to train on, of rows and their domains by network."""
+        """Return the training batches, given the rows and domains of each network."""
         return ShuffledBatches(pool, rows, batch_size, rngs, shard)
 
     def _plan_training(self, n_rows: int) -> Plan:
-        """Fill in what was not given."""
+        """Fill in the defaults of the schedule."""
         plan = plan_fine_tuning if isinstance(self._inputs, SourceNetwork) and self.encoder_.is_lazy else plan_training
         found = plan(n_rows, self.batch_size, self.epochs, self.update_every)
         return found if self.recall_from is None else found._replace(recall_from=self.recall_from)
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
-        """Train on examples, labels and the domain of each example; None means that there is one domain."""
+        """Train on examples, labels and the domain of each example; None means a single domain."""
         train_together([self._prepare(X, y, domains)])
         return self
 
@@ -161,16 +161,16 @@ class NetworkClassifier(SetClassifier):
             self.network_.to(self.encoder_.use(self._inputs.device(self.device)))
         scores = score(self.network_, encoded, ROWS_AT_ONCE)
         if isinstance(encoded, np.ndarray) and isinstance(self._inputs, SourceNetwork):
-            scores[np.isnan(encoded).any(axis=1)] = np.inf  # nothing is known of it: its set is to hold every label
+            scores[np.isnan(encoded).any(axis=1)] = np.inf  # an unreadable example: its set holds every label
         return scores
 
     @property
     def _inputs(self) -> TableNetwork | SourceNetwork:
-        """What the network reads, and how it is made."""
+        """The kind of input that the network reads, and how it is built."""
         return self.network if isinstance(self.network, SourceNetwork) else TableNetwork(self.network, self.hidden)
 
     def _prepare(self, X: Any, y: Any, domains: Any) -> Prepared:
-        """Check what `fit` was given, draw the domains that judge, and encode."""
+        """Check the arguments of `fit`, draw the held-out domains, and encode."""
         X = self._inputs.checked(self, X, reset=True)
         self._check_settings()
         targets = self._learn_targets(y, domains, len(X))
@@ -184,7 +184,7 @@ class NetworkClassifier(SetClassifier):
             self._check_all_labels(targets, trains)
         self._check_training(targets, trains)
         device = self._inputs.device(self.device)
-        # What only judging domains have is as new to the encoder as it would be in any other new domain.
+        # Fitted without the held-out domains, which stay as new to the encoder as any other new domain.
         name = str(getattr(self, "feature_names_in_", [""])[0])
         self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name, self.standardize)
         engine = (self.run or TrainingRun()).engine(device)
@@ -193,14 +193,14 @@ class NetworkClassifier(SetClassifier):
         return Prepared(self, targets, trains, self._examples(X, targets, trains), held_out, judge, rngs[1:], engine)
 
     def _check_all_labels(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
-        """Refuse data of which a label cannot be read at all."""
+        """Reject data in which every example of some label is unreadable."""
         n_by_label = np.bincount(targets.labels[trains], minlength=len(targets.classes))
         if not n_by_label.all():
             lost = targets.classes[n_by_label == 0].tolist()
-            raise InputError(f"no training example of label {lost[0]!r} can be read; bring its files back.")
+            raise InputError(f"no training example of label {lost[0]!r} can be read; restore its files.")
 
     def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
-        """Return the chosen rows, encoded, their small cells merged; these are a domain more."""
+        """Return the chosen rows, encoded, with small cells merged into one additional domain."""
         labels, domains = targets.labels[rows], targets.domains[rows]
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
         least = self.min_cell_size if self._merges_small_cells else 0
@@ -213,7 +213,7 @@ class NetworkClassifier(SetClassifier):
         )
 
     def _encoded(self, X: Any) -> Any:
-        """Return the network's inputs; without standardisation, missing values have no number to stand for them."""
+        """Return the network's inputs; reject missing values without standardisation, which would impute them."""
         encoded: Any = self.encoder_.encode(X)
         if not self.standardize and isinstance(self._inputs, TableNetwork) and np.isnan(encoded).any():
             raise InputError(
@@ -231,17 +231,17 @@ class NetworkClassifier(SetClassifier):
         try:
             torch.zeros(1, device=device)
         except (AssertionError, RuntimeError) as fault:
-            raise InputError(f"device {device!r} cannot be used here: {str(fault).splitlines()[0]}") from None
+            raise InputError(f"device {device!r} cannot be used: {str(fault).splitlines()[0]}") from None
         if not 0 <= self.validation_domains < 1:
             raise InputError(
                 f"validation_domains is a share of the domains from 0 to below 1, got {self.validation_domains:g}."
             )
         if n_processes() > 1 and not isinstance(self.random_state, int | np.integer):
-            raise InputError("in several processes random_state must be a number, so that all of them draw alike.")
+            raise InputError("with several processes random_state must be an integer, so that all draw the same.")
 
     @contextmanager
     def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
-        """Seed torch's own generator for networks that draw from it (their start, dropout), and give it back."""
+        """Seed torch's global generator (initial weights, dropout), and restore its state afterwards."""
         device = torch.device(self._inputs.device(self.device))
         with (
             torch.random.fork_rng([device] if device.type == "cuda" else []),
@@ -257,10 +257,10 @@ class NetworkClassifier(SetClassifier):
 
 
 def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Tell which rows judge and do not train.
+    """Return a mask of the rows held out of training.
 
-    Those of some domains: a share of them, but at least three where there are nine; every label keeps a domain to train
-    on. A label that no held-out domain has is judged by a share of its rows, and so are all labels of too few domains.
+    A share of the domains is held out, at least three of nine or more, and every label keeps a training domain. For a
+    label that no held-out domain has, and for all labels with too few domains, a share of the rows is held out.
     """
     if share == 0:
         return np.zeros(len(targets.labels), dtype=bool)
@@ -271,7 +271,7 @@ def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) ->
 
 
 def _rows(X: Any, rows: NDArray[np.bool_]) -> Any:
-    """Return the chosen rows; a large table is not copied for nothing."""
+    """Return the chosen rows, without a copy if all are chosen."""
     return X if rows.all() else X[rows]
 
 

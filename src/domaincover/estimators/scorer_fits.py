@@ -113,7 +113,7 @@ def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
                     f"it returns {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
                 )
             return scores
-    raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function; sets need scores.")
+    raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function.")
 
 
 def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:

@@ -25,55 +25,55 @@ class SetCoverClassifier(NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
-    the cell's recall is below the target. Some domains are held out of training. They choose among the weights of all
-    iterates, stop training, and lower the thresholds from the paper's 0: each label's until its held-out rows are at
-    target, then all by one offset until every label is at target in the held-out domains.
+    the cell's recall is below the target. Held-out domains select the best iterate, stop training early, and lower the
+    thresholds from the paper's 0: each label's until its held-out rows are at target, then all by one offset until
+    every label is at target in every held-out domain.
 
     Parameters
     ----------
     target_recall : float
-        The recall that every label should have in every domain.
+        Target recall of every label in every domain.
     network : "mlp", "linear", a function, an ImageNetwork or a TextNetwork
         A function takes the numbers of features and labels and returns a `torch.nn.Module`. With the last two, `fit`
-        takes the paths of images, or images in memory, or texts.
+        takes image paths, images in memory, or texts.
     hidden : int or sequence of int
         Width of the hidden layer, or of each of several.
     epochs, batch_size, update_every : int or None
-        None chooses by the number of rows. Multipliers move after every `update_every` batches and every epoch.
+        None chooses by the number of rows. Multipliers are updated after every `update_every` batches and every epoch.
     learning_rate : float
         Adam's learning rate.
     learning_rate_decay : bool
-        Whether the learning rate falls linearly to 0 over the second half of training. The paper's does not.
+        Whether the learning rate falls linearly to 0 over the second half of training; not in the paper.
     iterate : "best" or "last"
-        Which weights to keep: those that the held-out domains judge best, or the last, as in the paper. Without
-        held-out domains, "best" is the dual step at which every training cell was at target, or came closest to it,
-        with the smallest sets.
+        Which weights to keep: the best on the held-out domains, or the last, as in the paper. Without
+        held-out domains, "best" is the dual step with the smallest sets among those with every training cell at target,
+        or closest to it.
     recall_from : "full-pass", "batches" or None
-        Whether a move of the multipliers uses the recall of a full pass over the training data or that of the batches
-        since the last move, which is free but lags behind. None uses a full pass where there is at most one move per
+        Whether an update of the multipliers uses the recall of a full pass over the training data, or of the batches
+        since the last update, which is free but lags behind. None uses a full pass if there is at most one update per
         epoch.
     standardize : bool
-        Whether numbers are standardised, with outliers drawn in and missing values imputed by the mean. False leaves
-        them as they are, as the paper does; categories are encoded in either case.
+        Whether numbers are standardised, with outliers compressed and missing values imputed by the mean. False leaves
+        them unchanged, as in the paper; categories are encoded in either case.
     initial_multiplier : float, one float per label, or None
-        Where multipliers start; None chooses by how frequent a label is. The paper has 5.
+        Initial multipliers; None chooses by label frequency. The paper uses 5.
     penalty : "wrong-label" or "full-set"
-        Whether only wrong labels cost while in the set, or the true one as well.
+        Whether only wrong labels in the set are penalised, or the true one as well.
     min_cell_size : int
         A label's (domain, label) cells with fewer examples share one multiplier, and held-out cells with fewer do not
-        set the offset: recall of a handful is noise.
+        set the offset, since their recall is mostly noise.
     validation_domains : float
-        Share of the domains held out to judge by, at least three of nine or more. With fewer than four domains it is
-        a share of their rows; with 0, training cells judge, and the thresholds stay 0.
+        Share of the domains held out for validation, at least three of nine or more. With fewer than four domains it is
+        a share of their rows; with 0, training cells are used instead, and the thresholds stay 0.
     patience : int or None
-        Stop at the end of an epoch after so many moves of the multipliers without better weights; where a whole network
-        on images or texts learns, after so many epochs.
+        Stop at the end of an epoch after this number of multiplier updates without improvement; after this number of
+        epochs when all layers of a network on images or texts are trained.
     device : str
-        Where to train, such as "cpu" or "cuda"; "auto" takes a GPU for images and texts, where there is one.
+        Where to train, such as "cpu" or "cuda"; "auto" uses a GPU for images and texts if there is one.
     run : TrainingRun or None
-        Checkpoints, mixed precision, trackers: how to carry the training out.
+        Checkpoints, mixed precision and trackers.
     random_state : int, RandomState or None
-        Fixes the start, the batches and the held-out domains.
+        Determines the initial weights, the batches and the held-out domains.
     verbose : bool
         Show a progress bar.
 
@@ -82,13 +82,13 @@ class SetCoverClassifier(NetworkClassifier):
     classes_, domains_ : arrays
         Labels and domains of the training data.
     multipliers_ : DataFrame
-        Domain × label, as training left them; NaN for cells without training examples and domains that judged.
+        Final multipliers, domain × label; NaN for cells without training examples and held-out domains.
     history_ : DataFrame
-        A row per move of the multipliers: epoch, batch, loss, set_size, worst_recall, cells_below_target.
+        A row per update of the multipliers: epoch, batch, loss, set_size, worst_recall, cells_below_target.
     thresholds_ : array
         One per label, at most 0.
     encoder_, network_, held_out_domains_, n_features_in_, feature_names_in_
-        The encoding of tables, the trained network, the domains that judged, and what `fit` was given.
+        The encoder of tables, the trained network, the held-out domains, and the number and names of features.
 
     >>> from domaincover import GaussianDomains, SetCoverClassifier
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
@@ -188,10 +188,10 @@ class SetCoverClassifier(NetworkClassifier):
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:
-    """Return a start for the multipliers: three times the odds against a label, three for a frequent one.
+    """Return initial multipliers: three times the odds against a label, three for a frequent one.
 
     A multiplier C puts a label into the set where its probability is above 1 / (1 + C), so a rare label needs a high
-    one; from the paper's 5 for all it would take many steps to get there.
+    one, which would take many steps from the paper's 5.
     """
     frequency = np.maximum(np.bincount(labels, minlength=n_labels), 1) / len(labels)
     return (3 * np.clip(1 / frequency - 1, 1, 1000)).tolist()
@@ -209,4 +209,4 @@ def _history_table(history: History, target_recall: float) -> pd.DataFrame:
             "cells_below_target": (recall < target_recall).sum(axis=(1, 2)),
         }
     )
-    return table.dropna(subset="set_size", ignore_index=True)  # nothing was counted: the second of two updates in a row
+    return table.dropna(subset="set_size", ignore_index=True)  # the second of two updates without a batch in between

@@ -17,7 +17,7 @@ from domaincover.paper.job import Job
 from domaincover.paper.work import Done, Work
 
 Ended = Iterator[tuple[Job, Done]]
-ATTEMPTS = 3  # at the remaining jobs, after a process was killed
+ATTEMPTS = 3  # for remaining jobs after a process was killed
 PATIENCE = 10  # seconds to wait for a scheduler
 KILLED = "its process was killed, possibly out of memory; run the same command again with fewer --jobs"
 LOST = "its workers died, possibly out of memory; run the same command again"

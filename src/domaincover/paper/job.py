@@ -1,4 +1,4 @@
-"""A job: runs of a study on one data set whose estimators are fitted together, and what is written for each run."""
+"""A job: runs of a study on one data set whose estimators are fitted together, and the files of each run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CHECKPOINTS = ".checkpoints"
 
 @dataclass(frozen=True)
 class Job:
-    """Runs whose estimators are fitted together, and the sources that cannot be read."""
+    """Runs whose estimators are fitted together, and the unreadable sources."""
 
     dataset: str
     scorer: str
@@ -49,14 +49,14 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What runs now, for the live view."""
+        """Description for the progress display."""
         seeds = sorted({run.seed for run in self.runs})
         which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         return f"{self.dataset} {self.scorer}, {which}"
 
     @property
     def file(self) -> str:
-        """A name for files about it."""
+        """Name for the job's files."""
         return f"{re.sub('[^a-z0-9.]+', '-', self.name.lower())}-{crc32(self.name.encode()):08x}"
 
     @property
@@ -71,12 +71,12 @@ class Job:
 
     @property
     def epochs(self) -> int:
-        """Number of epochs that it reports."""
+        """Number of epochs in its progress reports."""
         return self.runs[0].epochs
 
     @property
     def setting(self) -> Setting:
-        """Where its examples come from, and how many are used."""
+        """The source of its examples, or their sizes."""
         return self.runs[0].setting
 
 
@@ -116,13 +116,13 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
             _write(out, run, data[run.seed], predicted(model, data[run.seed], study_method(run.method)), seconds)
     if checkpoints is not None:
         shutil.rmtree(checkpoints, ignore_errors=True)
-        with suppress(OSError):  # another process may have its own in there
+        with suppress(OSError):  # another process may use the directory
             checkpoints.parent.rmdir()
     epochs.finish()
 
 
 def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
-    """Return the estimator of a run, not fitted; `training` goes to all networks in it."""
+    """Return the unfitted estimator of a run; all its networks get `training`."""
     model = study_method(run.method).make(run)
     names = model.get_params() if hasattr(model, "get_params") else ()
     own = {name: training for name in names if name == "run" or name.endswith("__run")}
@@ -130,12 +130,12 @@ def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
 
 
 def training_data(data: StudyData, run: Run) -> Any:
-    """Return X, y and domains to fit the estimator of a run on."""
+    """Return X, y and domains for `fit` of a run's estimator."""
     return data.training_numbers if study_method(run.method).from_plugin else data.training
 
 
 class Epochs:
-    """Reports finished epochs: as many as one network trains, however many networks train and in which stacks."""
+    """Reports progress in epochs of one network, averaged over networks and stacks."""
 
     def __init__(self, report: Callable[[], object], n_epochs: int, n_networks: int) -> None:
         self._report, self._n_epochs, self._n_networks = report, n_epochs, n_networks
@@ -147,7 +147,7 @@ class Epochs:
         self._report_until(min(self._n_done // self._n_networks, self._n_epochs))
 
     def finish(self) -> None:
-        """Report the epochs that checkpoints have saved, too."""
+        """Report epochs restored from checkpoints as well."""
         self._report_until(self._n_epochs)
 
     def _report_until(self, n: int) -> None:
@@ -157,7 +157,7 @@ class Epochs:
 
 
 def threads_for(setting: Setting) -> AbstractContextManager[None]:
-    """Limit torch to the threads of a job: one for heads and perceptrons, more for whole networks."""
+    """Limit torch's threads: one for heads and perceptrons, more where all layers are trained."""
     if not isinstance(setting, WildsSource) or not setting.trains_whole_networks:
         return one_thread()
     return nullcontext() if setting.execution.threads is None else at_most(setting.execution.threads)
@@ -217,6 +217,6 @@ def _table(data: StudyData, found: Predicted) -> pa.Table:
 
 
 def versions(*others: str) -> dict[str, str]:
-    """Return the versions that a result depends on."""
+    """Return the versions of packages that affect results."""
     packages = ("domaincover", "numpy", "scipy", "torch", *others)
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

@@ -1,4 +1,4 @@
-"""The methods of the study by name: each is a function that makes a public estimator for a run.
+"""The methods of the study by name: each is a function that creates a public estimator for a run.
 
 A new method is an estimator with `fit` and `predict_set`, and a line in `METHODS`.
 """
@@ -23,18 +23,18 @@ PROMISED_FOLDS = 5  # of training domains; the mean of their networks predicts
 
 @dataclass(frozen=True)
 class Method:
-    """How a method is called, and what makes its estimator for a run.
+    """A method's name, and the function that creates its estimator for a run.
 
     Runs of methods with the same `scorer` belong to one job: their networks train as one stack, and a network that
-    several of them ask for is trained once.
+    several of them share is trained once.
     """
 
     name: str
     make: Make
     shared_scorer: str | None = None
     promises: bool = False  # whether its sets come with a domain confidence
-    adapts: bool = False  # whether the rows of each domain set its thresholds
-    from_plugin: bool = False  # whether its estimator takes numbers only, as any classifier does
+    adapts: bool = False  # whether thresholds are adapted to the rows of each domain
+    from_plugin: bool = False  # whether its estimator takes only numeric arrays
 
     @property
     def scorer(self) -> str:
@@ -53,7 +53,7 @@ class Method:
 
     @property
     def compares_features(self) -> bool:
-        """Whether it compares the inputs of the networks' last layer, which must then be learned."""
+        """Whether it compares the inputs of the last layer, so that earlier layers must be trained."""
         return self.name in get_args(PenaltyOnFeatures)
 
     @property
@@ -63,12 +63,12 @@ class Method:
 
     @property
     def covers_unknown_labels(self) -> bool:
-        """Whether a label without training examples is in every set, as in calibration, or in none."""
+        """Whether a label without training examples is in every set (with calibration) or in none."""
         return self.from_plugin or self.promises or self.shared_scorer is not None
 
 
 def _network(run: Run) -> dict[str, Any]:
-    """Return the settings that every network of a run has: the paper's training, without validation domains."""
+    """Return the settings of every network of a run: the paper's training, without validation domains."""
     return {
         **run.setting.estimator_settings,
         "epochs": run.epochs,
@@ -97,7 +97,7 @@ def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
         initial_multiplier=run.initial_multiplier,
         update_every=run.update_every,
         recall_from=run.recall_from,  # type: ignore[arg-type]
-        min_cell_size=1,  # a multiplier for every cell: the split has left out small ones
+        min_cell_size=1,  # a multiplier for every cell; the split already omits small ones
         **_network(run),
     )
 
@@ -154,7 +154,7 @@ METHODS = {
         Method("robust", partial(_calibrated_erm, rule="robust", calibration="training-data"), "erm"),
         Method("set-cover", _set_cover),
         Method("set-cover-full-set", partial(_set_cover, penalty="full-set")),
-        # One promised model, with fixed thresholds and with thresholds that the rows of each domain set
+        # One promised model, with fixed thresholds and with thresholds adapted to each domain
         Method("erm-joint", partial(_promised, make=_erm), promises=True),
         Method("erm-adapted", partial(_promised, make=_erm), "erm-joint", promises=True, adapts=True),
         Method("set-cover-joint", partial(_promised, make=_set_cover), promises=True),
@@ -163,7 +163,7 @@ METHODS = {
 }
 
 
-# The paper's comparisons: one name for several methods.
+# Groups of methods, as compared in the paper.
 GROUPS = {
     "paper": ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
     "single-label": ("erm", *get_args(DomainPenalty), "set-cover"),
@@ -176,7 +176,7 @@ def study_method(name: str) -> Method:
     if name not in METHODS:
         meant = f" ({near})" if (near := suggestion(name, [*METHODS, *GROUPS])) else ""
         raise InputError(
-            f"no method {name!r}{meant}; there are {', '.join(METHODS)}, and for several {', '.join(GROUPS)}."
+            f"unknown method {name!r}{meant}; methods are {', '.join(METHODS)}, and groups {', '.join(GROUPS)}."
         )
     return METHODS[name]
 
@@ -189,6 +189,6 @@ def study_methods(names: Iterable[str]) -> tuple[str, ...]:
 def add_method(method: Method) -> None:
     """Register a method under its name."""
     if method.name in METHODS or method.name in GROUPS:
-        raise InputError(f"there is a method {method.name!r} already; choose another name.")
+        raise InputError(f"method {method.name!r} is already registered; choose another name.")
     check_plain(method.name, "method")
     METHODS[method.name] = method

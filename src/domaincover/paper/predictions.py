@@ -1,4 +1,4 @@
-"""What the fitted estimator of a run says of all its examples: sets, scores, thresholds and training history."""
+"""Predictions of a run's fitted estimator: sets, scores, thresholds and training history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from domaincover.prediction_sets import Sets
 
 
 class Predicted(NamedTuple):
-    """The sets of all examples; scores and thresholds by label, and the history, of the estimators that have them."""
+    """The sets of all examples; scores, thresholds by label and the history, if the estimator has them."""
 
     sets: Sets
     scores: NDArray[Any] | None = None
@@ -26,9 +26,9 @@ class Predicted(NamedTuple):
 
 
 def predicted(model: Any, data: StudyData, method: Method) -> Predicted:
-    """Return what a fitted estimator predicts for all examples.
+    """Return a fitted estimator's predictions for all examples.
 
-    A label without training examples is unknown to the estimator; the method says whether it is in every set.
+    A label without training examples is unknown to the estimator; the method defines whether it is in every set.
     """
     X = data.numbers if method.from_plugin else data.X
     classes = np.asarray(getattr(model, "classes_", np.arange(len(data.label_names)))).astype(np.int64)
@@ -52,7 +52,7 @@ def scorer_of(model: Any) -> Any:
 
 
 def _sets(model: Any, X: Any, classes: NDArray[np.int64], batches: NDArray[np.int64] | None = None) -> Sets:
-    """Return the sets; where batches are given, the rows of each batch set its thresholds."""
+    """Return the sets, with thresholds adapted to each batch if batches are given."""
     name = type(model).__name__
     if batches is not None:
         found = model.predict_set(X, domains=batches)
@@ -64,21 +64,21 @@ def _sets(model: Any, X: Any, classes: NDArray[np.int64], batches: NDArray[np.in
         raise InputError(f"{name} has neither predict_set nor predict.")
     if found.dtype != bool or found.shape != (len(X), len(classes)):
         raise InputError(
-            f"{name} must give booleans, {len(X)} examples × {len(classes)} labels, got {found.dtype} of shape "
+            f"{name} must return booleans, {len(X)} examples × {len(classes)} labels, got {found.dtype} of shape "
             f"{found.shape}."
         )
     return found
 
 
 def _history(model: Any, data: StudyData) -> dict[str, NDArray[Any]] | None:
-    """Return what the network went through: a row per dual step, cells as training domains × labels."""
+    """Return the training history: a row per dual step, cells as training domains × labels."""
     network = scorer_of(model)
     if not isinstance(network, NetworkClassifier):
         return None
     kept = {name: values for name, values in vars(network._history).items() if values is not None}
     if "recall" in kept:
         for name in ("recall", "multipliers"):
-            kept[name] = kept[name][:, : len(network.domains_)]  # the last row is of merged cells, and none are merged
+            kept[name] = kept[name][:, : len(network.domains_)]  # the last row is for merged cells; none are merged
         names = texts(data.domain_names)
         kept["domains"] = np.array([names[code] for code in network.domains_])
         kept["labels"] = np.array([texts(data.label_names)[code] for code in network.classes_])

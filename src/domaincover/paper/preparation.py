@@ -1,4 +1,4 @@
-"""What is done once before the jobs of a study: images are checked, and features computed that all jobs share."""
+"""Preparation of a study's data, once before its jobs: check images, and compute shared features."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Say = Callable[[str], object]
 
 
 def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
-    """Check what the jobs are going to read, and compute features where networks stay as they are.
+    """Check the jobs' data, and compute the features of frozen networks.
 
-    Each image is decoded once, whichever seeds use it. Too many that cannot be read stop the study here.
+    Each image is decoded once, whichever seeds use it. Too many unreadable images raise an error here.
     """
     sources = dict.fromkeys(job.runs[0].source for job in jobs)
     unreadable = {
@@ -32,7 +32,7 @@ def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
 
 
 def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[str]:
-    """Make the data of one source ready, and return what of them cannot be read."""
+    """Prepare the data of one source, and return its unreadable files."""
     min_cell_size = runs[0].min_cell_size
     draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for run in runs})]
     for drawn in draws:
@@ -44,19 +44,19 @@ def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[st
 
 
 def _check_cells(drawn: Drawn, min_cell_size: int) -> None:
-    """Refuse a split of which nothing could be reported in the end."""
+    """Reject a split in which no cell would be reported."""
     data = drawn.data
     for name, rows in drawn.split._asdict().items():
         counts = count_cells(data.domains[rows], data.labels[rows], data.n_domains, data.n_labels)
         if counts.max() < min_cell_size:
             raise InputError(
-                f"no label of a domain has {min_cell_size} or more {name} examples, the fewest that count; raise "
+                f"no label of a domain has {min_cell_size} or more {name} examples; raise "
                 "--max-train-rows and --max-test-rows, or lower --min-cell-size."
             )
 
 
 def _unreadable(source: WildsSource, draws: Iterable[Drawn], say: Say) -> frozenset[str]:
-    """Return the images that cannot be read."""
+    """Return the unreadable images."""
     network = source.network
     if network.kind == "text":
         return frozenset()
@@ -67,7 +67,7 @@ def _unreadable(source: WildsSource, draws: Iterable[Drawn], say: Say) -> frozen
 
 
 def _compute_features(source: WildsSource, draws: Iterable[Drawn], unreadable: frozenset[str], say: Say) -> None:
-    """Fill the cache with the features of all seeds, so that jobs in several processes do not compute them each."""
+    """Cache the features of all seeds, so that processes do not each compute them."""
     for number, drawn in enumerate(draws):
         used = np.array([one for one in drawn.sources if one not in unreadable], dtype=object)
         if number == 0:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from domaincover.paper.job import Job
 
 PROGRESS = ".progress"
-POLL = 0.25  # seconds between two looks at how far the jobs are
+POLL = 0.25  # seconds between progress updates
 
 Say = Callable[[str], object]
 OnProgress = Callable[[Mapping[str, int]], object]
@@ -29,17 +29,17 @@ OnProgress = Callable[[Mapping[str, int]], object]
 
 @dataclass(frozen=True)
 class Failure:
-    """A job that ended without its runs, and why."""
+    """A failed job and its reason."""
 
     job: str
     n_runs: int
     reason: str
-    is_input: bool = False  # whether it is something that a user can mend
+    is_input: bool = False  # whether the input caused it
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How many runs were there before, how many are new, how long those took, and what failed."""
+    """Numbers of earlier and new runs, the duration of the new ones, and failures."""
 
     n_finished_before: int
     n_new: int
@@ -49,7 +49,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The jobs to do, the number of runs that are finished, and how long the jobs took when they were done before."""
+    """The jobs to run, the number of finished runs, and earlier durations of the jobs."""
 
     jobs: tuple[Job, ...]
     n_finished: int
@@ -57,13 +57,13 @@ class StudyPlan:
 
     @property
     def n_to_do(self) -> int:
-        """How many runs the jobs have."""
+        """Number of runs in the jobs."""
         return sum(len(job.runs) for job in self.jobs)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Where jobs run: in so many processes here, or on the workers of a dask scheduler; and the plug-ins they need."""
+    """Where jobs run: in local processes, or on the workers of a dask scheduler; and the plug-ins they need."""
 
     n_processes: int = 1
     scheduler: str | None = None
@@ -73,18 +73,18 @@ class Workers:
         if self.n_processes < 1:
             raise InputError(f"jobs must be at least 1, got {self.n_processes}.")
         if self.scheduler is not None and "://" not in self.scheduler:
-            raise InputError(f"a scheduler's address is as tcp://host:8786, got {self.scheduler!r}.")
+            raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
 def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> StudyPlan:
-    """See what is left to do of a study."""
+    """Return the unfinished jobs of a study."""
     return plan_studies([study], out, say)
 
 
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
-    """Open the studies' directory, see what is left to do, and make the data of that ready.
+    """Open the studies' directory, find unfinished runs, and prepare their data.
 
-    A run that several studies have is done once.
+    A run shared by several studies is done once.
     """
     from domaincover.paper.job import plan_jobs
     from domaincover.paper.preparation import prepare
@@ -111,7 +111,7 @@ def run_study(
 ) -> Outcome:
     """Run the jobs of a plan; `on_progress` is called regularly with the epochs done, by the name of the job.
 
-    A failed job does not stop the others. An integer for `workers` is a number of processes.
+    A failed job does not stop the others. An integer `workers` is a number of processes.
     """
     workers = Workers(workers) if isinstance(workers, int) else workers
     started = time.perf_counter()
@@ -149,19 +149,19 @@ def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> I
 
 @contextmanager
 def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Iterator[Path]:
-    """Give a folder where jobs leave word of how far they are, and look into it while they run.
+    """Create a folder where jobs write their progress, and poll it while they run.
 
-    The folder goes when the study ends: a job on a cluster that finds it gone stops.
+    The folder is removed when the study ends; a job on a cluster stops when it is gone.
     """
     (out / PROGRESS).mkdir(exist_ok=True)
-    for left_behind in (out / PROGRESS).iterdir():  # by a study that was killed; nobody else is at work here
+    for left_behind in (out / PROGRESS).iterdir():  # left by a killed study; the directory is locked
         shutil.rmtree(left_behind, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(dir=out / PROGRESS))
     over = threading.Event()
 
     def look() -> None:
         is_over = False
-        while not is_over:  # once more at the end, for jobs that were quicker than a look
+        while not is_over:  # once more at the end, for jobs shorter than POLL
             is_over = over.wait(POLL)
             on_progress({job.name: _n_epochs_done(folder / job.file) for job in jobs})
 
@@ -172,7 +172,7 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
     finally:
         over.set()
         watcher.join()
-        with suppress(OSError):  # under another name first: a worker would write into a folder while it is emptied
+        with suppress(OSError):  # renamed first: a worker may write while the folder is emptied
             folder.rename(folder.with_name(f"{folder.name}.ended"))
         shutil.rmtree(out / PROGRESS, ignore_errors=True)
 
@@ -180,12 +180,12 @@ def _reporting(jobs: Sequence[Job], out: Path, on_progress: OnProgress) -> Itera
 def _n_epochs_done(file: Path) -> int:
     try:
         return int(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):  # not begun, or being written
+    except (OSError, ValueError):  # not started, or being written
         return 0
 
 
 def _check_different(runs: Iterable[Run]) -> None:
-    """Refuse studies that want a run of one name with different settings."""
+    """Reject studies that have the same run with different settings."""
     by_folder: dict[str, Run] = {}
     for run in runs:
         other = by_folder.setdefault(run.folder, run)
@@ -193,6 +193,6 @@ def _check_different(runs: Iterable[Run]) -> None:
             first, second = other.to_dict(), run.to_dict()
             differing = next(name for name in second if first.get(name) != second[name])
             raise InputError(
-                f"two experiments want {run.folder} with {differing} {first.get(differing)!r} and "
-                f"{second[differing]!r}; give them directories of their own."
+                f"two experiments have {run.folder} with {differing} {first.get(differing)!r} and "
+                f"{second[differing]!r}; use separate directories."
             )

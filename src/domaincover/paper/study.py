@@ -1,4 +1,4 @@
-"""What a study is made of: runs, one for each data set, method, target recall and seed."""
+"""A study and its runs: one for each data set, method, target recall and seed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
 from domaincover.paper.wilds.source import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
-# Against slips of the pen: more than any study has, and what would fill memory before the first epoch.
+# Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
 
 
 @dataclass(frozen=True)
 class Run:
-    """One method on one data set with one seed. Two runs that are equal give the same result."""
+    """One method on one data set with one seed. Equal runs give equal results."""
 
     dataset: str
     method: str
@@ -37,25 +37,25 @@ class Run:
     recall_from: str = "full-pass"
     iterate: str = "best"
     min_cell_size: int = 101
-    domain_confidence: float | None = None  # of the methods that promise something
-    domains_per_batch: int | None = None  # of the methods that compare domains
-    penalty_weight: float | None = None  # of those that have one; None is the paper's
-    source: WildsSource | None = None  # of data that are read from a folder
-    sizes: Sizes | None = None  # of other data; None is the data set's own
-    quick: bool = False  # whether it is only to show that all works
+    domain_confidence: float | None = None  # for methods with a promise
+    domains_per_batch: int | None = None  # for methods that compare domains
+    penalty_weight: float | None = None  # for penalty methods; None is the paper's
+    source: WildsSource | None = None  # for data read from a folder
+    sizes: Sizes | None = None  # for other data; None is the data set's default
+    quick: bool = False  # whether it is a smoke run
 
     @property
     def folder(self) -> str:
-        """The run's place in the study's directory."""
+        """The run's path in the study's directory."""
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     @property
     def setting(self) -> StudyDataset | WildsSource:
-        """Where its examples come from, and how many are used."""
+        """The source of its examples, or their sizes."""
         return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings by name, those of the source or the sizes among them."""
+        """Return the settings by name, including those of the source or the sizes."""
         own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", "quick")}
         own |= {"quick": True} if self.quick else {}
         if self.source is not None:
@@ -65,9 +65,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Study:
-    """A grid of runs, checked on entry. What is None is as the data set has it.
+    """A grid of runs, validated at construction. None is the data set's default.
 
-    Data sets that are read from a folder have a source of their name.
+    Data sets read from a folder have a source of the same name.
     """
 
     datasets: tuple[str, ...]
@@ -85,12 +85,12 @@ class Study:
     min_cell_size: int | None = None
     sources: tuple[WildsSource, ...] = ()
     sizes: Sizes | None = None
-    quick: bool = False  # to see that all works: of everything a little
+    quick: bool = False  # a smoke run
 
     def __post_init__(self) -> None:
         for source in self.sources:
             if source.name not in self.datasets:
-                raise InputError(f"the source is of {source.name}, and the study of {', '.join(self.datasets)}.")
+                raise InputError(f"the source is {source.name}, but the study has {', '.join(self.datasets)}.")
         for name in self.datasets:
             self.setting(name)
         for name in self.methods:
@@ -103,7 +103,7 @@ class Study:
         if self.sizes is not None and min(self.sizes) < 1:
             raise InputError(f"domains and rows must be at least 1, got {min(self.sizes)}.")
         if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
-            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}; ask for fewer.")
+            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}.")
         self._check_methods()
         for name, least in (
             ("epochs", 1),
@@ -122,7 +122,7 @@ class Study:
             raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
 
     def source(self, dataset: str) -> WildsSource | None:
-        """Return where a data set's folder is, if it is read from one."""
+        """Return a data set's source, if it is read from a folder."""
         return next((source for source in self.sources if source.name == dataset), None)
 
     def setting(self, dataset: str) -> StudyDataset | WildsSource:
@@ -139,7 +139,7 @@ class Study:
         for setting in map(self.setting, self.datasets):
             for name in self.methods:
                 if (reason := why_not(name, setting, self.domain_confidence)) is not None:
-                    raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or leave the method out.")
+                    raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or omit the method.")
 
     def _check_weight(self) -> None:
         if self.penalty_weight is None:
@@ -147,7 +147,7 @@ class Study:
         if not 0 <= self.penalty_weight < math.inf:
             raise InputError(f"penalty_weight must be a finite number, 0 or more, got {self.penalty_weight:g}.")
         if not any(study_method(name).has_weight for name in self.methods):
-            raise InputError("penalty_weight is of irm, vrex, mmd and coral, and the study has none of them.")
+            raise InputError("penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them.")
 
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
@@ -184,18 +184,18 @@ def _given(value: Value | None, otherwise: Value) -> Value:
 
 
 def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
-    """Say why a method cannot be run on a data set, and what would help; None where it can."""
+    """Return why a method cannot be run on a data set, and a remedy; None if it can."""
     method = study_method(name)
     if method.promises and setting.trains_whole_networks:
-        return f'it trains {PROMISED_FOLDS} networks, and whole networks are too costly; set learn = "head".'
+        return f'it trains {PROMISED_FOLDS} networks, which is too costly for all layers; set learn = "head".'
     if method.promises:
         try:
             check_feasible(np.ones((setting.n_train_domains, 1)), domain_confidence)
         except InputError as error:
             return f"{str(error).split(';')[0]}."
     if method.from_plugin and setting.trains_whole_networks:
-        return 'it takes numbers, and these are images for whole networks; set learn = "head".'
+        return 'it takes only numbers, but learn = "all" trains on images or texts; set learn = "head".'
     if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
         # The result would be ERM's under another name.
-        return 'it compares features that a network learns, and a linear head learns none; set learn = "all".'
+        return 'it compares learned features, but a linear head learns none; set learn = "all".'
     return None

@@ -26,7 +26,7 @@ Training = tuple[Any, NDArray[np.int64], NDArray[np.int64]]  # X, y and domains,
 class StudyData:
     """All examples of a seed, the training rows first, with label and domain codes and the split into three parts."""
 
-    X: Any  # as an estimator of ours takes it: an array, a table, or the sources of images or texts
+    X: Any  # an array, a table, or the sources of images or texts
     labels: NDArray[np.int64]
     domains: NDArray[np.int64]
     label_names: tuple[Any, ...]
@@ -39,25 +39,25 @@ class StudyData:
 
     @property
     def batches(self) -> NDArray[np.int64]:
-        """A code for the rows of each domain within each part of the split: what arrives of a domain at once."""
+        """A code for the rows of each domain within each part of the split, which are adapted to together."""
         part = np.repeat(np.arange(len(self.split)), [len(rows) for rows in self.split])
         return part * len(self.domain_names) + self.domains
 
     @cached_property
     def training(self) -> Training:
-        """What `fit` is given: the training rows, their label codes and domain codes."""
+        """Arguments of `fit`: the training rows, their label codes and domain codes."""
         return self._training_rows(self.X)
 
     @cached_property
     def numbers(self) -> NDArray[Any]:
-        """All examples as the numbers that a network reads, standardised by the training rows."""
+        """All examples as numbers, standardised by the training rows."""
         if not self.is_standardized:
             return np.asarray(self.X)
         return TableEncoder().fit(self.training[0]).transform(self.X)
 
     @cached_property
     def training_numbers(self) -> Training:
-        """What `fit` of an estimator that takes only numbers is given."""
+        """Arguments of `fit` for an estimator that takes only numbers."""
         return self._training_rows(self.numbers)
 
     def _training_rows(self, X: Any) -> Training:
@@ -67,20 +67,20 @@ class StudyData:
 
 
 class Drawn(NamedTuple):
-    """The data set that a seed draws from, and its split."""
+    """A seed's data set and its split."""
 
     data: DomainDataset
     split: Split
 
     @property
     def sources(self) -> NDArray[np.object_]:
-        """All examples that the seed uses."""
+        """All examples used by the seed."""
         taken: NDArray[np.object_] = self.data.examples[np.concatenate(self.split)]
         return taken
 
 
 def draw_split(setting: Setting, seed: int, min_cell_size: int) -> Drawn:
-    """Draw the split of a seed: the same for every method, and independent between data sets."""
+    """Draw the split of a seed: the same for every method, independent between data sets."""
     for_data, for_split = np.random.SeedSequence(seed, spawn_key=(crc32(setting.name.encode()),)).spawn(2)
     data = setting.load(np.random.default_rng(for_data))
     split = paper_split(
@@ -96,12 +96,12 @@ def draw_split(setting: Setting, seed: int, min_cell_size: int) -> Drawn:
 
 
 def draw_study_data(setting: Setting, seed: int, min_cell_size: int, unreadable: Collection[str] = ()) -> StudyData:
-    """Return the data of a seed, without the sources that cannot be read."""
+    """Return the data of a seed, without unreadable sources."""
     data, split = draw_split(setting, seed, min_cell_size)
     if unreadable:
         split = Split(*(rows[[source not in unreadable for source in data.examples[rows]]] for rows in split))
     used = data.subset(np.concatenate(split))
-    present, domains = np.unique(used.domains, return_inverse=True)  # a release has thousands that no seed draws
+    present, domains = np.unique(used.domains, return_inverse=True)  # most domains of a release are in no split
     starts = np.cumsum([0, *map(len, split)])
     return StudyData(
         X=setting.inputs(used.examples),

@@ -1,4 +1,4 @@
-"""Training times of ERM and SET-COVER: one network of each, in turns, in one process."""
+"""Training times of ERM and SET-COVER: one network of each, alternating in one process."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TURNS = 3
 
 
 def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
-    """Train a network of each kind on every data set of a study and write how long it took; what is there is kept.
+    """Time the training of ERM and SET-COVER on every data set of a study; existing measurements are kept.
 
-    The epochs are shared among turns, ERM and SET-COVER after each other, so that a machine that slows down slows
-    both. Whole networks are left out: those train by themselves anyhow, and their runs say how long it took.
+    ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
+    trained are left out: they always train separately, and their runs record the time.
     """
     stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
     for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
@@ -40,7 +40,7 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
 
 
 def read_times(out: Path) -> list[dict[str, Any]]:
-    """Return seconds of both methods, a row per data set: as measured, or the mean over the runs of whole networks."""
+    """Return seconds of both methods by data set: as measured, or the mean over runs where all layers are trained."""
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
         try:
@@ -70,7 +70,7 @@ def _measured(study: Study, dataset: str) -> dict[str, float]:
     runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
     with threads_for(study.setting(dataset)):
-        for method in METHODS:  # a warm-up: what the first training waits for is not counted
+        for method in METHODS:  # warm-up, not counted
             _train(replace(runs[method], epochs=1))
         for turn in range(TURNS):
             for method in METHODS:
@@ -98,7 +98,7 @@ def _config(study: Study, dataset: str) -> dict[str, Any]:
 
 
 def _is_measured(out: Path, dataset: str, study: Study) -> bool:
-    """Tell whether the times are there; refuse those of other settings."""
+    """Return whether the times exist; reject those of other settings."""
     file = out / FOLDER / f"{dataset}.json"
     if not file.exists():
         return False

@@ -1,4 +1,4 @@
-"""One job as a process or a cluster's worker does it: what is finished is skipped, and what goes wrong is told."""
+"""One job in a process or on a cluster's worker: skips finished runs and reports failures."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from domaincover.paper.plugins import load_plugins
 from domaincover.paper.run_directory import is_finished
 
 FAILURES = "failures"
-_in_turn = threading.Lock()  # a worker of a cluster may have several threads, and torch's settings are the process's
+_in_turn = threading.Lock()  # a dask worker may have several threads, but torch's settings belong to the process
 
 
 class AbandonedError(Exception):
-    """Nobody waits for this job any more."""
+    """The study that started this job has ended."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """How long a job took; or why it ended without its runs, and whether a user can mend that."""
+    """Duration of a job, or the reason of its failure and whether the input caused it."""
 
     seconds: float = 0.0
     reason: str | None = None
@@ -35,9 +35,9 @@ class Done:
 
 @dataclass(frozen=True)
 class Work:
-    """What to do with a job: where its runs go, where it leaves word of how far it is, which plug-ins it needs.
+    """Settings of a worker: output directory, progress directory, and plug-ins.
 
-    With `parent` given, the process leaves when that process has died.
+    With `parent`, the process exits when that process has died.
     """
 
     out: str
@@ -46,7 +46,7 @@ class Work:
     parent: int | None = None
 
     def __call__(self, job: Job) -> Done:
-        """Do what is left of a job."""
+        """Run the unfinished runs of a job."""
         if self.parent not in (None, os.getpid()):
             _prepare_process(self.parent)
         try:
@@ -68,14 +68,14 @@ class Work:
     def _do(self, job: Job) -> None:
         out = Path(self.out)
         if not out.is_dir():
-            raise InputError(f"this worker does not see {out}: a cluster's workers need the study's directory.")
+            raise InputError(f"this worker cannot read {out}: a cluster's workers need the study's directory.")
         load_plugins(self.plugins)
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:
             run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file))
 
     def _traceback_in(self, job: Job) -> str:
-        """Write the traceback of the error at hand to a file, and say where it is."""
+        """Write the current traceback to a file, and return where it is."""
         file = Path(self.out) / FAILURES / f"{job.file}.txt"
         try:
             file.parent.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ class Work:
 
 
 class _Teller:
-    """Counts epochs in a file; ends the job where the file's folder is gone."""
+    """Writes the number of epochs to a file; ends the job if the file's folder is gone."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._n_done = file, 0
@@ -97,7 +97,7 @@ class _Teller:
             self._file.write_text(str(self._n_done), encoding="ascii")
         except FileNotFoundError:
             raise AbandonedError from None
-        except OSError:  # a view of how far it is, that the runs do not wait for
+        except OSError:  # progress is only for display
             pass
 
 
@@ -105,7 +105,7 @@ _watched = False
 
 
 def _prepare_process(parent: int) -> None:
-    """Make warnings readable, and leave when the parent has died; what was being written is never read."""
+    """Make warnings readable, and exit when the parent has died; partial files are never read."""
     global _watched
     if _watched:
         return

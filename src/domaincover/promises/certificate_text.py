@@ -1,4 +1,4 @@
-"""A certificate in words that a clinician or an auditor understands."""
+"""A certificate as plain sentences, for readers such as clinicians or auditors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from domaincover.options import ThresholdKind
 if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence
 
-WORTH_SAYING = 0.01  # a smaller bound on a probability is as good as none
+WORTH_SAYING = 0.01  # smaller lower bounds are not reported
 RESTS_ON = (
     "the new domain is drawn like the ones counted here: the same kind of place, not picked because it is easy or hard",
     "the model saw none of them in training, and was not chosen among several by how they came out",
@@ -31,7 +31,7 @@ DOES_NOT_SAY = (
 
 
 def certificate_text(certificate: Certificate, width: int = 100) -> str:
-    """Return sentences, a table of the labels, and what all rests on and does not say."""
+    """Return sentences, a table of the labels, the assumptions and the limits."""
     n_domains, n_examples = certificate.domains.n_domains, certificate.n_examples
     thresholds = THRESHOLDS[certificate.thresholds]
     paragraphs = [
@@ -50,7 +50,7 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
 
 
 def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Return lines no longer than the width, none of which begins with a sign of percent.
+    """Return lines no longer than the width, none of which begins with a percent sign.
 
     >>> wrapped("at least 90 % of the time", 12)
     ['at least', '90 % of the', 'time']
@@ -76,7 +76,7 @@ def one_line(certificate: Certificate) -> str:
 
 
 def observed_sentence(certificate: Certificate) -> str:
-    """Say in how many domains the target was kept."""
+    """Return how many domains were at target."""
     found = certificate.domains
     return (
         f"{found.n_at_target} of {found.n_domains} new domains had every label caught at least "
@@ -85,7 +85,7 @@ def observed_sentence(certificate: Certificate) -> str:
 
 
 def next_sentence(certificate: Certificate) -> str:
-    """Say what that means for the next domain, as it would be counted."""
+    """Return the statement about the next domain's observed recall."""
     found = certificate.domains
     if found.next_at_least < WORTH_SAYING:
         return "So nothing can be promised about the next domain."
@@ -97,7 +97,7 @@ def next_sentence(certificate: Certificate) -> str:
 
 
 def truth_sentence(certificate: Certificate) -> str:
-    """Say what is left once the luck of few rows is taken out."""
+    """Return the statement about true recall, without sampling noise."""
     found, error = certificate.domains, percent(certificate.row_error)
     shown = (
         f"A count at the target may be luck. By a test that lets at most {error} of the domains pass that are truly "
@@ -113,7 +113,7 @@ def truth_sentence(certificate: Certificate) -> str:
 
 
 def noise_sentence(certificate: Certificate) -> str:
-    """Say how much of the share chance alone would give."""
+    """Return the share at target expected by chance alone."""
     share = certificate.domains.share or 0.0
     return (
         f"If no domain differed from another, chance alone would put {100 * certificate.share_by_noise:.0f} % of them "
@@ -123,7 +123,7 @@ def noise_sentence(certificate: Certificate) -> str:
 
 
 def percent(share: float, *, down: bool = False, up: bool = False) -> str:
-    """Return a share in percent; a bound is rounded away from what it would promise too much of.
+    """Return a share in percent; bounds are rounded in the conservative direction.
 
     >>> percent(0.975), percent(0.7397, down=True), percent(0.9902, up=True)
     ('97.5 %', '73 %', '100 %')

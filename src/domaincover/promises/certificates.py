@@ -1,18 +1,18 @@
-"""What a report on unseen domains shows about the next domain, with finite-sample bounds.
+"""Certificates: finite-sample bounds on the next domain, from a report on unseen domains.
 
-Two statements, both for domains drawn alike and a model that was fixed before they were looked at:
+Two statements, both for independent, identically drawn domains and a model fixed before they were observed:
 
-- *Observed.* k of m domains had every label's recall, as counted, at the target. The next domain, counted the same
-  way, does so with a probability of at least the lower Clopper-Pearson bound of k of m.
-- *True.* A count at the target is partly luck: the rows of a domain are few. So each domain is tested. It is *shown at
-  target* where every label's one-sided lower bound on its true recall reaches the target, at a row error β. If some
-  true recall is below the target, that label alone is let through with probability β at most, and so is the domain (an
+- *Observed.* k of m domains had every label's observed recall at the target. So does the next domain, with probability
+  at least the lower Clopper-Pearson bound of k of m.
+- *True.* With few rows in a domain, an observed recall at the target is partly chance. So each domain is tested. It is
+  *shown at target* if every label's one-sided lower bound on its true recall reaches the target, at a row error β. If
+  some true recall is below the target, that label passes with probability at most β, and so does the domain (an
   intersection-union test, Berger 1982: no correction for the number of labels). With p the probability that a domain is
   truly at target, P(shown) ≤ p + (1 − p)·β, hence p ≥ (P(shown) − β) / (1 − β), and P(shown) is bounded from the number
-  of domains shown. A domain is *shown below* where some label's upper bound, at β / (number of its labels), misses the
-  target; its rows do not decide otherwise.
+  of domains shown. A domain is *shown below* if some label's upper bound, at β / (number of its labels), is below the
+  target, and *undecided* otherwise.
 
-Labels that a domain lacks, or has too few examples of to count, are not part of what is said about it.
+Labels that are absent from a domain, or have too few examples there, are ignored in that domain.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ AT_TARGET, UNDECIDED, BELOW = 1, 0, -1
 
 @dataclass(frozen=True)
 class Evidence:
-    """How many domains were at the target, and what follows for the next one.
+    """Number of domains at the target, and bounds for the next one.
 
     `low` and `high` are the two-sided interval of the probability that a domain is counted at the target, and
-    `next_at_least` is its one-sided lower bound. `n_shown`, `n_undecided` and `n_shown_below` say what the rows of the
-    domains show about true recall, and `next_truly_at_least` bounds the probability that the next domain's true recall
+    `next_at_least` is its one-sided lower bound. `n_shown`, `n_undecided` and `n_shown_below` count the domains by a
+    test of true recall, and `next_truly_at_least` bounds the probability that the next domain's true recall
     is at the target. `share` is None where no domain has the label.
     """
 
@@ -60,10 +60,10 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What unseen domains show about the next one: all labels at once (`domains`), and each label by itself.
+    """Bounds for the next domain: for all labels together (`domains`), and for each label separately.
 
-    Each statement holds with the confidence given, on its own. `row_error` is the share of domains truly below the
-    target that may be taken for shown at it. `share_by_noise` is the share that would be counted at the target if no
+    Each statement separately holds with the given confidence. `row_error` bounds the share of domains truly below the
+    target that are shown at target. `share_by_noise` is the share that would be counted at the target if no
     domain differed from another. `smallest_cell` is the smallest number of examples that a recall rests on.
     `thresholds` are those of the report: adapted to each domain's rows or fixed; None where the model has one kind.
     """
@@ -79,7 +79,7 @@ class Certificate:
     thresholds: ThresholdKind | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, fit for strict JSON."""
+        """Return everything as plain data for strict JSON."""
         return asdict(self)
 
     def to_json(self) -> str:
@@ -93,7 +93,7 @@ class Certificate:
         return certificate_text(self, width)
 
     def in_one_line(self) -> str:
-        """Return the gist in one line."""
+        """Return a one-line summary."""
         from domaincover.promises.certificate_text import one_line
 
         return one_line(self)
@@ -112,10 +112,10 @@ def certify(
 ) -> Certificate:
     """Bound the probability that the next domain is at the target, from domains that the model has not seen.
 
-    The certificate is about sets made as those of the report: of a `PromisedSetClassifier`, with adapted or with fixed
-    thresholds (`report.thresholds`), not about both. `seen_domains` are the model's own (`model.domains_`): a report
-    that holds one of them is rejected. `row_error` is the share of domains truly below the target that may pass for
-    shown at it, 1 − confidence if not given; it must be chosen before the report is looked at.
+    The certificate applies to sets made as in the report: for a `PromisedSetClassifier`, with either adapted or fixed
+    thresholds (`report.thresholds`). `seen_domains` are the model's (`model.domains_`): a report that contains one of
+    them is rejected. `row_error` bounds the share of domains truly below the target that are shown at target, by
+    default 1 − confidence; it must be chosen before the report is seen.
 
     >>> import numpy as np
     >>> from domaincover import DomainReport, certify
@@ -156,7 +156,7 @@ def certify(
 
 
 def seen_among(domain_names: Collection[Hashable], seen_domains: Collection[Hashable]) -> list[bool]:
-    """Tell for each domain whether it is among the seen ones; 7, 7.0 and "7" are taken for the same.
+    """Return for each domain whether it is among the seen ones; 7, 7.0 and "7" are equal.
 
     >>> seen_among(["7", "north", 8.0], [7, "south", "8"])
     [True, False, True]
@@ -197,7 +197,7 @@ def _upper_bounds(report: DomainReport, confidence: Any) -> NDArray[np.float64]:
 
 
 def _shown(report: DomainReport, target_recall: float, beta: float) -> NDArray[np.int64]:
-    """Return what the rows of each cell, on its own, show about its true recall."""
+    """Return the test of each cell's true recall from its rows."""
     above = lower_bound(_n_hits(report), report.n_by_label, 1 - beta) >= target_recall
     below = _upper_bounds(report, 1 - beta) < target_recall
     return np.where(above, AT_TARGET, np.where(below, BELOW, UNDECIDED))

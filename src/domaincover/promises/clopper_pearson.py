@@ -8,7 +8,7 @@ from scipy.special import betaincinv
 
 
 def lower_bound(n_hits: Any, n: Any, confidence: Any) -> NDArray[np.float64]:
-    """Return the largest p that `n_hits` or more of `n` rule out all below of, with the confidence asked; element-wise.
+    """Return the one-sided Clopper-Pearson lower confidence bound of a proportion, element-wise.
 
     >>> float(lower_bound(0, 10, 0.95)), round(float(lower_bound(10, 10, 0.95)), 4) == round(0.05 ** 0.1, 4)
     (0.0, True)
@@ -20,5 +20,5 @@ def lower_bound(n_hits: Any, n: Any, confidence: Any) -> NDArray[np.float64]:
 
 
 def upper_bound(n_hits: Any, n: Any, confidence: Any) -> NDArray[np.float64]:
-    """Return the smallest p that `n_hits` or fewer of `n` rule out all above of, with the confidence asked."""
+    """Return the one-sided Clopper-Pearson upper confidence bound of a proportion, element-wise."""
     return 1 - lower_bound(np.asarray(n) - np.asarray(n_hits), n, confidence)

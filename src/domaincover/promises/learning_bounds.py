@@ -1,4 +1,4 @@
-"""Bounds on the share of new domains that miss the target, and the numbers of training domains that they ask for.
+"""Bounds on the share of new domains that miss the target, and the numbers of training domains that they need.
 
 "Every label is at target in this domain" is a family of events over domains, one event for each set predictor, so the
 bounds for classifiers hold with domains in place of examples (Tsibulsky, Nevo and Shalit 2025, theorem 3.4). With D the
@@ -9,8 +9,8 @@ VC dimension of one label's events (features + 1 for linear scorers in condition
   among the labels instead, which is never tighter (docs/theory.md has the derivation).
 - `uniform`, for all predictors at once: P(|share of new domains − share of training domains| ≥ ε for some predictor) ≤
   4·Π(2m)·exp(−m·ε²/8) (Vapnik and Chervonenkis 1971; Anthony and Bartlett 1999, theorem 4.3).
-- `no_failure`, for predictors that are at target in every training domain, which is what the paper's theorem 3.7 is
-  about: P(share of new domains that miss ≥ ε for some such predictor) ≤ 2·Π(2m)·2^(−m·ε/2) (Blumer, Ehrenfeucht,
+- `no_failure`, for predictors at target in every training domain, as in the paper's theorem 3.7:
+  P(share of new domains that miss ≥ ε for some such predictor) ≤ 2·Π(2m)·2^(−m·ε/2) (Blumer, Ehrenfeucht,
   Haussler and Warmuth 1989; Devroye, Györfi and Lugosi 1996, theorem 12.7).
 """
 
@@ -28,7 +28,7 @@ LARGEST_SUMMED = 10_000  # dimension up to which Sauer's sum is taken term by te
 
 
 def log_growth(n: int, dimension: int, n_labels: int = 1) -> float:
-    """Return the logarithm of a bound on the subsets of n domains on which set predictors can be at target.
+    """Return the logarithm of a bound on the number of subsets of n domains that set predictors can be at target in.
 
     >>> log_growth(5, dimension=5) == 5 * math.log(2)
     True
@@ -85,7 +85,7 @@ def no_failure_size(dimension: int, epsilon: float, delta: float, n_labels: int 
 
 
 def smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest whole number for which a condition holds that, once true, stays true."""
+    """Return the smallest whole number that satisfies a monotone condition."""
     high = 1
     while not holds(high):
         high *= 2

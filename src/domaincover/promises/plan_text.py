@@ -1,4 +1,4 @@
-"""A plan in words: what to aim for, and how many domains each route to it needs."""
+"""A plan as text: the aim, and the number of domains that each route needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ INDENT = 14
 
 
 def plan_text(plan: DomainPlan, width: int = 100) -> str:
-    """Return the routes, the one that needs fewest domains first, and what the domains at hand allow."""
+    """Return the routes, the one with fewest domains first, and what the available domains allow."""
     parts = [_aim(plan, width), _calibration(plan, width), _certificate(plan, width), _theorems(plan, width)]
     if plan.with_domains is not None:
         parts.append(_allowed(plan, plan.with_domains, width))
@@ -106,7 +106,7 @@ def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
 
 
 def _row(number: int | str, words: str, width: int) -> list[str]:
-    """Return a number and what it counts, with the words in a column of their own."""
+    """Return a number and its description in two columns."""
     first = f"{number:>{INDENT - 2},}" if isinstance(number, int) else f"{number:>{INDENT - 2}}"
     return wrapped(words, width, f"{first}  ", " " * INDENT)
 

@@ -1,7 +1,7 @@
-"""How many domains a promise needs: what the theorems ask for, what calibration asks for, and what a certificate does.
+"""Number of domains that a promise needs: by theorems, by calibration, and by a certificate.
 
-The promise is that a new domain misses the target with probability ε at most, and that this holds with probability
-1 − δ over the domains at hand.
+The promise is that a new domain misses the target with probability at most ε; it holds with probability 1 − δ over the
+available domains.
 
 **Learning** from all domains, none of them held out: the bounds of `learning_bounds`, `no_failure` and `uniform`. Where
 recall is counted on finitely many examples, the domains are given δ/2 and every cell δ/(2·m·labels); the promise is
@@ -39,12 +39,12 @@ from domaincover.promises.learning_bounds import (
 
 MOST_SPARED = 5
 MOST = 10**9
-LEAST_SHARE = 1e-9  # below, the sizes are beyond what a float tells apart
+LEAST_SHARE = 1e-9  # below, sizes exceed float precision
 
 
 @dataclass(frozen=True)
 class LearningSizes:
-    """What a theorem asks for: domains where recall is known exactly, and domains and examples per cell where not."""
+    """Sizes by a theorem: domains if recall is known exactly, and domains and examples per cell if it is estimated."""
 
     n_domains: int
     n_domains_finite: int
@@ -53,9 +53,9 @@ class LearningSizes:
 
 @dataclass(frozen=True)
 class SparedSizes:
-    """Domains needed where the `n_spared` lowest thresholds are passed over, or that many domains may miss.
+    """Domains needed if the `n_spared` lowest thresholds are skipped, or that many domains may miss.
 
-    `mean_confidence` is the probability that the next domain is at target, averaged over calibration draws: the nearer
+    `mean_confidence` is the probability that the next domain is at target, averaged over calibration draws: the closer
     to 1 − ε, the smaller the sets.
     """
 
@@ -81,7 +81,7 @@ class WithDomains:
 
 @dataclass(frozen=True)
 class DomainPlan:
-    """How many domains, and examples per cell, each route to the promise needs; see `plan_domains`."""
+    """Numbers of domains and of examples per cell that each route needs; see `plan_domains`."""
 
     n_labels: int
     n_features: int | None
@@ -98,7 +98,7 @@ class DomainPlan:
     with_domains: WithDomains | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain data, fit for strict JSON."""
+        """Return everything as plain data for strict JSON."""
         return asdict(self)
 
     def to_json(self) -> str:
@@ -126,11 +126,11 @@ def plan_domains(
     recall_slack: float = 0.05,
     n_domains: int | None = None,
 ) -> DomainPlan:
-    """Tell how many domains are needed so that at most a share ε of new domains misses the target.
+    """Compute the number of domains needed so that at most a share ε of new domains misses the target.
 
-    The promise holds with probability 1 − δ over the domains at hand. `n_features` is that of linear scorers; another
-    family is given by the VC dimension of each label's scorers, over domains and over examples, or with `n_labels=1` by
-    that of whole set predictors. With `n_domains`, also what that many domains allow.
+    The promise holds with probability 1 − δ over the available domains. `n_features` is for linear scorers; other
+    scorers are described by the VC dimension of each label's scorers, over domains and over examples, or with
+    `n_labels=1` by that of the set predictors. With `n_domains`, the plan includes what that many domains allow.
 
     >>> plan = plan_domains(n_labels=3, n_features=50)
     >>> plan.n_domains_marginal, plan.calibration[0].n_domains, plan.no_failure.n_domains > 10_000
@@ -163,7 +163,7 @@ def plan_domains(
 
 
 def marginal_size(epsilon: float) -> int:
-    """Return the smallest m with 1 − ε ≤ m / (m + 1): below it no threshold keeps the promise but the lowest possible.
+    """Return the smallest m with 1 − ε ≤ m / (m + 1): with fewer domains, only a threshold of −∞ keeps the promise.
 
     >>> marginal_size(0.1), marginal_size(0.05), marginal_size(0.3)
     (9, 19, 3)

@@ -1,1 +1,1 @@
-"""From tidy tables of results to tables, figures and a page; takes anybody's results, not only ours."""
+"""Tables, figures and pages from tidy tables of results, including those of other programs."""

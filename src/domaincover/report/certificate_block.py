@@ -1,4 +1,4 @@
-"""A certificate as the page shows it: three figures, sentences, and a row of numbers with a bar for each label."""
+"""A certificate on a page: three figures, sentences, and a row of numbers with a bar for each label."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Bar(NamedTuple):
 
 
 class EvidenceRow(NamedTuple):
-    """One row of the table: numbers as text, and a bar where there is a domain to count."""
+    """One row of the table: numbers as text, and a bar if any domain counts."""
 
     name: str
     at_target: str
@@ -41,7 +41,7 @@ class EvidenceRow(NamedTuple):
 
 
 class CertificateBlock(NamedTuple):
-    """What the template fills in; `figures` are the big numbers, each with what it is."""
+    """Values for the template; `figures` are the large numbers with their captions."""
 
     confidence: str
     figures: list[tuple[str, str]]
@@ -53,7 +53,7 @@ class CertificateBlock(NamedTuple):
 
 
 def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> CertificateBlock:
-    """Return the words and numbers of a certificate, with notes on what model it is about."""
+    """Return the text and numbers of a certificate, with notes on its model."""
     found, confidence = certificate.domains, percent(certificate.confidence)
     figures = [
         (f"{found.n_at_target} of {found.n_domains}", "new domains had every label’s recall at target"),

@@ -1,4 +1,4 @@
-"""What adaptive thresholds did in each domain: by how much they moved, and which domains are unusual."""
+"""Adapted thresholds by domain: their shifts, and unusual domains."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DomainAdaptation(NamedTuple):
         return self._replace(thresholds=self.thresholds[rows], p_values=self.p_values[rows])
 
     def records(self, label_names: Sequence[Hashable]) -> list[dict[str, Any]]:
-        """Return one record per domain, fit for strict JSON."""
+        """Return one record per domain for strict JSON."""
         labels = texts(label_names)
         return [
             {
@@ -55,7 +55,7 @@ class DomainAdaptation(NamedTuple):
 
 
 def unusual_domains(names: Sequence[Hashable], p_values: NDArray[np.float64], level: float) -> str | None:
-    """Return a warning that names the domains that are least like those that calibrated; None where there are none.
+    """Return a warning with the domains least like the calibration domains; None if there are none.
 
     >>> unusual_domains(["a", "b", "c"], np.array([0.5, 0.01, 0.05]), 0.05)
     '2 of 3 domains are unlike those that calibrated (p ≤ 0.05; 5 % are so by chance): b (p = 0.01), c (p = 0.05). \

@@ -23,7 +23,7 @@ __all__ = [
     "threshold_chart",
 ]
 
-MOST_ROWS = 60  # a longer chart is no longer looked at; the page's table has every domain
+MOST_ROWS = 60  # longer charts are unreadable; the page's table has every domain
 TALLEST_ROW, LOWEST_ROW = 34, 18
 ROOM = 0.04
 DECIMALS = 4
@@ -33,7 +33,7 @@ DASHES = [[1, 0], [5, 3], [1, 3], [9, 3, 1, 3]]
 
 
 def domain_chart(data: DomainChartData, ink: str = PAGE_INK) -> alt.HConcatChart:
-    """Return recall and set size side by side, a row per domain; in the page's ink it can be pointed at and clicked."""
+    """Return recall and set size side by side, a row per domain; interactive in the page's ink."""
     pen = DomainPen(data, ink)
     step = alt.Step(max(TALLEST_ROW - len(data.domains) // 2, LOWEST_ROW))
     recalls = pen.recalls().properties(width=540, height=step)
@@ -90,7 +90,7 @@ def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.
 
 
 def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by domain") -> alt.HConcatChart:
-    """Return the chart of the worst domains by itself: with a title, and the marks explained below it."""
+    """Return the chart of the worst domains with a title, and the marks explained below it."""
     data = domain_chart_data(reports, target_recall)
     lines = [*marks_in_words(data), *note_on_rest(data)]
     chart: alt.HConcatChart = domain_chart(data.worst(MOST_ROWS), INK).properties(
@@ -100,7 +100,7 @@ def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by 
 
 
 def marks_in_words(data: DomainChartData) -> list[str]:
-    """Say what each mark of the chart stands for."""
+    """Return the explanation of the chart's marks."""
     model, baseline = data.methods[0], data.baseline
     lines = [
         f"Small marks: the recall of each label ({model}). Large mark: the lowest of them, its min recall; "
@@ -112,7 +112,7 @@ def marks_in_words(data: DomainChartData) -> list[str]:
 
 
 def note_on_rest(data: DomainChartData) -> list[str]:
-    """Say how many domains have no row in the chart, if any, and what holds for them."""
+    """Return a note on the domains without a row in the chart, if any."""
     n_left = len(data.domains) - MOST_ROWS
     if n_left <= 0:
         return []
@@ -174,11 +174,11 @@ class DomainPen(NamedTuple):
             .mark_point(filled=True, size=130, stroke=self.ink, strokeWidth=1.4)
             .encode(x=self._x("min_recall"), y=y, **looks, opacity=self._opacity(1), tooltip=self._tooltip())
         )
-        # The legend can be clicked only if the choice belongs to a layer that has the legend's field.
+        # The legend is clickable only if the selection is in a layer with the legend's field.
         return [error, dots.add_params(_chosen_label()) if self._interactive else dots, lowest]
 
     def _rows(self, names: bool) -> alt.Chart:
-        """Return an invisible bar over each row, so that one can point anywhere."""
+        """Return an invisible bar over each row, so that tooltips work anywhere in it."""
         return (
             self._domains()
             .mark_bar(height=alt.RelativeBandSize(1), opacity=0)

@@ -1,4 +1,4 @@
-"""What a report of domains says, in sentences: in how many domains the target holds, and where it holds least."""
+"""A report of domains in sentences: number of domains at target, and the worst domain."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ LONGEST_NAME = 60
 
 
 def summary_lines(reports: Reports, target_recall: float, *, kind: str = "unseen") -> list[str]:
-    """Return the headline, the worst domain, and what chance alone would give; `kind` says which domains these are."""
+    """Return the headline, the worst domain, and the share by chance alone; `kind` describes the domains."""
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
     lines = [_headline(shown, target_recall, f"{kind} ".lstrip()), _worst(model, target_recall)]

@@ -1,4 +1,4 @@
-"""One HTML page on how a set-valued model does in each domain: sentences, a chart, and a table to sort and search."""
+"""An HTML page on a set-valued model's results by domain: sentences, a chart, and a table to sort and search."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ MOST_LABELS_IN_PRINT = 6
 
 
 class Cell(NamedTuple):
-    """What a table shows in one place; numbers are sorted by value, and a recall below the target is marked."""
+    """A table cell; numbers are sorted by value, and a recall below the target is marked."""
 
     text: str
     value: float | None = None
@@ -59,9 +59,9 @@ def write_domain_page(
     certificate_notes: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
 ) -> None:
-    """Write the page as one file that needs no network; `kind` says in a word which domains these are.
+    """Write the page as one file that needs no network; `kind` is a word for the domains, such as "unseen".
 
-    A certificate of the same domains has a block of its own, with notes on what model it is about. An `adaptation`, in
+    A certificate of the same domains is shown in its own block, with notes on its model. An `adaptation`, in
     the order of the reports' domains, adds a chart of thresholds and the p-value of each domain.
     """
     shown = worst_first(reports, target_recall)
@@ -92,7 +92,7 @@ def write_domain_page(
 
 
 def domain_chart_specs(data: DomainChartData, adaptation: DomainAdaptation | None = None) -> dict[str, dict[str, Any]]:
-    """Return the charts of the page by name; the overview only where not every domain has a row."""
+    """Return the charts of the page by name; the overview only if not every domain has a row."""
     drawn = data.worst(MOST_ROWS)
     specs = {"domains": domain_chart(drawn).to_dict()}
     if adaptation is not None:
@@ -129,7 +129,7 @@ def domain_columns(
 
 
 def _adaptation_columns(adaptation: DomainAdaptation) -> list[PageColumn]:
-    """Return the p-values, the unusual ones marked, and by how much thresholds moved on average."""
+    """Return the p-values, the unusual ones marked, and the mean shifts of thresholds."""
     p_values = [Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level)) for p in adaptation.p_values]
     shifts = [Cell(f"{shift:+.2f}", round(float(shift), 6)) for shift in adaptation.mean_shift]
     return [PageColumn("p-value", p_values), PageColumn("Thresholds moved by", shifts)]

@@ -1,4 +1,4 @@
-"""Reports of one or more methods on the same domains: checked, worst domain first, with names fit to be shown."""
+"""Reports of one or more methods on the same domains: checked, worst domain first, with printable names."""
 
 import dataclasses
 import itertools
@@ -24,7 +24,7 @@ def worst_first(reports: Reports, target_recall: float) -> dict[str, DomainRepor
     """Return the reports with rows by the first one's min recall, ties by name; names are distinct and printable."""
     check_target_recall(target_recall)
     if not reports:
-        raise InputError("there is no report to show: give at least one method's.")
+        raise InputError("no reports were given; at least one is needed.")
     (first_name, first), *others = reports.items()
     for name, other in others:
         _check_same_domains(first_name, first, name, other)
@@ -38,7 +38,7 @@ def worst_first(reports: Reports, target_recall: float) -> dict[str, DomainRepor
 
 
 def worst_order(report: DomainReport) -> list[int]:
-    """Return the rows of a report by min recall, ties by the names that are shown."""
+    """Return the rows of a report by min recall, ties by display name."""
     names, min_recall = shown_names(report.domain_names), report.min_recall
     return sorted(range(len(names)), key=lambda row: (min_recall[row], _natural(names[row])))
 
@@ -54,7 +54,7 @@ def shown_names(names: Sequence[Hashable]) -> list[str]:
 
 
 def shortened(names: Sequence[str], longest: int) -> list[str]:
-    """Return names cut with "…", and still distinct: first words that all long ones share, as many as need be.
+    """Return names shortened with "…", still distinct: first, leading words common to all long names are cut.
 
     >>> shortened(["North clinic, ward 7", "North clinic, ward 12 for children", "South"], 12)
     ['…7', '…12 for chi…', 'South']
@@ -70,7 +70,7 @@ def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
 
 
 def recall_text(recall: float, target_recall: float, decimals: int = 3) -> str:
-    """Return a recall with more digits where rounding would carry a miss up to the target.
+    """Return a recall with more digits where rounding would turn a miss into the target.
 
     >>> recall_text(0.89961, 0.9), recall_text(0.8981, 0.9), recall_text(0.9, 0.9)
     ('0.8996', '0.898', '0.900')
@@ -84,7 +84,7 @@ def recall_text(recall: float, target_recall: float, decimals: int = 3) -> str:
 
 
 def bound_text(lowest: float, target_recall: float) -> str:
-    """Return a short number that the lowest of several recalls is not below: the target, or two digits rounded down.
+    """Return a short lower bound of the lowest recall: the target, or two digits rounded down.
 
     >>> bound_text(0.9384, 0.9), bound_text(0.9049, 0.903)
     ('0.93', '0.903')
@@ -94,7 +94,7 @@ def bound_text(lowest: float, target_recall: float) -> str:
 
 
 def _n_shared(names: list[str], longest: int) -> int:
-    """Return how many characters of the whole words that all names begin with must go, or else of all such words."""
+    """Return how many characters of the common leading words to cut, at most all of them."""
     if len(names) < 2:
         return 0
     pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))

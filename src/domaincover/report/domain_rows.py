@@ -1,4 +1,4 @@
-"""What the charts of domains show, as tables: domains worst first, the recall of their labels, and sorted curves."""
+"""Tables behind the charts of domains: domains worst first, the recall of their labels, and sorted curves."""
 
 from collections import Counter
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
 from domaincover.report.readable import MOST_LABELS_IN_TOOLTIP
 
-# Colours of the methods' palette, which holds on light and dark paper: no method has a colour in these charts.
+# Colours of the methods' palette, for light and dark backgrounds; methods have no colour in these charts.
 LABEL_LOOKS = (
     ("#4f87db", "circle"),
     ("#d97a24", "square"),
@@ -26,7 +26,7 @@ LONGEST_ROW_NAME = 36
 
 
 class DomainChartData(NamedTuple):
-    """All that the charts are drawn from: a row per domain, worst first, and a row per domain and label it has.
+    """Data of the charts: a row per domain, worst first, and a row per domain and label in it.
 
     `looks` gives each group of labels its colour and shape: every label is its own group while there are looks
     enough, else the labels that are lowest most often are, and the others share one. `curves` has every method's
@@ -54,7 +54,7 @@ class DomainChartData(NamedTuple):
 
 
 def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData:
-    """Return the tables behind the charts: every domain, whether or not there is room to draw it."""
+    """Return the tables behind the charts, with every domain, drawn or not."""
     shown = worst_first(reports, target_recall)
     model, *others = shown.values()
     groups, looks = _groups_and_looks(model)
@@ -63,14 +63,14 @@ def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData
         domains["baseline_min_recall"] = others[0].min_recall
         domains["baseline_set_size"] = others[0].set_size
     sizes = [report.set_size for report in (model, *others[:1])]
-    domains["size_end"] = np.max(sizes, axis=0)  # the number stands right of both methods' marks
+    domains["size_end"] = np.max(sizes, axis=0)  # the number is right of both methods' marks
     names = tuple(map(str, model.label_names))
     labels = _label_rows(model, groups)
     return DomainChartData(target_recall, tuple(shown), domains, labels, looks, _curves(shown), names, tuple(groups))
 
 
 def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
-    """Return recall ∓ one standard error of counting n examples: Wilson's, which is not 0 at a recall of 0 or 1.
+    """Return recall ∓ one binomial standard error, by Wilson's interval, which is not empty at a recall of 0 or 1.
 
     >>> print("{:.3f} {:.3f}".format(*standard_error_ends(1.0, 4)))
     0.800 1.000
@@ -143,7 +143,7 @@ def _groups_and_looks(model: DomainReport) -> tuple[list[str], dict[str, tuple[s
 
 
 def _recalls_in_words(model: DomainReport, row: int) -> str:
-    """Return each label's recall and number of examples, lowest first; what does not count comes last."""
+    """Return each label's recall and number of examples, lowest first, labels that do not count last."""
     recalls, counts = model.recall[row], model.n_by_label[row]
     lines = [
         f"{model.label_names[label]}: {'not counted' if np.isnan(recalls[label]) else f'{recalls[label]:.3f}'} "

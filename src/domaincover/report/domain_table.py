@@ -1,4 +1,4 @@
-"""Recall by domain as text for a terminal: worst domain first, never wider than asked."""
+"""Recall by domain as text for a terminal: worst domain first, within the given width."""
 
 import io
 from collections.abc import Callable, Iterable
@@ -75,7 +75,7 @@ def summary_table(reports: Reports, target_recall: float, *, width: int = 110, c
 
 
 def summary_texts(report: DomainReport, target_recall: float) -> dict[str, str]:
-    """Return the reductions over domains as a reader sees them, by head."""
+    """Return the formatted reductions over domains, by column head."""
     summary = report.summary(target_recall)
     return {
         "Median min recall": recall_text(summary.min_recall, target_recall),
@@ -126,7 +126,7 @@ def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> li
 
 
 def _first_to_fit(width: int, *choices: list[TableColumn]) -> list[TableColumn]:
-    """Return the first choice of columns that the width holds, or else the last choice."""
+    """Return the first choice of columns that fits the width, or else the last."""
     return next((choice for choice in choices if _total(column.least for column in choice) <= width), choices[-1])
 
 
@@ -135,7 +135,7 @@ def _without(columns: list[TableColumn], head: str) -> list[TableColumn]:
 
 
 def _rest(model: DomainReport, n_rows: int, target_recall: float) -> str:
-    """Say how many domains are not shown, and a bound that holds for all of them: the lowest, rounded down."""
+    """Return the number of domains not shown, and a lower bound of their min recall."""
     n_more, lowest = len(model.domain_names) - n_rows, float(model.min_recall[n_rows])
     bound = bound_text(lowest, target_recall)
     n_below = int((model.min_recall[n_rows:] < target_recall).sum())
@@ -149,7 +149,7 @@ def _total(widths: Iterable[int]) -> int:
 
 
 def _widths(columns: list[TableColumn], width: int) -> list[int]:
-    """Return the width of each column: what the numbers leave goes to the names, from the left."""
+    """Return the width of each column: names share the space that numbers leave, from the left."""
     widths = [column.least for column in columns]
     for place, column in enumerate(columns):
         widths[place] += max(0, min(column.width - column.least, width - _total(widths)))

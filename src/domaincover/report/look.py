@@ -1,4 +1,4 @@
-"""The look of every chart: sizes of text and marks on a screen and in the column of a paper, lines and ink."""
+"""The look of every chart: sizes of text and marks on a screen and in a paper's column, lines and ink."""
 
 import textwrap
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from domaincover.report.style import INK, RANDOM_COLOR
 PAGE_INK = "currentColor"  # of a page that may be dark
 COLUMN = 234  # points: 3.25 inches, one column of most papers
 TWO_COLUMNS = 486  # points: 6.75 inches
-CHARACTER = 0.52  # mean width of a letter in font sizes, on the safe side
+CHARACTER = 0.52  # mean width of a letter in font sizes, rounded up
 CAPITAL = 0.74  # of a capital letter, of which names of methods have many
 BESIDE_AXIS = 190  # points of a column that are left beside an axis
 BESIDE_SYMBOL = 18  # pixels of a legend's symbol and the gaps around an entry
@@ -79,7 +79,7 @@ def title_of(text: str, notes: Sequence[str], look: Look, width: float) -> alt.T
 
 
 def legend_columns(labels: Sequence[str], look: Look, width: float) -> int:
-    """Return in how many columns these entries fit a legend, at most as many as there are."""
+    """Return the number of legend columns that fit, at most the number of entries."""
     n_capitals = [sum(char.isupper() for char in label) for label in labels]
     ems = [CHARACTER * len(label) + (CAPITAL - CHARACTER) * n for label, n in zip(labels, n_capitals, strict=True)]
     widths = [em * look.legend + BESIDE_SYMBOL for em in ems]

@@ -21,18 +21,18 @@ AnyChart = alt.LayerChart | alt.HConcatChart
 
 
 def inline(table: pd.DataFrame) -> alt.InlineData:
-    """Return the rows as data within the chart, however many they are."""
-    # a tuple, since altair copies lists, with all that is in them, for every layer that a chart is put into
+    """Return the rows as inline data of any size."""
+    # a tuple, since altair deep-copies lists for every layer
     rows: Any = tuple(table.astype(object).where(table.notna(), None).to_dict("records"))
-    with debug_mode(False):  # altair would check every row against its schema: half the time of a figure
+    with debug_mode(False):  # schema validation of every row takes half the time of a figure
         return alt.InlineData(values=rows)
 
 
 def save_chart(chart: AnyChart, path: Path, fmt: FigureFormat, paper: bool = False) -> None:
-    """Write the chart as a picture that appears whole or not at all; for a paper, its pixels are points."""
+    """Write the chart atomically as a picture; for a paper, its pixels are points."""
     if fmt not in get_args(FigureFormat):
         raise InputError(f"figure format must be one of {', '.join(get_args(FigureFormat))}, got {fmt!r}.")
-    spec = chart.to_dict(validate=False)  # tests check every kind against the schema, which takes as long as to draw
+    spec = chart.to_dict(validate=False)  # tests validate every kind; it takes as long as drawing
     if fmt == "svg":
         text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
         content = (_in_points(text) if paper else text).encode()

@@ -1,4 +1,4 @@
-"""Rows of results as a reader sees them: names, rounding and units, the same in every table."""
+"""Formatted rows of results: names, rounding and units, the same in every table."""
 
 import math
 from collections.abc import Iterable
@@ -73,13 +73,13 @@ def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
 
 
 def heads_of(rows: Iterable[ReadableRow]) -> dict[str, str]:
-    """Return the heads of a table of these rows: the number of seeds has a column only where it differs."""
+    """Return the heads of a table of these rows; the number of seeds is a column only if it differs."""
     same = len({row.seeds for row in rows}) == 1
     return {name: head for name, head in HEADS.items() if not (same and name == "seeds")}
 
 
 def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
-    """Say what the numbers of these rows are means of, as the end of a sentence."""
+    """Return what these numbers are means of, as the end of a sentence."""
     shown = list(rows)
     seeds, domains = ({int(getattr(row, name)) for row in shown} for name in ("seeds", "domains"))
     each = str(domains.pop()) if len(domains) == 1 else f"{min(domains)} to {max(domains)}"
@@ -91,10 +91,9 @@ def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
 
 
 def best_by_share(results: pd.DataFrame) -> pd.Series:
-    """Say of each row whether no other method that gives sets holds the target in more domains.
+    """Return for each row whether it has the highest share at target among set-valued methods.
 
-    Compared within a data set, target and split. A method that answers with one label is no competitor: it has
-    no size to trade.
+    Compared within a data set, target and split. Single-label methods are left out: they have no size to trade.
     """
     share = results["share_at_target"].mask(answers_with_one_label(results))
     rivals = [results[column] for column in ("dataset", "target_recall", "split")]
@@ -102,7 +101,7 @@ def best_by_share(results: pd.DataFrame) -> pd.Series:
 
 
 def answers_with_one_label(results: pd.DataFrame) -> pd.Series:
-    """Say of each row whether its method answers with one label: known methods by name, others by their sizes."""
+    """Return for each row whether its method is single-label: known methods by name, others by their sizes."""
     one_label_always = (results[["set_size_q25", "set_size", "set_size_q75"]] == 1).all(axis=1)
     return one_label_always.mask(results["method"].isin(KNOWN_METHODS), results["method"].isin(SINGLE_LABEL_METHODS))
 
@@ -129,7 +128,7 @@ def percent(share: float, spread: float = math.nan) -> str:
 
 
 def seconds(duration: float) -> str:
-    """Return seconds, without decimals once they do not matter.
+    """Return seconds, without decimals for long times.
 
     >>> seconds(3.14), seconds(1234.5)
     ('3.1', '1234')

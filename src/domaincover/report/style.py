@@ -1,4 +1,4 @@
-"""How methods, data sets and splits are called and coloured, the same in every table, figure and page."""
+"""Names and colours of methods, data sets and splits, the same in every table, figure and page."""
 
 import re
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ KNOWN_METHODS = {
     "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", CORNER),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
-# What is compared with one another, in the order in which a reader is offered it.
+# Groups of methods to compare, in the order of the page's menu.
 COMPARISONS = {
     "sets": (
         *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
@@ -107,7 +107,7 @@ DATASET_LABELS = {
     "iwildcam": "iWildCam, by camera",
     "amazon": "Amazon, by reviewer",
 }
-# The order in which a study shows its data sets; others come after them as they come.
+# The order of a study's data sets; others follow in order of appearance.
 DATASET_ORDER = (
     *("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
     *DATASET_LABELS,
@@ -116,7 +116,7 @@ SYNTHETIC_NAME = re.compile(r"synthetic-(\d+)(-random)?")
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
-    """Return the style of each method: known ones in their fixed order, then the others as they come."""
+    """Return the style of each method: known ones in a fixed order, then others in order of appearance."""
     present = list(dict.fromkeys(methods))
     known = {method: style for method, style in KNOWN_METHODS.items() if method in present}
     labels = {style.label for style in KNOWN_METHODS.values()}
@@ -128,10 +128,10 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
 
 
 def comparisons_of(methods: Iterable[str]) -> dict[str, list[str]]:
-    """Return which of the methods present each comparison shows; unknown ones take part in every comparison.
+    """Return the methods of each comparison; unknown methods are in every comparison.
 
-    A comparison of fewer than two known methods is left out, and so is one within another; "all" is there where no
-    comparison shows every method.
+    Comparisons with fewer than two known methods or contained in another are left out; "all" is added if no
+    comparison has every method.
 
     >>> comparisons_of(["erm", "irm", "set-cover", "mine"])
     {'single-label': ['erm', 'irm', 'set-cover', 'mine']}
@@ -157,7 +157,7 @@ def dataset_label(dataset: str) -> str:
 
 
 def split_label(split: str) -> str:
-    """Return what the examples of a split are, in words."""
+    """Return a description of a split's examples."""
     return SPLIT_LABELS.get(split, split)
 
 

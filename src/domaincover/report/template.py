@@ -1,4 +1,4 @@
-"""What every page is made with: the templates and the script that draws its charts."""
+"""Shared by all pages: the templates and the script that draws charts."""
 
 import functools
 from typing import Any
@@ -7,7 +7,7 @@ FOLDERS = ("report", "paper/study_report")
 
 
 def rendered(name: str, **content: Any) -> bytes:
-    """Return a page; text is escaped, what the template turns into JSON is safe in a script."""
+    """Return a page; text is escaped, and JSON is safe in a script."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -68,7 +68,7 @@ class TextTable(NamedTuple):
 
 
 class TerminalLook(NamedTuple):
-    """Short heads in the order of columns, the columns to drop first where it is narrow, the width, and colour."""
+    """Short heads in column order, the columns to drop first when narrow, the width, and colour."""
 
     heads: Mapping[str, str]
     dropped_first: Sequence[str]
@@ -92,7 +92,7 @@ def markdown(table: TextTable) -> str:
 def latex(table: TextTable, caption: str, heads: Mapping[str, str], *, blocks: bool = True) -> str:
     """Return the table in LaTeX with heads of one line or two; it needs booktabs and graphicx.
 
-    In blocks, the name of each data set stands above its rows instead of in every one of them.
+    In blocks, the name of each data set is above its rows instead of in each row.
     """
     names = [name for name in heads if name in table.heads and not (blocks and name == "dataset")]
     shown = {name: heads[name].split("\n") for name in names}
@@ -119,7 +119,7 @@ def _latex(text: str) -> str:
 
 
 def no_formula(text: str) -> str:
-    """Return a text on one line that no spreadsheet takes for a formula."""
+    """Return a text on one line that spreadsheets do not read as a formula."""
     line = printable(text)
     return f"'{line}" if line.lstrip().startswith(("=", "+", "-", "@")) else line
 
@@ -144,7 +144,7 @@ def terminal(table: TextTable, look: TerminalLook, notes: Iterable[str], *, bloc
 
 
 def console_on(text: io.StringIO, width: int, color: bool) -> "Console":
-    """Return a console that writes to a text; in a notebook, rich would show what is printed and write nothing."""
+    """Return a console that writes to a text; in a notebook, rich would display the output instead."""
     from rich.console import Console
 
     return Console(

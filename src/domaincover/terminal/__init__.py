@@ -1,1 +1,1 @@
-"""What all commands share: messages, completion, and options that are declared as a dataclass."""
+"""Shared by all commands: messages, completion, and options declared as a dataclass."""

@@ -16,7 +16,7 @@ Options = TypeVar("Options")
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Make a command for typer of a function that takes an options object.
+    """Turn a function that takes an options object into a typer command.
 
     A field whose type is itself a dataclass stands for all fields of that dataclass.
     """

@@ -14,7 +14,7 @@ WIDTH_OF_FILES = 110
 
 
 def say(message: str) -> None:
-    """Print a message that is not a result: it goes to standard error."""
+    """Print a message to standard error."""
     typer.echo(message, err=True)
 
 
@@ -25,7 +25,7 @@ def text_width() -> int:
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Print each warning once, as a note without the line of code that raised it."""
+    """Print each warning once, as a note without its line of code."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
         yield

@@ -6,7 +6,7 @@ import os
 
 
 def is_main_process() -> bool:
-    """Tell whether this process writes files and messages: the first of those that torchrun starts."""
+    """Return whether this process writes files and messages: rank 0 under torchrun."""
     return os.environ.get("RANK", "0") == "0"
 
 

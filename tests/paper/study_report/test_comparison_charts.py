@@ -169,7 +169,7 @@ def test_another_split_can_be_compared(results, domains):
 
 def test_a_target_must_be_named_where_there_are_several(results, domains):
     both = checked_results(pd.concat([results, results.assign(target_recall=0.8)]))
-    with pytest.raises(InputError, match=r"has target recalls \[0.8, 0.9\]; say which"):
+    with pytest.raises(InputError, match=r"has target recalls \[0.8, 0.9\]; choose one"):
         share_bars(both, "synthetic-10")
     assert drawn(min_recall_boxes(both, domains, "synthetic-10", 0.8).to_dict(), "target") == [{"target": 0.8}]
 

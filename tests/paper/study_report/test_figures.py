@@ -188,7 +188,7 @@ def test_all_splits_are_drawn_on_the_same_axes(results, domains):
 
 def test_a_target_must_be_named_where_there_are_several(results, domains):
     both = checked_results(pd.concat([results, results.assign(target_recall=0.8)]))
-    with pytest.raises(InputError, match=r"'synthetic-10' has target recalls \[0.8, 0.9\]; say which"):
+    with pytest.raises(InputError, match=r"'synthetic-10' has target recalls \[0.8, 0.9\]; choose one"):
         cross_plot(both, domains, "synthetic-10")
 
 

@@ -21,7 +21,7 @@ from domaincover.report.pictures import inline
 from domaincover.report.readable import with_spread
 from domaincover.report.style import INK, dataset_label, split_label
 
-LONGEST_LINE = 18  # characters of a method's name; longer names take two lines
+LONGEST_LINE = 18  # characters of a method's name per line, of at most two
 HEIGHT_OF_TARGET = 13  # pixels of its name above the boxes
 THICKNESS = 0.56
 # Pale within a full outline, so that lines in ink show on every colour.
@@ -70,7 +70,7 @@ class MethodRows(NamedTuple):
         return alt.Y("label:N", scale=alt.Scale(domain=self.labels), axis=axis)
 
     def look(self, channel: type[Channel]) -> Channel:
-        """Return the colour or shape of each method; the rows have its name, so there is no legend."""
+        """Return the colour or shape of each method, without a legend: rows are named."""
         scale = alt.Scale(domain=self.labels, range=self.shapes if channel is alt.Shape else self.colors)
         return channel("label:N", scale=scale, legend=None)
 
@@ -80,7 +80,7 @@ class MethodRows(NamedTuple):
 
 
 class BoxData(NamedTuple):
-    """Boxes, outliers and the target as data; the axis of recalls; and what an axis above writes at the target."""
+    """Boxes, outliers and the target as data; the recall scale; and the label of the target on the upper axis."""
 
     boxes: Data
     outliers: Data
@@ -136,7 +136,7 @@ def min_recall_boxes(
 
 
 def captions(compared: ComparedMethods) -> dict[str, str]:
-    """Say what each of the two charts shows, for a page whose readers may change the target."""
+    """Return the captions of the two charts, for a page with a choice of targets."""
     where = _domains_of(compared)
     return {
         "share": f"Share of {where} where every label’s recall is at least the target. " + spread_in_words(compared),
@@ -147,14 +147,14 @@ def captions(compared: ComparedMethods) -> dict[str, str]:
 
 
 def spread_in_words(compared: ComparedMethods) -> str:
-    """Say what the thin lines on the bars are, or why there are none."""
+    """Return the explanation of the thin lines, or why there are none."""
     if compared.n_seeds == 1:
         return "One seed, so the spread between seeds is unknown."
     return "Thin lines: one standard deviation between seeds to either side."
 
 
 def boxes_in_words(compared: ComparedMethods) -> list[str]:
-    """Say what box, line, whiskers and points are."""
+    """Return the explanation of box, line, whiskers and points."""
     over = "of one seed" if compared.n_seeds == 1 else f"of {compared.n_seeds} seeds together"
     return [
         f"Box: the middle half of the domains {over}; line: their median.",
@@ -194,7 +194,7 @@ def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look) -> alt.La
 
 
 def box_layers(data: BoxData, rows: MethodRows, title: str, look: Look) -> alt.LayerChart:
-    """Return the layers from back to front; the target's name is an axis of its own above the plot."""
+    """Return the layers from back to front; the target's name is on a separate axis above the plot."""
 
     def x(field: str, axis: alt.Axis | None = None) -> alt.X:
         return alt.X(f"{field}:Q", title=None if axis is None else axis.title, scale=data.scale, axis=axis)
@@ -230,13 +230,13 @@ def rows_of(compared: ComparedMethods) -> MethodRows:
 
 
 def described(compared: ComparedMethods, title: str, texts: pd.Series) -> str:
-    """Return the numbers of a chart in words, for those who cannot see it."""
+    """Return a text description of a chart, for accessibility."""
     numbers = "; ".join(f"{label} {text}" for label, text in zip(compared.rows["label"], texts, strict=True))
     return f"{title}, {dataset_label(compared.dataset)}: {numbers}"
 
 
 def two_lines(name: str) -> list[str]:
-    """Return a name on one line or two; what does not fit is cut.
+    """Return a name on at most two lines, truncated if longer.
 
     >>> two_lines("Pooled CDFs (held-out domains)"), two_lines("a-name-that-goes-on-and-on-and-on-and-on")
     (['Pooled CDFs', '(held-out domains)'], ['a-name-that-goes-o', 'n-and-on-and-on-a…'])

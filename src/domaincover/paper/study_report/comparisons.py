@@ -1,4 +1,4 @@
-"""What bars of shares at target and boxes of min recalls show, as tables: a row per method."""
+"""Tables behind the bars of shares at target and the boxes of min recalls: a row per method."""
 
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ class RecallBoxes(NamedTuple):
 def compared_methods(
     results: CheckedResults, dataset: str, target_recall: float | None = None, split: str = "unseen"
 ) -> ComparedMethods:
-    """Return the rows to compare; the target may be left out where there is only one."""
+    """Return the rows to compare; the target is optional if there is only one."""
     target_recall = chosen_target(results, dataset, target_recall)
     styles = method_styles(results["method"])
     rows: pd.DataFrame = of_experiment(results, dataset, target_recall)
@@ -83,7 +83,7 @@ def recall_boxes(compared: ComparedMethods, domains: CheckedDomains) -> RecallBo
     fences = pd.DataFrame({"low": boxes["q25"] - reach, "high": boxes["q75"] + reach}).reindex(single["label"])
     inside = single["min_recall"].between(fences["low"].to_numpy(), fences["high"].to_numpy())
     furthest = single[inside].groupby("label")["min_recall"].agg(["min", "max"])
-    # A quartile between two values may lie beyond every value that is no outlier.
+    # An interpolated quartile may lie beyond every value that is not an outlier.
     boxes["low"], boxes["high"] = boxes["q25"].clip(upper=furthest["min"]), boxes["q75"].clip(lower=furthest["max"])
     outliers = single.loc[~inside, ["label", "domain", "seed", "n", "min_recall"]]
     return RecallBoxes(

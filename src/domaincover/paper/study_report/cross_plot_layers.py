@@ -59,7 +59,7 @@ class Scales(NamedTuple):
 
 
 def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) -> Scales:
-    """Return the scales of these methods within the limits, with a legend of so many columns below."""
+    """Return the scales of these methods within the limits, with a legend of `columns` columns below."""
     labels = [method.label for method in methods]
     return Scales(
         size=alt.Scale(domain=list(limits.size), zero=False, nice=False),
@@ -71,9 +71,9 @@ def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) 
 
 
 class CrossData(NamedTuple):
-    """What the layers of a cross-plot are drawn from; what is None has no layer.
+    """Data of a cross-plot's layers; None omits a layer.
 
-    The target's name stands below the right end of its line, or above it where random sets come near.
+    The target's name is below the right end of its line, or above it if random sets are near.
     """
 
     crosses: Data
@@ -146,7 +146,7 @@ class Pen(NamedTuple):
         y = alt.Y(f"{field}:Q", title=self.recall_title, scale=self.scales.recall)
         if self.look is SCREEN:
             return y
-        # The axis takes the same room whatever its labels, so that figures have the width asked for.
+        # The axis has a fixed extent, so that figures have the requested width.
         room = {"minExtent": ROOM_FOR_LABELS, "maxExtent": ROOM_FOR_LABELS}
         bare = {"labelExpr": "' '", "ticks": False, "domain": False, "labelPadding": 0}
         return y.axis(**(bare if self.recall_title is None else room))
@@ -169,7 +169,7 @@ class Pen(NamedTuple):
         return layers
 
     def _random_sets(self) -> list[alt.Chart]:
-        """Return the diagonal of sets drawn by lot, and its name above the line, which falls away to the left."""
+        """Return the line of random sets, with its name above it."""
         if self.data.random_line is None or self.data.random_name is None:
             return []
         place = {"x": self._x("set_size"), "y": self._y("min_recall")}
@@ -208,14 +208,14 @@ class Pen(NamedTuple):
         medians = base.mark_point(size=self.look.point, filled=True).encode(
             x=self._x("set_size"), y=self._y("min_recall"), shape=self.scales.shapes(), **look
         )
-        # The legend can be clicked only if the choice belongs to a layer that has the legend's field.
+        # The legend is clickable only if the selection is in a layer with the legend's field.
         return [sizes, recalls, medians.add_params(chosen_method()) if self.interactive else medians]
 
 
 def static_cross_plot(
     tables: CrossPlotTables, crosses: pd.DataFrame, look: Look, width: float, recall_title: Any
 ) -> alt.LayerChart:
-    """Return a cross-plot of these crosses without single domains, as part of a figure of so many pixels."""
+    """Return a cross-plot without single domains, as part of a figure of the given size."""
     columns = 3 if look is SCREEN else legend_columns([style.label for style in tables.methods], look, width)
     data = cross_data(tables, inline(crosses), None, [tables.near])
     pen = Pen(data, scales_of(tables.methods, tables.near, columns), False, look, recall_title)
@@ -237,5 +237,5 @@ def interactive_cross_plot(tables: CrossPlotTables, crosses: pd.DataFrame, point
 
 
 def chosen_method() -> alt.Parameter:
-    """Return the choice of a method in the legend."""
+    """Return the selection of a method in the legend."""
     return alt.selection_point(name="chosen_method", fields=["label"], bind="legend")

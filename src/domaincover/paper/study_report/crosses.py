@@ -1,4 +1,4 @@
-"""What a cross-plot shows, as tables: its crosses, its single domains, the part of the plane drawn."""
+"""Tables behind a cross-plot: crosses, single domains, and axis limits."""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -20,14 +20,14 @@ ROOM = 0.08
 
 
 class Limits(NamedTuple):
-    """The part of the plane that is drawn."""
+    """The axis limits."""
 
     size: tuple[float, float]
     recall: tuple[float, float]
 
 
 class CrossPlotTables(NamedTuple):
-    """All that the cross-plots of one data set and target recall are drawn from.
+    """Data of the cross-plots of one data set and target recall.
 
     `near` holds the crosses of every split, so that splits compare; `far` holds the single domains too.
     """
@@ -43,7 +43,7 @@ class CrossPlotTables(NamedTuple):
 
 
 def cross_plot_data(results: CheckedResults, split: str | None = None) -> pd.DataFrame:
-    """Return one row per cross: medians, quartiles and the method's name; of every split if none is given."""
+    """Return one row per cross: medians, quartiles and the method's name; of all splits by default."""
     styles = method_styles(results["method"])
     crosses = results.assign(
         label=[styles[method].label for method in results["method"]],
@@ -63,7 +63,7 @@ def cross_plot_data(results: CheckedResults, split: str | None = None) -> pd.Dat
 def cross_plot_tables(
     results: CheckedResults, domains: CheckedDomains, dataset: str, target_recall: float | None = None
 ) -> CrossPlotTables:
-    """Return what the cross-plots of a data set show; the target may be left out where there is only one."""
+    """Return the data of a data set's cross-plots; the target is optional if there is only one."""
     target_recall = chosen_target(results, dataset, target_recall)
     styles = method_styles(results["method"])
     crosses = of_experiment(cross_plot_data(results), dataset, target_recall)
@@ -98,7 +98,7 @@ def recalls_in_words(recall: Mapping[str, float | None]) -> str:
 
 
 def random_line(n_labels: int, limits: Limits) -> pd.DataFrame:
-    """Return the ends in sight of "recall = set size / labels", the line of sets drawn by lot, or no rows."""
+    """Return the visible ends of the line of random sets, recall = set size / labels, or no rows."""
     first = max(limits.size[0], n_labels * limits.recall[0])
     last = min(limits.size[1], n_labels * limits.recall[1])
     ends = [first, last] if first < last else []
@@ -106,7 +106,7 @@ def random_line(n_labels: int, limits: Limits) -> pd.DataFrame:
 
 
 def note_on_random_sets(n_labels: int, near: Limits) -> str:
-    """Say where random sets would lie if their line is out of sight, else nothing."""
+    """Return where random sets would lie if their line is outside the plot, else an empty text."""
     if not random_line(n_labels, near).empty:
         return ""
     low, high = (min(size / n_labels, 1.0) for size in near.size)
@@ -114,24 +114,24 @@ def note_on_random_sets(n_labels: int, near: Limits) -> str:
 
 
 def recall_limits(recalls: Iterable[float], target_recall: float) -> tuple[float, float]:
-    """Return the part of an axis that holds these recalls and the target, with some room, within 0 and 1."""
+    """Return axis limits for these recalls and the target, with a margin, within 0 and 1."""
     return limits_around([], [*recalls, target_recall]).recall
 
 
 def cross_limits(crosses: pd.DataFrame, target_recall: float) -> Limits:
-    """Return the part of the plane that holds these crosses and the target, with some room."""
+    """Return axis limits for these crosses and the target, with a margin."""
     return _limits(crosses, ("q25", "q75"), target_recall)
 
 
 def limits_around(sizes: Iterable[float], recalls: Iterable[float]) -> Limits:
-    """Return the part of the plane that holds these sizes and recalls, with some room; recalls within 0 and 1."""
+    """Return axis limits for these sizes and recalls, with a margin; recalls within 0 and 1."""
     known = [[float(value) for value in values if not pd.isna(value)] for values in (sizes, recalls)]
     low, high = _with_room(known[1] or [1.0], LEAST_SPAN["min_recall"])
     return Limits(_with_room(known[0] or [1.0], LEAST_SPAN["set_size"]), (max(low, 0.0), min(high, 1.0)))
 
 
 def _points(domains: pd.DataFrame, styles: Mapping[str, MethodStyle]) -> pd.DataFrame:
-    """Return one row per single domain, rounded to what a tooltip shows."""
+    """Return one row per domain, rounded as in tooltips."""
     return pd.DataFrame(
         {
             "label": [styles[method].label for method in domains["method"]],

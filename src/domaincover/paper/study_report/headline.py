@@ -1,4 +1,4 @@
-"""What the results say, in sentences: who holds the target in how many unseen domains, and at what size."""
+"""The results in sentences: share of unseen domains at target and set size by method."""
 
 import math
 from collections import Counter
@@ -14,7 +14,7 @@ ONE_SEED = " (one seed: the spread is unknown)"
 
 
 def overall_sentence(results: CheckedResults) -> str:
-    """Say how often each method holds the target in the largest share of unseen domains, and how surely."""
+    """Return how often each method has the largest share of unseen domains at target, and the uncertainty."""
     rankings = [ranked_unseen(results, dataset, target) for dataset, target in experiments(results)]
     rankings = [ranking for ranking in rankings if ranking]
     if not rankings:
@@ -35,7 +35,7 @@ def overall_sentence(results: CheckedResults) -> str:
 
 
 def experiment_sentences(results: CheckedResults, dataset: str, target_recall: float) -> list[str]:
-    """Say who holds the target in most unseen domains, who comes next, where SET-COVER and single labels stand."""
+    """Return the methods with most unseen domains at target, and the ranks of SET-COVER and single-label methods."""
     ranking = ranked_unseen(results, dataset, target_recall)
     if not ranking:
         return ["No unseen domains were evaluated."]
@@ -50,7 +50,7 @@ def experiment_sentences(results: CheckedResults, dataset: str, target_recall: f
 
 
 def ranked_unseen(results: CheckedResults, dataset: str, target_recall: float) -> list[dict[str, Any]]:
-    """Return the rows of unseen domains by share at target, smaller sets first where shares are equal."""
+    """Return the rows of unseen domains by share at target, ties by smaller sets."""
     labels = {method: style.label for method, style in method_styles(results["method"]).items()}
     rows = of_experiment(results, dataset, target_recall)
     rows = rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()]
@@ -60,7 +60,7 @@ def ranked_unseen(results: CheckedResults, dataset: str, target_recall: float) -
 
 
 def within_spread(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Say whether two shares at target differ by no more than the seeds do; unknown with one seed, so no."""
+    """Return whether two shares at target differ by at most the spread over seeds; False with one seed."""
     gap = first["share_at_target"] - second["share_at_target"]
     return bool(gap <= math.hypot(first["share_at_target_std"], second["share_at_target_std"]))
 
@@ -99,7 +99,7 @@ def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
 
 
 def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:
-    """Say which of several methods that answer with one label holds the target in most domains, beside ERM."""
+    """Return which single-label method has most domains at target, compared with ERM."""
     if len(ranking) < 2:
         return []
     shares = {row["label"]: f"{100 * row['share_at_target']:.0f} %" for row in ranking}

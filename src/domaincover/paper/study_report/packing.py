@@ -8,7 +8,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 UNIT = 1e-4
-ABSENT = 65535  # stands for "no number"
+ABSENT = 65535  # missing value
 LARGEST = 65000
 
 
@@ -79,7 +79,7 @@ def _whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _once(numbers: list[int]) -> list[int] | int:
-    """Return the number alone where all are the same."""
+    """Return a single number if all are equal."""
     return numbers[0] if len(set(numbers)) == 1 else numbers
 
 

@@ -1,4 +1,4 @@
-"""One HTML page that holds everything: sentences, tables, interactive plots and the code that draws them."""
+"""A self-contained HTML page: sentences, tables, interactive plots and their code."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -58,7 +58,7 @@ class TableRow(NamedTuple):
 
 
 class Section(NamedTuple):
-    """What the page shows of one data set; captions by kind of chart."""
+    """The page's content for one data set; captions by kind of chart."""
 
     title: str
     sentences: list[str]
@@ -81,10 +81,10 @@ def write_page(
     theory: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
 ) -> None:
-    """Write the report as one file that needs no network; it appears whole or not at all.
+    """Write the report atomically, as one file that needs no network.
 
-    Published numbers and times stand beside ours where they are of the same data sets; `times` has seconds of ERM and
-    SET-COVER by data set, and `theory` is the content of a `theory.json`. Notes stand below the headline.
+    Published numbers and times are shown beside ours for the same data sets; `times` has seconds of ERM and SET-COVER
+    by data set, and `theory` is the content of a `theory.json`. Notes are shown below the headline.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
@@ -147,7 +147,7 @@ def _key(row: Any) -> tuple[float, str]:
 
 
 def _paper_texts(paper: Mapping[Any, Any] | None) -> dict[str, str]:
-    """Return by column what stands below our number: the paper's and, in brackets, ours less it."""
+    """Return by column the paper's number and, in brackets, ours minus the paper's."""
     if paper is None:
         return {}
     texts = {measure: list(measure_texts(paper, measure).values())[1:] for measure in MEASURES}
@@ -155,7 +155,7 @@ def _paper_texts(paper: Mapping[Any, Any] | None) -> dict[str, str]:
 
 
 def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str, str]:
-    """Return the captions of the charts of unseen domains that the data set has, by kind."""
+    """Return the captions of the data set's charts of unseen domains, by kind."""
     if "unseen" not in set(of_experiment(results, dataset, target)["split"]):
         return {}
     found = captions_of(compared_methods(results, dataset, target))

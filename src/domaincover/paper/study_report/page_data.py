@@ -1,4 +1,4 @@
-"""What the page's script draws from: the rows of every chart, and every single domain, data set by data set."""
+"""Data for the page's script: the rows of every chart, and every single domain, by data set."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ CROSS_COLUMNS = (
 
 
 def page_data(results: CheckedResults, domains: CheckedDomains) -> dict[str, Any]:
-    """Return all that the script needs of checked results and domains; single domains have codes into its lists."""
+    """Return the script's data from checked results and domains; single domains have codes into its lists."""
     styles = method_styles(results["method"])
     methods = {
         method: {"label": style.label, "color": style.color, "shape": style.shape, "lines": two_lines(style.label)}
@@ -88,7 +88,7 @@ def _of_target(
     target: float,
     groups: list[list[str]],
 ) -> dict[str, Any]:
-    """Return crosses of every split, what part of the plane each comparison shows, and bars and boxes if unseen."""
+    """Return crosses of every split, axis limits of each comparison, and bars and boxes of unseen domains."""
     own = of_experiment(crosses, dataset, target)
     n_labels = int(domains["n_labels"].max())
     content: dict[str, Any] = {
@@ -114,13 +114,13 @@ def _of_target(
 
 
 def captions_of(compared: ComparedMethods) -> dict[str, str]:
-    """Say what bars, boxes and shares against sizes show."""
-    coverage = f"Share of unseen domains at target against set size. {spread_note(compared.n_seeds)}"
+    """Return the captions of bars, boxes and shares against sizes."""
+    coverage = f"Share of unseen domains at target against set size. {spread_note(compared)}"
     return {**captions(compared), "coverage": coverage}
 
 
 def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any]:
-    """Return the part of the plane that holds these crosses, the line of random sets in it, and a note on them."""
+    """Return the axis limits of these crosses, the visible line of random sets, and a note on it."""
     near = cross_limits(crosses, target)
     place = place_of_target(target, n_labels, near)
     return {
@@ -146,7 +146,7 @@ def _curves(results: CheckedResults, dataset: str) -> dict[str, Any]:
 
 
 def _records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return rows for JSON, rounded, without numbers that are none."""
+    """Return rounded rows for JSON, without NaN."""
     shown = table if columns is None else table[list(columns)]
     shown = shown.round(DECIMALS).astype(object).where(shown.notna(), None)
     return [dict(zip(shown.columns, row, strict=True)) for row in shown.itertuples(index=False)]

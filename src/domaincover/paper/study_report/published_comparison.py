@@ -1,4 +1,4 @@
-"""Published numbers beside ours: what was measured in both, and by how much they differ."""
+"""Comparison of published numbers with ours, and their differences."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ PUBLISHED_COLUMNS = (
     "source",
 )
 MAIN = "main"
-SPLIT = "unseen"  # the only domains that numbers are published of
+SPLIT = "unseen"  # the only split with published numbers
 DIGITS = 6  # targets that agree to this many digits are the same
 
 BESIDE_TITLE = "Beside the paper"
@@ -90,7 +90,7 @@ def compared_with_published(
 
 
 def with_published(results: CheckedResults, compared: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with columns of what was published; empty where nothing was, or of other splits."""
+    """Return the results with columns of published numbers; empty where there are none."""
     added = [f"{measure}_{kind}" for measure in MEASURES for kind in ("published", "difference")]
     theirs = compared[[*KEYS, *added, "source"]].rename(columns={"source": "published_source"})
     wide = results.merge(theirs.assign(split=SPLIT), on=[*KEYS, "split"], how="left")
@@ -125,7 +125,7 @@ def measure_texts(row: Mapping[Any, Any], measure: str) -> dict[str, str]:
 
 
 def signed(value: float, decimals: int) -> str:
-    """Return a number with its sign; what rounds to zero has none.
+    """Return a number with its sign; zero after rounding has none.
 
     >>> signed(0.0123, 2), signed(-3.2, 0), signed(-0.001, 2)
     ('+0.01', '−3', '0.00')
@@ -138,7 +138,7 @@ def signed(value: float, decimals: int) -> str:
 
 
 def beside_caption(compared: pd.DataFrame) -> str:
-    """Say what is compared, as the end of a sentence."""
+    """Return what is compared, as the end of a sentence."""
     sources = ", ".join(printable(str(source)) for source in dict.fromkeys(compared["source"]))
     return (
         f"ours, the paper’s ({sources}) and ours less the paper’s, in unseen domains; "

@@ -1,6 +1,6 @@
-"""The two tables that every report is made from, checked once, where a report begins.
+"""The two tables behind every report, checked once at the start.
 
-The types say which tables were checked: what takes one does not check it again.
+Their types mark checked tables, which are not checked again.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def checked_results(results: pd.DataFrame) -> CheckedResults:
 
 
 def checked_domains(domains: pd.DataFrame, results: CheckedResults) -> CheckedDomains:
-    """Return the table of single domains, which must know every data set of the results."""
+    """Return the table of single domains, which must have every data set of the results."""
     checked = _checked(domains, DOMAIN_COLUMNS, "domains")
     unknown = sorted(set(results["dataset"]) - set(checked["dataset"]))
     if unknown:
@@ -62,12 +62,12 @@ def of_experiment(table: AnyTable, dataset: str, target_recall: float) -> AnyTab
 
 
 def chosen_target(results: CheckedResults, dataset: str, target_recall: float | None) -> float:
-    """Return the target recall to draw: the one asked for, or the only one of the data set."""
+    """Return the target recall to draw: the given one, or the only one of the data set."""
     targets = [target for name, target in experiments(results) if name == dataset]
     if not targets:
         raise InputError(f"results has no row of data set {dataset!r}.")
     if target_recall is None and len(targets) > 1:
-        raise InputError(f"data set {dataset!r} has target recalls {targets}; say which to draw.")
+        raise InputError(f"data set {dataset!r} has target recalls {targets}; choose one.")
     if target_recall is not None and target_recall not in targets:
         raise InputError(f"data set {dataset!r} has no target recall {target_recall}, only {targets}.")
     return targets[0] if target_recall is None else target_recall
@@ -79,7 +79,7 @@ def targets_of(results: CheckedResults, dataset: str) -> list[float]:
 
 
 def main_target(results: CheckedResults, dataset: str) -> float:
-    """Return the target recall that a data set is summed up at: 0.9, the paper's, or else the highest."""
+    """Return a data set's main target recall: 0.9, as in the paper, or else the highest."""
     targets = targets_of(results, dataset)
     return USUAL_TARGET if USUAL_TARGET in targets else targets[-1]
 
@@ -100,7 +100,7 @@ def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
 
 
 def _rank(column: pd.Series) -> pd.Series:
-    """Return a number to sort by: known data sets, methods and splits in a fixed order, others as they come."""
+    """Return a sort key: known data sets, methods and splits in a fixed order, others in order of appearance."""
     if column.name == "target_recall":
         return column
     fixed = {"dataset": DATASET_ORDER, "method": list(method_styles(column)), "split": list(SPLIT_LABELS)}

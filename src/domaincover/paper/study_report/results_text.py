@@ -96,7 +96,7 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
 
 
 def as_json(table: pd.DataFrame) -> str:
-    """Return a list of records; what is no number is null."""
+    """Return a list of records, with null for NaN."""
     records = [
         {column: _null_unless_finite(value) for column, value in record.items()} for record in table.to_dict("records")
     ]
@@ -104,7 +104,7 @@ def as_json(table: pd.DataFrame) -> str:
 
 
 def as_csv(table: pd.DataFrame) -> str:
-    """Return the table for spreadsheets, with names that none takes for a formula."""
+    """Return the table as CSV, with names safe from being read as formulas."""
     safe = {column: table[column].map(no_formula) for column in TEXT_COLUMNS if column in table}
     return str(table.assign(**safe).to_csv(index=False, lineterminator="\n"))
 
@@ -119,14 +119,14 @@ def _text_table(rows: list[ReadableRow], heads: dict[str, str]) -> TextTable:
 
 
 def _terminal(rows: list[ReadableRow], width: int, color: bool) -> str:
-    """Return one block per data set; what is the same in every row is said once, below."""
+    """Return one block per data set; values common to all rows are listed once below."""
     shown, once = _said_once(rows)
     look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
     return terminal(shown, look, [*once, seeds_and_domains(rows)])
 
 
 def _said_once(rows: list[ReadableRow]) -> tuple[TextTable, list[str]]:
-    """Return the table without split and target where they are the same in every row, and these in words."""
+    """Return the table without constant split and target columns, and their values as text."""
     same = [name for name in ("split", "target") if len({getattr(row, name) for row in rows}) == 1]
     heads = {name: head for name, head in heads_of(rows).items() if name not in same}
     return _text_table(rows, heads), [f"{HEADS[name].lower()} {getattr(rows[0], name)}" for name in same]

@@ -1,4 +1,4 @@
-"""What a study shows about the next domain: of the domains unseen by one model, how many were at target."""
+"""Certificates of a study: number of unseen domains at target by model, and bounds for the next domain."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ RESTS_ON = (
 
 
 class StudyEvidence(NamedTuple):
-    """How many unseen domains a model had at target, the interval of the share, and a bound for the next domain."""
+    """Number of unseen domains at target, the interval of the share, and a bound for the next domain."""
 
     style: MethodStyle
     n_at_target: int

@@ -43,7 +43,7 @@ class LearnabilityData(NamedTuple):
 
 
 def learnability_data(content: Mapping[str, Any], domain_counts: Sequence[int] | None = None) -> LearnabilityData:
-    """Return what the chart shows of `theory.json`, for these numbers of domains or all that it has."""
+    """Return the chart's data from `theory.json`, for these numbers of domains or all."""
     seeds = pd.DataFrame(content["rows"])
     if domain_counts is not None:
         seeds = seeds[seeds["n_domains"].isin(domain_counts)]
@@ -93,7 +93,7 @@ def learnability_chart(data: LearnabilityData, target_recall: float) -> alt.Laye
 
 
 def learnability_spec(data: LearnabilityData) -> dict[str, Any]:
-    """Return the same chart for a page, in its ink; words around it say the rest."""
+    """Return the same chart for a page, without title and notes."""
     description = "New domains that miss the target against the number of training domains, with bounds"
     chart = alt.LayerChart(layer=_layers(data, PAGE_INK), width=640, height=360, description=description)
     spec: dict[str, Any] = chart.configure(**chart_config(PAGE_INK)).to_dict()
@@ -101,7 +101,7 @@ def learnability_spec(data: LearnabilityData) -> dict[str, Any]:
 
 
 def learnability_sentence(content: Mapping[str, Any], domain_counts: Sequence[int] | None = None) -> str:
-    """Say what came of the largest number of training domains, beside what the theorem promises."""
+    """Return the result for the largest number of training domains, beside the theorem's bound."""
     data = learnability_data(content, domain_counts)
     count = int(data.seeds["n_domains"].max())
     medians = data.medians[data.medians["n_domains"] == count].set_index("predictor")["share_missing_new"]

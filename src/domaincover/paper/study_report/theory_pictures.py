@@ -1,4 +1,4 @@
-"""The pictures of docs/theory.md: domains that sliding windows shatter, and what no half-plane does with four."""
+"""The pictures of docs/theory.md: domains shattered by sliding windows, and four domains that half-planes cannot."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def window_picture_data(n_domains: int = 3, target_recall: float = 0.9) -> Windo
 
 
 def window_chart(data: WindowPicture) -> alt.LayerChart:
-    """Return the picture: domains above, windows below, beside each window the domains that it is at target in."""
+    """Return the picture: domains above, windows below, each with the domains that it is at target in."""
     rows = [*dict.fromkeys(data.points["row"]), *data.windows["row"]]
     y = alt.Y("row:N", sort=rows, title=None, axis=alt.Axis(domain=False, ticks=False, labelPadding=8))
     domain = [*dict.fromkeys(data.points["domain"])]
@@ -94,7 +94,7 @@ def window_chart(data: WindowPicture) -> alt.LayerChart:
 
 
 class DiscPicture(NamedTuple):
-    """Discs (centre, radius, whether asked to be at target) and lines of half-planes."""
+    """Discs (centre, radius, whether it must be at target) and lines of half-planes."""
 
     discs: pd.DataFrame
     lines: pd.DataFrame
@@ -106,7 +106,7 @@ FRAME = (0.0, 6.2)
 
 
 def disc_picture_data(cells: GaussianCells, target_recall: float = 0.9) -> DiscPicture:
-    """Return the discs that a half-plane must hold to be at target, and lines that cut off each alone, if any."""
+    """Return the discs that a half-plane must contain to be at target, and lines that separate each one, if any."""
     radius = float(ndtri(target_recall)) * cells.deviations
     n_domains = len(cells.means)
     impossible = n_domains > cells.means.shape[1] + 1
@@ -127,7 +127,7 @@ def disc_picture_data(cells: GaussianCells, target_recall: float = 0.9) -> DiscP
 
 
 def disc_chart() -> alt.HConcatChart:
-    """Return the picture: three domains of two features can be told apart in every way, four cannot."""
+    """Return the picture: three domains of two features can be shattered, four cannot."""
     three = _disc_panel(
         disc_picture_data(THREE), ["Three domains: each can be cut off alone,", "and so can every pair"]
     )

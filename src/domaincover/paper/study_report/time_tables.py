@@ -1,4 +1,4 @@
-"""How long training takes: ERM and SET-COVER, and how many times as long the second is."""
+"""Training times of ERM and SET-COVER, and their ratio."""
 
 from typing import get_args
 
@@ -24,16 +24,16 @@ TIME_HEADS = {
     "source": "Source",
 }
 OURS = (
-    "Seconds to train one network: small ones are timed alone, ERM and SET-COVER in turns in one process; of whole "
-    "networks it is the mean over runs"
+    "Seconds to train one network: small ones are timed separately, ERM and SET-COVER alternating in one process; "
+    "for networks with all layers trained, the mean over runs"
 )
-THEIRS = ". The paper’s times are of other machines and networks, so compare ratios"
+THEIRS = ". The paper’s times are from other machines and networks, so compare ratios"
 
 
 def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return seconds of both methods by data set (columns dataset, erm_seconds, set_cover_seconds), with their ratio.
 
-    With published times (columns dataset, erm_minutes, set_cover_minutes, source) their columns stand beside ours.
+    Published times (columns dataset, erm_minutes, set_cover_minutes, source) are added as columns.
     """
     ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
     times = seconds.assign(ratio=ratio)[list(TIME_COLUMNS)]
@@ -54,7 +54,7 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
 
 
 def times_caption(times: pd.DataFrame) -> str:
-    """Say what the times are of, without a full stop at the end."""
+    """Return the caption of the times, without a full stop."""
     return OURS + (THEIRS if "source" in times else "")
 
 

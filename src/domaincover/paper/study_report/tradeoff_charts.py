@@ -4,7 +4,8 @@ from typing import Any
 
 import altair as alt
 
-from domaincover.paper.study_report.comparisons import compared_methods
+from domaincover.paper.study_report.comparison_charts import spread_in_words
+from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods
 from domaincover.paper.study_report.cross_plot_layers import Data, Scales, scales_of
 from domaincover.paper.study_report.results_table import CheckedResults
 from domaincover.paper.study_report.tradeoffs import Curves, coverage_limits, coverage_table, curves_of
@@ -71,7 +72,7 @@ def share_against_size(
     scales = scales_of(compared.methods, coverage_limits(table), _columns(compared.methods, look))
     chart = coverage_layers(inline(table), scales, look, share_title(split, compared.target_recall))
     title = f"{dataset_label(dataset)}: {_domains_of(split)} at target {compared.target_recall:g} against set size"
-    return _figure(chart, title, [spread_note(compared.n_seeds)], look)
+    return _figure(chart, title, [spread_note(compared)], look)
 
 
 def curve_layers(points: Data, targets: Data, scales: Scales, look: Look) -> alt.LayerChart:
@@ -118,18 +119,16 @@ def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.
 
 
 def left_out_in_words(curves: Curves) -> str:
-    """Say which methods have no curve, or nothing."""
+    """Return the number of methods without a curve as text, or an empty text."""
     if not curves.left_out:
         return ""
     count = "One method" if len(curves.left_out) == 1 else f"{len(curves.left_out)} methods"
     return f"{count} with a single target recall left out."
 
 
-def spread_note(n_seeds: int) -> str:
-    """Say what the thin lines are, or why there are none."""
-    if n_seeds == 1:
-        return "One seed, so the spread between seeds is unknown."
-    return "Thin lines: one standard deviation between seeds to either side. Up is safer, left is sharper."
+def spread_note(compared: ComparedMethods) -> str:
+    """Return the explanation of the thin lines and of the axes, or why there are no lines."""
+    return spread_in_words(compared) + ("" if compared.n_seeds == 1 else " Up is safer, left is sharper.")
 
 
 def share_title(split: str, target_recall: float) -> str:

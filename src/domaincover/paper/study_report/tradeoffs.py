@@ -1,4 +1,4 @@
-"""What is paid in set size for recall, as tables: by target recall, and as the share of domains at target."""
+"""Tables of the trade-off between set size and recall: by target recall, and as the share at target."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ SAME_PLACE = 3  # decimals to which two points must agree to share one name
 
 
 class Curves(NamedTuple):
-    """Points of min recall and set size by target, those of a method together; what is left out; what is drawn."""
+    """Points of min recall and set size by target and method; methods left out; axis limits."""
 
     dataset: str
     split: str
@@ -28,7 +28,7 @@ class Curves(NamedTuple):
 
 
 def has_curves(results: CheckedResults, dataset: str, split: str = "unseen") -> bool:
-    """Tell whether a method of the data set has several target recalls."""
+    """Return whether a method of the data set has several target recalls."""
     rows = results[(results["dataset"] == dataset) & (results["split"] == split)]
     return bool((rows.groupby("method")["target_recall"].nunique() > 1).any())
 
@@ -80,13 +80,13 @@ def coverage_table(compared: ComparedMethods) -> pd.DataFrame:
 
 
 def coverage_limits(table: pd.DataFrame) -> Limits:
-    """Return the part of the plane that holds every method with its spread."""
+    """Return axis limits that hold every method with its spread."""
     sizes = pd.concat([table[name] for name in ("set_size", "size_low", "size_high")])
     return limits_around(sizes, pd.concat([table[name] for name in ("share", "low", "high")]))
 
 
 def _names(points: pd.DataFrame) -> list[str]:
-    """Name each point by its target; a method's points in one place have one name for all."""
+    """Name each point by its target; coinciding points of a method share one name."""
     places = points.assign(x=points["set_size"].round(SAME_PLACE), y=points["min_recall"].round(SAME_PLACE))
     groups = places.groupby(["label", "x", "y"], dropna=False)["target"]
     joined = groups.transform(lambda targets: ", ".join(f"{target:g}" for target in targets))
