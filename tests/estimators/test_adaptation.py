@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
@@ -241,3 +242,11 @@ def test_a_report_says_adapted_only_where_thresholds_are(model):
         fixed.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="adapted")
     ward = model.adapt(NEW[:150])
     assert ward.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="adapted").thresholds == "adapted"
+
+
+def test_known_labels_have_one_dimension_or_one_column(model):
+    expected = model.adapt(NEW[:150], NEW_Y[:150]).thresholds_
+    with pytest.warns(DataConversionWarning):
+        assert np.array_equal(model.adapt(NEW[:150], NEW_Y[:150, None]).thresholds_, expected)
+    with pytest.raises(InputError, match="labels must have one dimension, got shape \\(150, 2\\)"):
+        model.adapt(NEW[:150], pd.DataFrame({"a": NEW_Y[:150], "b": NEW_Y[:150]}))

@@ -21,7 +21,7 @@ from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
-from domaincover.estimators.base import ONLY_DOMAIN, Targets, coded_domains, label_codes
+from domaincover.estimators.base import ONLY_DOMAIN, Targets, as_column, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
@@ -454,6 +454,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             return codes
         if _num_samples(y) != n_rows:
             raise InputError(f"X has {n_rows} rows and y {_num_samples(y)}; give y a missing value where unknown.")
+        y = as_column(y)
+        if len(getattr(y, "shape", (n_rows,))) != 1:
+            raise InputError(f"labels must have one dimension, got shape {y.shape}.")
         values = pd.Series(y.to_numpy() if hasattr(y, "to_numpy") else list(y), dtype=object)
         known = values.notna().to_numpy()
         if known.any():
