@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover import InputError, cell_thresholds, joint_thresholds
+from domaincover.calibration.adaptation import rounded_down
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.slopes import shrunken_slope
 from tests.calibration.shifted_domains import Scene, draw, repeated
@@ -36,6 +37,16 @@ def test_a_label_that_differs_much_between_domains_does_not_lower_the_others_ali
     asked = cell_thresholds(scores, labels, domains, 0.9)
     from_means = asked[:, 0].mean() - (asked[:, 1].mean() - np.sort(asked[:, 1])[1])
     assert rule.fixed[0] > from_means + 1
+
+
+def test_thresholds_are_not_rounded_above_the_scores_that_they_stand_for():
+    # A tree gives many rows the same score: a threshold one rounding above it would lose them all.
+    asked, base = 5 * np.random.default_rng(0).normal(size=(2, 1000))
+    found = rounded_down(base, asked - base)
+    assert (base + (asked - base) > asked).any()
+    assert (found <= asked).all()
+    assert np.allclose(found, asked, rtol=0, atol=1e-13)
+    assert np.isneginf(rounded_down(base, np.full(1000, -np.inf))).all()
 
 
 def test_an_empty_domain_and_a_handful_of_rows_get_the_fixed_thresholds():

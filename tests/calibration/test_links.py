@@ -38,3 +38,15 @@ def test_log_odds_are_exact_for_probabilities_near_one():
 def test_the_mean_of_models_has_the_mean_of_their_log_odds_with_two_labels():
     by_model = np.array([[[0.2, 0.8]], [[0.6, 0.4]]])
     assert np.allclose(log_odds(mean_probabilities(by_model)), log_odds(by_model[0]) / 2 + log_odds(by_model[1]) / 2)
+
+
+def test_a_label_that_a_scorer_has_not_met_has_probability_zero():
+    rng = np.random.default_rng(0)
+    margins, labels = rng.normal(size=(500, 3)), rng.integers(3, size=500)
+    whole = fit_link(margins[:400], labels[:400])
+    margins[400:, 2] = -np.inf
+    link = fit_link(margins, labels)
+    assert np.isfinite([link.unit, *link.intercept]).all()
+    assert np.abs(link.intercept - whole.intercept).max() < 0.3
+    for unit in (link.unit, 0.0):
+        assert np.array_equal(link._replace(unit=unit).probabilities(margins)[:, 2] == 0, np.arange(500) >= 400)

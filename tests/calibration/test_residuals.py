@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
 from tests.calibration.literal import rank
 
 
@@ -20,6 +20,21 @@ def test_one_draw_gives_the_kth_lowest(n_domains, confidence):
 def test_domains_that_do_not_count_stand_last():
     residuals = np.concatenate([np.arange(19.0), np.full(5, np.inf)])
     assert order_statistic(residuals[None], 19, 0.9) == 1
+
+
+def test_draws_that_do_not_count_leave_the_confidence_to_those_that_do():
+    rng = np.random.default_rng(0)
+    n_repetitions, n_domains, n_draws = 4000, 40, 5
+    hardness = rng.normal(size=(n_repetitions, 1, n_domains + 1))
+    values = hardness + rng.normal(size=(n_repetitions, n_draws, n_domains + 1))
+    counts = rng.random(values.shape) < 0.4
+    values = np.where(counts, values, np.inf)
+    seen = values[:, :, :-1]
+    offset = np.array([order_statistic(each, n_counting(each), 0.9) for each in seen])
+    is_about = counts[:, 0, -1]  # of a new domain whose draw counts
+    share = (values[is_about, 0, -1] >= offset[is_about]).mean()
+    assert share >= 0.9 - 4 * np.sqrt(0.09 / is_about.sum())
+    assert order_statistic(np.full((3, 20), np.inf), 0, 0.9) == -np.inf
 
 
 def test_the_residual_is_the_lowest_over_promised_labels():

@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
 from domaincover import InputError, PromisedSetClassifier, SetCoverClassifier, load, save
+from domaincover.calibration.confidence import confidence_text
 
 
 def shifted(n_domains=40, n_per_domain=150, n_labels=3, seed=0, shift=1.0):
@@ -182,3 +183,61 @@ def test_without_shift_adapted_sets_are_hardly_larger():
     X_new, _, domains = data[1]
     fixed, adapted = model.predict_set(X_new).mean(), model.predict_set(X_new, domains=domains).mean()
     assert adapted <= 1.01 * fixed
+
+
+@pytest.mark.parametrize("known", [None, np.arange(40) % 2])
+def test_domains_too_small_to_count_later_rows_in_keep_the_fixed_thresholds(known):
+    # Half of their rows leave no cell of 20: nothing would be asked of the thresholds, and sets would be empty.
+    domains, labels = np.repeat(np.arange(30), 60), np.arange(1800) % 2
+    rows = labels[:, None] + np.random.default_rng(0).normal(size=(1800, 2))
+    model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(rows, labels, domains=domains)
+    found = model.adapt(rows[:40], known).thresholds_
+    assert np.allclose(found, model.thresholds_)  # of labelled rows, in single precision
+    assert (found <= model.thresholds_).all()  # never rounded up
+
+
+def test_an_estimator_that_knows_more_labels_than_calibrate_names_rare_ones():
+    fitted = LogisticRegression().fit(NEW, np.where(np.arange(len(NEW)) % 10 == 0, -1, NEW_Y))
+    used = (Y != 2) | (DOMAINS < 4)
+    with pytest.warns(UserWarning, match="2"):
+        model = PromisedSetClassifier(fitted, calibration="prefit").fit(X[used], Y[used], domains=DOMAINS[used])
+    assert model.domains_by_label_.tolist() == [0, 40, 40, 4]
+    assert "too few domains have 2 (0.8), each promised by itself" in model.promise
+    assert "in every set, since too few domains have them: -1" in model.promise
+    assert "expected but not proved" in model.promise  # the level of every label comes from the same domains
+
+
+@pytest.mark.parametrize("calibration", ["cross-fit", "held-out-domains", "jackknife-minmax"])
+def test_the_promise_names_rare_labels_and_those_without_a_cell_that_counts(calibration):
+    labels = np.where(DOMAINS % 8 == 0, Y, Y % 2)  # 2 in five domains
+    labels[np.arange(len(X)) % 150 < 5] = 3
+    model = PromisedSetClassifier(LogisticRegression(), calibration=calibration, random_state=0)
+    with pytest.warns(UserWarning, match="pooled"):
+        model.fit(X, labels, domains=DOMAINS)
+    n_with_two = model.domains_by_label_[2]
+    assert 0 < n_with_two < 9
+    assert f"too few domains have 2 ({confidence_text(n_with_two)}), each promised by itself" in model.promise
+    assert "not promised, since no domain has 20 examples of it: 3" in model.promise
+
+
+def test_labels_that_every_fold_lacks_one_of_do_not_spoil_the_link():
+    place = np.arange(len(X)) % 150
+    labels = np.where(place < 30, 10 + DOMAINS, Y)  # each of 40 labels in one domain
+    with pytest.warns(UserWarning, match="pooled"):
+        model = PromisedSetClassifier(LinearSVC(), random_state=0).fit(X, labels, domains=DOMAINS)
+    assert np.isfinite(model.link_["unit"])
+    assert np.isfinite(model.thresholds_[:3]).all()
+
+
+def test_a_report_says_adapted_only_where_thresholds_are(model):
+    one_domain = model.domain_report(NEW[:150], NEW_Y[:150], thresholds="adapted")
+    expected = model.domain_report(NEW[:150], NEW_Y[:150], NEW_DOMAINS[:150], thresholds="adapted")
+    assert one_domain.summary(0.9).set_size == expected.summary(0.9).set_size
+    assert one_domain.summary(0.9).set_size != model.domain_report(NEW[:150], NEW_Y[:150]).summary(0.9).set_size
+    with pytest.raises(InputError, match="thresholds must be one of 'adapted', 'fixed', or None, got 'own'"):
+        model.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="own")
+    fixed = PromisedSetClassifier(LogisticRegression(), calibration="jackknife-minmax").fit(X, Y, domains=DOMAINS)
+    with pytest.raises(InputError, match="cannot adapt"):
+        fixed.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="adapted")
+    ward = model.adapt(NEW[:150])
+    assert ward.domain_report(NEW, NEW_Y, NEW_DOMAINS, thresholds="adapted").thresholds == "adapted"

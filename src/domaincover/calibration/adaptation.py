@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from domaincover.calibration.base_thresholds import deviation
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
-from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
 from domaincover.prediction_sets import checked_codes
 
 MISSING_LABEL = -1
+ROUNDING = 4 * float(np.finfo(float).eps)  # relative error of a residual, of the base and of their sum
 
 
 class AdaptiveThresholds(NamedTuple):
@@ -54,7 +55,7 @@ class AdaptiveThresholds(NamedTuple):
     @property
     def fixed(self) -> Thresholds:
         """The thresholds of a domain of which nothing is known, one per label."""
-        return self.level[0] + self.offset[0]
+        return rounded_down(self.level[0], self.offset[0])
 
     def of_domains(
         self,
@@ -70,7 +71,7 @@ class AdaptiveThresholds(NamedTuple):
     def of_evidence(self, evidence: Thresholds, n_rows: NDArray[np.int64]) -> Thresholds:
         """Return thresholds, domains × labels, from self-calibrated ones and the number of rows that gave them."""
         entry = self.entry_of(n_rows)
-        return self.base(evidence, entry) + self.offset[entry]
+        return rounded_down(self.base(evidence, entry), self.offset[entry])
 
     def of_labelled(self, scores: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[np.int64]) -> Thresholds:
         """Return the thresholds of one domain, one per label, some of whose rows are labelled: the others have −1."""
@@ -86,7 +87,7 @@ class AdaptiveThresholds(NamedTuple):
         levels = np.searchsorted(self.label_counts, n_by_label[0], side="right") - 1
         base = self.base(evidence[0], entry) + self.label_slope[entry] * shift[0]
         allowed = np.take_along_axis(self.residuals[entry], levels[None, None, None, :], axis=0)[0]
-        return base + self._offset(allowed, entry)
+        return rounded_down(base, self._offset(allowed, entry))
 
     def entry_of(self, n_rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return which entry a number of rows takes."""
@@ -98,14 +99,18 @@ class AdaptiveThresholds(NamedTuple):
         return self.level[entry] + self.slope[entry][..., None] * moved
 
     def _offset(self, allowed: NDArray[np.float64], entry: int) -> NDArray[np.float64]:
-        return offset_of(allowed, self.promised, self.rare_residuals[entry], allowed.shape[1], self.domain_confidence)
+        return offset_of(allowed, self.promised, self.rare_residuals[entry], self.domain_confidence)
+
+
+def rounded_down(base: Thresholds, offset: NDArray[np.float64]) -> Thresholds:
+    """Return base + offset, not rounded above the score that it stands for: many rows may have just that score."""
+    return base + offset - ROUNDING * (np.abs(base) + np.abs(offset))
 
 
 def offset_of(
     allowed: NDArray[np.float64],
     promised: NDArray[np.bool_],
     rare_residuals: NDArray[np.float64],
-    n_domains: int,
     domain_confidence: float,
 ) -> NDArray[np.float64]:
     """Return what is added to base thresholds, one number per label, from (draws, domains, labels) of residuals.
@@ -117,7 +122,8 @@ def offset_of(
     lowest = np.minimum(allowed.min(axis=(0, 1), initial=np.inf), rare_residuals)
     if not promised.any():
         return lowest
-    together = order_statistic(domain_residuals(allowed, 0.0, promised), n_domains, domain_confidence)
+    residuals = domain_residuals(allowed, 0.0, promised)
+    together = order_statistic(residuals, n_counting(residuals), domain_confidence)
     return np.where(promised, together, np.minimum(together, lowest))
 
 

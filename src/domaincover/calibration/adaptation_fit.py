@@ -177,7 +177,9 @@ def fit_adaptive_thresholds(
                 pooled_row_thresholds(each, calibration.labels, len(infeasible), target_recall) for each in beyond
             ]
             rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
-        offset = offset_of(residuals[0], ~infeasible, rare, n_domains, domain_confidence)
+        offset = offset_of(residuals[0], ~infeasible, rare, domain_confidence)
+        if entries and not infeasible.all() and np.isneginf(offset[~infeasible]).all():
+            continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
         offset = offset if adapts or not entries else entries[0].offset
         n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.confidence import highest_confidence
-from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
 from domaincover.calibration.slopes import shrunken_slope
 
 NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
@@ -91,7 +91,7 @@ def mean_set_size(
     """Return the mean number of promised labels in the sets of the domains that the base was fitted to, over draws."""
     bases = base.bases(draws)[0]
     allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
-    n_domains = int(np.count_nonzero(np.isfinite(allowed).any(axis=0)))
+    n_domains = n_counting(allowed)
     confidence = min(domain_confidence, highest_confidence(max(n_domains, 1)))
     thresholds = bases + order_statistic(allowed, n_domains, confidence)
     few = thresholds[: max(1, NUMBERS_OF_SIZE // max(scores.size, 1))]

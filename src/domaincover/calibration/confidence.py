@@ -31,7 +31,7 @@ def order_ranks(n_domains: ArrayLike, domain_confidence: ArrayLike) -> NDArray[n
     return np.asarray(m_and_new - hits_needed(m_and_new, domain_confidence))  # safe where 1 − 0.9 is below 0.1
 
 
-def highest_confidence(n_domains: int) -> float:
+def highest_confidence(n_domains: float) -> float:
     """Return the highest confidence that this number of calibration domains allows.
 
     >>> highest_confidence(9)

@@ -24,25 +24,31 @@ class Link(NamedTuple):
 
     def probabilities(self, margins: NDArray[Any]) -> NDArray[np.float64]:
         """Return rows × labels."""
-        return _softmax(self.unit * np.asarray(margins, dtype=float) + self.intercept)
+        return _linked(np.asarray(margins, dtype=float), self.unit, self.intercept)
 
 
 def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
     """Fit a link by maximum likelihood, to out-of-fold margins: one unit for all labels, an intercept for each.
 
     The unit is not negative, and weakly drawn to 1 / (spread of the margins), so that labels told apart without error
-    do not make it infinite.
+    do not make it infinite. A margin of −∞, of a label that a fold's scorer has not met, is a probability of 0; rows of
+    that label say nothing there.
     """
-    spread = float(np.std(margins)) or 1.0
-    scaled = np.asarray(margins, dtype=float) / spread
+    met = np.isfinite(margins[np.arange(len(labels)), labels])
+    margins, labels = np.asarray(margins, dtype=float)[met], labels[met]
+    is_known = np.isfinite(margins)
+    spread = float(np.std(margins[is_known])) if len(labels) else 1.0
+    spread = spread or 1.0
+    scaled = margins / spread
+    finite = np.where(is_known, scaled, 0.0)
     own = np.arange(len(labels)), labels
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         unit, intercept = values[0], values[1:]
-        found = _softmax(unit * scaled + intercept)
+        found = _linked(scaled, unit, intercept)
         nll = -np.log(np.maximum(found[own], LOWEST_PROBABILITY)).mean()
         found[own] -= 1
-        slope = np.concatenate([[(found * scaled).sum()], found.sum(axis=0)]) / len(labels)
+        slope = np.concatenate([[(found * finite).sum()], found.sum(axis=0)]) / len(labels)
         penalty = PENALTY * np.concatenate([[unit - 1], intercept])
         return float(nll + (penalty**2).sum() / (2 * PENALTY)), slope + penalty
 
@@ -69,6 +75,11 @@ def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
 def mean_probabilities(by_model: NDArray[Any]) -> NDArray[np.float64]:
     """Return the normalised geometric mean over models of (models, rows, labels): the mean of their log-odds."""
     return _softmax(np.log(np.maximum(np.asarray(by_model, dtype=float), LOWEST_PROBABILITY)).mean(axis=0))
+
+
+def _linked(margins: NDArray[np.float64], unit: float, intercept: NDArray[np.float64]) -> NDArray[np.float64]:
+    with np.errstate(invalid="ignore"):  # a unit of 0 times −∞
+        return _softmax(np.where(np.isneginf(margins), -np.inf, unit * margins + intercept))
 
 
 def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,19 +24,25 @@ def domain_residuals(by_cell: NDArray[np.float64], base: ArrayLike, promised: ND
     return np.where(promised, by_cell - np.asarray(base), np.inf).min(axis=-1, initial=np.inf)
 
 
+def n_counting(residuals: NDArray[np.float64]) -> float:
+    """Return how many domains of (draws, domains) count, on average over draws."""
+    return float(np.count_nonzero(residuals < np.inf) / len(residuals))
+
+
 def order_statistic(
     residuals: NDArray[np.float64], n_domains: Any, domain_confidence: ArrayLike
 ) -> NDArray[np.float64]:
     """Return the largest offset that a new domain's residual is not below with at least this confidence.
 
-    `residuals` is (…, draws, domains), +∞ for domains that do not count, and `n_domains` is how many do. With one draw
+    `residuals` is (…, draws, domains), +∞ for those that do not count, and `n_domains` is how many domains do, on
+    average over draws. A draw that does not count says nothing about one that does, so it has no weight. With one draw
     this is the ⌊(1 − confidence)(m + 1)⌋-th lowest. With several draws of rows from each domain, each domain shares its
     weight among its draws and the new domain counts as one more at −∞ (hierarchical conformal prediction: Lee, Barber
     and Willett), so that the promise stays exact while the offset depends less on chance. −∞ where the confidence takes
     more domains.
     """
     n_draws = residuals.shape[-2]
-    weight = n_draws * (np.asarray(n_domains, dtype=np.int64) + 1)
+    weight = np.rint(n_draws * (np.asarray(n_domains) + 1)).astype(np.int64)
     n_below = weight - hits_needed(weight, domain_confidence) - n_draws
     ordered = np.sort(residuals.reshape(*residuals.shape[:-2], -1), axis=-1)
     picks = np.broadcast_to(np.maximum(n_below, 0), ordered.shape[:-1])

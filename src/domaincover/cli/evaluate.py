@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -185,7 +186,10 @@ def evaluated(
         fixed = report(_fixed_sets(fitted, model, data, columns))
         return Evaluation(fixed, inner, settings, extra, target)
     found, (adapted_sets, fixed_sets) = _adapted_and_fixed_sets(fitted, model, data, columns, given.domains)
-    reports = {"adapted": report(adapted_sets), "fixed": report(fixed_sets)}
+    reports = {
+        "adapted": replace(report(adapted_sets), thresholds="adapted"),
+        "fixed": replace(report(fixed_sets), thresholds="fixed"),
+    }
     kind: ThresholdKind = thresholds or "adapted"
     other = reports["fixed" if kind == "adapted" else "adapted"]
     adaptation = found.adaptation(other.domain_names)

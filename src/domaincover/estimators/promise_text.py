@@ -6,21 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from domaincover.calibration.confidence import confidence_text
+from domaincover.calibration.confidence import confidence_text, order_ranks
 
 if TYPE_CHECKING:
     from domaincover.estimators.calibrated import CalibratedSetClassifier
 
 
 def _rare_in_words(model: Any) -> list[str]:
-    """Return the labels that are promised by themselves, each with its probability."""
-    promised = getattr(model, "adaptation_", {}).get("promised")
-    if promised is None or not promised.any():
+    """Say which labels are promised by themselves, each with its probability, and which are not promised."""
+    if not hasattr(model, "domains_by_label_"):
         return []
-    rare = np.flatnonzero(~promised & np.isfinite(model.thresholds_))
-    counts = model.domains_by_label_[rare].tolist()
-    names = model.classes_[rare].tolist()
-    return [f"{name!r} ({confidence_text(n)})" for name, n in zip(names, counts, strict=True) if n]
+    n_domains = model.domains_by_label_
+    rare = (order_ranks(n_domains, model.domain_confidence) < 1) & np.isfinite(model.thresholds_)
+    by_itself, unpromised = rare & (n_domains > 0), rare & (n_domains == 0)
+    said = []
+    if by_itself.any():
+        each = zip(model.classes_[by_itself].tolist(), n_domains[by_itself].tolist(), strict=True)
+        named = ", ".join(f"{name!r} ({confidence_text(n)})" for name, n in each)
+        said.append(f"too few domains have {named}, each promised by itself with that probability")
+    if unpromised.any():
+        named = ", ".join(map(repr, model.classes_[unpromised].tolist()))
+        said.append(f"not promised, since no domain has {model.min_cell_size} examples of it: {named}")
+    return said
 
 
 def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
@@ -38,8 +45,9 @@ def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: flo
         promise += f" with probability {confidence:g} or more"
     if model.calibration == "cross-fit":
         promise += "; cross-fitted, so this is expected but not proved"
-    if rare:
-        promise += f"; too few domains have {', '.join(rare)}, each promised by itself with that probability"
+    elif model.calibration == "prefit" and hasattr(model, "adaptation_"):
+        promise += "; a few numbers are fitted to the same domains, so this is expected but not proved"
+    promise += "".join(f"; {each}" for each in rare)
     if widened:
         promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
     return f"{promise}."

@@ -21,7 +21,7 @@ from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
-from domaincover.estimators.base import Targets, coded_domains, label_codes
+from domaincover.estimators.base import ONLY_DOMAIN, Targets, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
@@ -207,8 +207,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def familiarity(self, X: Any, domains: Any = None) -> pd.Series:
         """Return for each domain a p-value of "this domain is drawn like the calibration domains".
 
-        It is computed from unlabelled rows and is exact: if the domain is drawn like the calibration domains, it is
-        below α with probability at most α. Where it is small, the promise should not be relied on.
+        It is computed from unlabelled rows: if the domain is drawn like the calibration domains, it is at most α with
+        probability at most α, exactly with "held-out-domains" and approximately with "cross-fit". Where it is small,
+        the promise should not be relied on.
         """
         scored, coded = self._scored_domains(X, domains)
         found = self.adapted_domains(scored, coded.codes, len(coded.names)).p_values
@@ -274,10 +275,18 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         min_cell_size : int, default=1
             (domain, label) cells with fewer examples do not count.
         thresholds : {"adapted", "fixed"} or None, default=None
-            Which thresholds to report on; None is "adapted" where the model can adapt and domains are given.
+            Which thresholds to report on; None is "adapted" where the model can adapt and domains are given. An
+            adapted model has one kind.
         """
-        adapts = thresholds == "adapted" or (thresholds is None and domains is not None and self.can_adapt)
-        sets = self.predict_set(X, domains if adapts else None)
+        if thresholds not in (None, *get_args(ThresholdKind)):
+            known = ", ".join(map(repr, get_args(ThresholdKind)))
+            raise InputError(f"thresholds must be one of {known}, or None, got {thresholds!r}.")
+        adapts = thresholds == "adapted" and not hasattr(self, "adapted_")
+        if adapts:
+            self._checked_adaptive(required=True)
+        adapts = adapts or (thresholds is None and domains is not None and self.can_adapt)
+        given = np.full(_num_samples(X), ONLY_DOMAIN) if domains is None else domains
+        sets = self.predict_set(X, given if adapts else None)
         kind: ThresholdKind = "adapted" if adapts or hasattr(self, "adapted_") else "fixed"
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
 
@@ -326,6 +335,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
         if self.calibration == "jackknife-minmax":  # every estimator has its own scale, which no rows can move
             super()._calibrate(X, targets, parts, fitted)
+            self._count_calibration_cells(targets, np.concatenate([part.calibrate for part in parts]))
             return
         labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
         rows = np.concatenate([part.calibrate for part in parts])
@@ -341,17 +351,22 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             raw_training = log_scores_for(fitted[0], taken(X, training), self.classes_)
         if has_margins(fitted[0]):
             on = (raw, rows) if raw_training is None or training is None else (raw_training, training)
-            usable = np.isfinite(on[0]).all(axis=1)
-            link = fit_link(on[0][usable], labels[on[1]][usable])
+            readable = ~np.isposinf(on[0]).any(axis=1)
+            link = fit_link(on[0][readable], labels[on[1]][readable])
             self.link_: dict[str, Any] = link._asdict()
-        counts = cells_of(targets, rows) >= self.min_cell_size
-        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
-        self.domains_by_label_ = counts.sum(axis=0)
+        self._count_calibration_cells(targets, rows[~np.isposinf(raw).any(axis=1)])
         calibration = self._rows_of(raw, labels[rows], targets.domains[rows])
         of_training = None
         if raw_training is not None and training is not None:
             of_training = self._rows_of(raw_training, labels[training], targets.domains[training])
         self._fit_adaptation(calibration, of_training)
+
+    def _count_calibration_cells(self, targets: Targets, rows: NDArray[np.int64]) -> None:
+        """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
+        counts = cells_of(targets, rows) >= self.min_cell_size
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        self.domains_by_label_ = np.zeros(len(self.classes_), dtype=np.int64)
+        self.domains_by_label_[label_codes(targets.classes, self.classes_)] = counts.sum(axis=0)
 
     def _fit_adaptation(self, calibration: ScoredRows, training: ScoredRows | None) -> None:
         rngs = generators(self.random_state, "adaptation", 3)
@@ -376,7 +391,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self.thresholds_ = kept["domain"].fixed
         self.adaptation_ = _without_residuals(kept["domain"])
         self.later_adaptation_ = _without_residuals(kept["later rows"])
-        self.residuals_ = kept["later rows"].residuals.astype(np.float32)
+        self.residuals_ = _rounded_down(kept["later rows"].residuals)
         table = fit_familiarity(
             calibration.scores, calibration.probabilities, calibration.domains, self.target_recall, rng=rngs[2]
         )
@@ -456,3 +471,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
 def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
     """Return what is kept of adaptive thresholds beside the residuals, which are needed for labelled rows only."""
     return {name: value for name, value in found._asdict().items() if name != "residuals"}
+
+
+def _rounded_down(residuals: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return residuals in half the memory, none above what its cell allows."""
+    found = residuals.astype(np.float32)
+    return np.where(found > residuals, np.nextafter(found, np.float32(-np.inf)), found)
