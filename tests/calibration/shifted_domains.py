@@ -26,12 +26,13 @@ class Scene(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The share of new domains at target and its standard error, and mean set sizes."""
+    """The share of new domains at target, mean set sizes, and the standard errors of share and of the difference."""
 
     share: float
     standard_error: float
     size: float
     fixed_size: float
+    size_error: float
 
 
 def draw(n_domains, n_rows, n_labels, shift, rng):
@@ -77,7 +78,9 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
         sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])
     hits, counts = np.array(at_target, dtype=float).T
     share = hits.sum() / counts.sum()
-    return Found(share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum(), *np.mean(sizes, axis=0))
+    differences = np.diff(sizes, axis=1)
+    error = differences.std(ddof=1) / np.sqrt(n_repetitions)
+    return Found(share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum(), *np.mean(sizes, axis=0), error)
 
 
 def _thresholds(rule, batch, n_new, label_rows, rng):

@@ -264,8 +264,8 @@ def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batc
     scene = Scene(n_labels, confidence, 600, batch, shift, recall_on)
     found = repeated(scene, 60 if n_labels == 2 else 20)
     check(found, confidence)
-    if recall_on == "domain":
-        assert found.size <= 1.01 * found.fixed_size
+    if recall_on == "domain":  # 96 cases of few repetitions: four standard errors, as for the share
+        assert found.size <= 1.01 * found.fixed_size + 4 * found.size_error
 
 
 def thirty_at_random(labels, rng):
