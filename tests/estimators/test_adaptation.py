@@ -6,8 +6,9 @@ import pytest
 from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
-from domaincover import InputError, PromisedSetClassifier, SetCoverClassifier, load, save
+from domaincover import GaussianDomains, InputError, PromisedSetClassifier, SetCoverClassifier, load, save
 from domaincover.calibration.confidence import confidence_text
 
 
@@ -250,3 +251,23 @@ def test_known_labels_have_one_dimension_or_one_column(model):
         assert np.array_equal(model.adapt(NEW[:150], NEW_Y[:150, None]).thresholds_, expected)
     with pytest.raises(InputError, match="labels must have one dimension, got shape \\(150, 2\\)"):
         model.adapt(NEW[:150], pd.DataFrame({"a": NEW_Y[:150], "b": NEW_Y[:150]}))
+
+
+def test_one_model_whose_probability_is_zero_does_not_outvote_the_others():
+    """A tree's leaf without a label says seldom, not never; its zeros must not break the promise."""
+    tree = DecisionTreeClassifier(min_samples_leaf=20, random_state=0)
+    gaussian = GaussianDomains.of_paper(n_features=10)
+    old, new = (gaussian.sample(n, 100, np.random.default_rng(seed)) for n, seed in ((40, 0), (100, 1)))
+    model = PromisedSetClassifier(tree, random_state=0).fit(old.examples, old.labels, domains=old.domains)
+    assert (model.lowest_ > 0.001).all()
+    tolerance = 4 * np.sqrt(0.9 * 0.1 * (1 / 100 + 1 / 41))
+    for kind in ("fixed", "adapted"):
+        report = model.domain_report(new.examples, new.labels, new.domains, min_cell_size=20, thresholds=kind)
+        assert report.summary(0.9).share_at_target >= 0.9 - tolerance
+    assert (model.familiarity(new.examples, new.domains) <= 0.05).mean() <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 41)
+
+
+def test_the_most_likely_label_is_that_of_the_probabilities(model):
+    probabilities = model.predict_proba(NEW)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert np.array_equal(model.predict(NEW), model.classes_[probabilities.argmax(axis=1)])

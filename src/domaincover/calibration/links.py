@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 LOWEST_PROBABILITY = 1e-12
+SMALLEST = 1e-29  # probabilities up to this stand for 0
 PENALTY = 1e-4
 
 
@@ -70,6 +71,35 @@ def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     others[:, 1:] += np.cumsum(found, axis=1)[:, :-1]
     others[:, :-1] += np.cumsum(found[:, ::-1], axis=1)[:, -2::-1]
     return np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
+
+
+def lowest_positive(probabilities: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the smallest positive probability of every label, 0 where it has none.
+
+    >>> lowest_positive(np.array([[0.0, 1.0], [0.25, 0.75]]))
+    array([0.25, 0.75])
+    """
+    positive = np.where(probabilities > SMALLEST, probabilities, np.inf)
+    lowest = positive.min(axis=0, initial=np.inf)
+    return np.where(np.isfinite(lowest), lowest, 0.0)
+
+
+def without_zeros(probabilities: NDArray[Any], lowest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities with the label's lowest in place of 0, rows that change normalised.
+
+    The 0 of a decision tree or of nearest neighbours says "seldom", not "never": in the geometric mean of several
+    models, one 0 would outvote all others.
+
+    >>> without_zeros(np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([0.25, 0.75]))
+    array([[0.2, 0.8],
+           [0.5, 0.5]])
+    """
+    found = np.array(probabilities, dtype=float)
+    zero = found <= SMALLEST
+    changed = zero.any(axis=1)
+    raised = np.where(zero, lowest, found)[changed]
+    found[changed] = raised / np.maximum(raised.sum(axis=1, keepdims=True), SMALLEST)
+    return found
 
 
 def mean_probabilities(by_model: NDArray[Any]) -> NDArray[np.float64]:

@@ -48,7 +48,8 @@ class FitPlan(NamedTuple):
     is_infeasible: bool  # every set holds every label
 
 
-def _has_probabilities(classifier: CalibratedSetClassifier) -> bool:
+def has_probabilities(classifier: CalibratedSetClassifier) -> bool:
+    """Tell whether the estimator gives probabilities."""
     return hasattr(classifier.estimator, "predict_proba")
 
 
@@ -180,7 +181,7 @@ class CalibratedSetClassifier(SetClassifier):
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         return sets_from_scores(self.label_scores(X), self.thresholds_)
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each label, averaged over the estimators."""
         return np.mean([probabilities_for(each, X, self.classes_) for each in self.predictors_], axis=0)

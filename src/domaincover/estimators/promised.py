@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self, get_args
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
@@ -18,11 +19,18 @@ from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thre
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
-from domaincover.calibration.links import Link, fit_link, log_odds, mean_probabilities
+from domaincover.calibration.links import (
+    Link,
+    fit_link,
+    log_odds,
+    lowest_positive,
+    mean_probabilities,
+    without_zeros,
+)
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
 from domaincover.estimators.base import ONLY_DOMAIN, Targets, as_column, coded_domains, label_codes
-from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
+from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
 from domaincover.estimators.scorer_fits import has_margins, log_scores_for, taken
@@ -194,6 +202,14 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
         return AdaptedDomains(thresholds, p_values)
 
+    @available_if(has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label: the normalised geometric mean of the estimators'."""
+        if hasattr(self, "score_units_"):
+            return super().predict_proba(X)
+        found = self.scored(X).probabilities
+        return np.where(np.isnan(found), 1 / found.shape[1], found)  # a row that could not be read may be anything
+
     def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
         """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
         scored, coded = self._scored_domains(X, domains)
@@ -354,6 +370,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             readable = ~np.isposinf(on[0]).any(axis=1)
             link = fit_link(on[0][readable], labels[on[1]][readable])
             self.link_: dict[str, Any] = link._asdict()
+        else:
+            seen = raw if raw_training is None else raw_training
+            self.lowest_ = lowest_positive(np.exp(np.minimum(seen, 0.0)))
         self._count_calibration_cells(targets, rows[~np.isposinf(raw).any(axis=1)])
         calibration = self._rows_of(raw, labels[rows], targets.domains[rows])
         of_training = None
@@ -421,7 +440,10 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         """Return probabilities from an estimator's log-probabilities or margins; NaN where a row could not be read."""
         unreadable = np.asarray(np.isposinf(raw).any(axis=1))
         raw = np.where(unreadable[:, None], 0.0, raw)
-        found = Link(**self.link_).probabilities(raw) if hasattr(self, "link_") else np.exp(raw)
+        if hasattr(self, "link_"):
+            found = Link(**self.link_).probabilities(raw)
+        else:
+            found = without_zeros(np.exp(raw), getattr(self, "lowest_", np.zeros(raw.shape[1])))
         found[unreadable] = np.nan
         return found
 
