@@ -169,7 +169,7 @@ def test_a_rare_label_is_promised_by_itself():
     rare = np.where((DOMAINS < 5) & (np.arange(len(X)) % 150 < 60), 3, Y)
     with pytest.warns(UserWarning, match="3"):
         model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(X, rare, domains=DOMAINS)
-    assert "too few domains have 3 (0.833), each promised by itself" in model.promise
+    assert "since too few domains have them: 3 with probability 0.833" in model.promise
     assert np.isfinite(model.thresholds_).all()
 
 
@@ -204,7 +204,7 @@ def test_an_estimator_that_knows_more_labels_than_calibrate_names_rare_ones():
     with pytest.warns(UserWarning, match="2"):
         model = PromisedSetClassifier(fitted, calibration="prefit").fit(X[used], Y[used], domains=DOMAINS[used])
     assert model.domains_by_label_.tolist() == [0, 40, 40, 4]
-    assert "too few domains have 2 (0.8), each promised by itself" in model.promise
+    assert "since too few domains have them: 2 with probability 0.8" in model.promise
     assert "in every set, since too few domains have them: -1" in model.promise
     assert "expected but not proved" in model.promise  # the level of every label comes from the same domains
 
@@ -218,7 +218,7 @@ def test_the_promise_names_rare_labels_and_those_without_a_cell_that_counts(cali
         model.fit(X, labels, domains=DOMAINS)
     n_with_two = model.domains_by_label_[2]
     assert 0 < n_with_two < 9
-    assert f"too few domains have 2 ({confidence_text(n_with_two)}), each promised by itself" in model.promise
+    assert f"since too few domains have them: 2 with probability {confidence_text(n_with_two)}" in model.promise
     assert "not promised, since no domain has 20 examples of it: 3" in model.promise
 
 

@@ -76,7 +76,9 @@ def predict(
         where = ""
     say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}{where}.")
     if domain is None and can_adapt(fitted):
-        say("Thresholds are fixed. With --domain COLUMN each domain's rows set its own: smaller sets, same promise.")
+        say(
+            "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
+        )
 
 
 def _columns_of_sets(labels: Sequence[str]) -> list[str]:

@@ -22,8 +22,8 @@ def _rare_in_words(model: Any) -> list[str]:
     said = []
     if by_itself.any():
         each = zip(model.classes_[by_itself].tolist(), n_domains[by_itself].tolist(), strict=True)
-        named = ", ".join(f"{name!r} ({confidence_text(n)})" for name, n in each)
-        said.append(f"too few domains have {named}, each promised by itself with that probability")
+        named = ", ".join(f"{name!r} with probability {confidence_text(n)}" for name, n in each)
+        said.append(f"promised apart from the others, since too few domains have them: {named}")
     if unpromised.any():
         named = ", ".join(map(repr, model.classes_[unpromised].tolist()))
         said.append(f"not promised, since no domain has {model.min_cell_size} examples of it: {named}")
