@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from domaincover.data.tables import Table
     from domaincover.prediction_sets import Sets
 
+FIXED_THRESHOLDS = (
+    "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
+)
+
 
 def predict(
     model: ModelFolder,
@@ -76,9 +80,7 @@ def predict(
         where = ""
     say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}{where}.")
     if domain is None and can_adapt(fitted):
-        say(
-            "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
-        )
+        say(FIXED_THRESHOLDS)
 
 
 def _columns_of_sets(labels: Sequence[str]) -> list[str]:

@@ -36,6 +36,7 @@ from domaincover.estimators.promise_text import promise_in_words
 from domaincover.estimators.scorer_fits import has_margins, log_scores_for, taken
 from domaincover.estimators.seeds import generators
 from domaincover.evaluation import DomainReport
+from domaincover.networks.perceptrons import one_thread
 from domaincover.options import OnRareLabel, PromiseCalibration, RecallOn, ThresholdKind
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores
 
@@ -355,12 +356,11 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             return
         labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
         rows = np.concatenate([part.calibrate for part in parts])
-        raw = np.concatenate(
-            [
-                log_scores_for(each, taken(X, part.calibrate), self.classes_)
-                for each, part in zip(fitted, parts, strict=True)
-            ]
-        )
+        of_parts = zip(fitted, parts, strict=True)
+        with one_thread():  # rounding may depend on how rows are dealt out to threads, and thresholds on rounding
+            raw = np.concatenate(
+                [log_scores_for(each, taken(X, part.calibrate), self.classes_) for each, part in of_parts]
+            )
         training = raw_training = None
         if self.calibration == "held-out-domains":
             training = parts[0].train
