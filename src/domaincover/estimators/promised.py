@@ -356,15 +356,13 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             return
         labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
         rows = np.concatenate([part.calibrate for part in parts])
+        training = parts[0].train if self.calibration == "held-out-domains" else None
         of_parts = zip(fitted, parts, strict=True)
         with one_thread():  # rounding may depend on how rows are dealt out to threads, and thresholds on rounding
             raw = np.concatenate(
                 [log_scores_for(each, taken(X, part.calibrate), self.classes_) for each, part in of_parts]
             )
-        training = raw_training = None
-        if self.calibration == "held-out-domains":
-            training = parts[0].train
-            raw_training = log_scores_for(fitted[0], taken(X, training), self.classes_)
+            raw_training = None if training is None else log_scores_for(fitted[0], taken(X, training), self.classes_)
         if has_margins(fitted[0]):
             on = (raw, rows) if raw_training is None or training is None else (raw_training, training)
             readable = ~np.isposinf(on[0]).any(axis=1)
