@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 import domaincover
 from domaincover import (
@@ -112,3 +113,16 @@ def test_a_mean_inside_a_mean_counts_as_one_classifier():
 def test_estimators_that_have_no_mean_are_rejected(estimators, message):
     with pytest.raises(InputError, match=message):
         MeanClassifier(estimators).fit(X, Y)
+
+
+def test_a_probability_of_zero_does_not_outvote_the_other_classifiers():
+    tree, linear = DecisionTreeClassifier(min_samples_leaf=20, random_state=0), LogisticRegression()
+    gaussian = GaussianDomains.of_paper(n_features=10)
+    old, new = (gaussian.sample(n, 100, np.random.default_rng(seed)) for n, seed in ((40, 0), (100, 1)))
+    mean = MeanClassifier([("tree", tree), ("linear", linear)])
+    model = PromisedSetClassifier(mean, random_state=0).fit(old.examples, old.labels, domains=old.domains)
+    assert (model.predictors_[0].lowest_[0] > 0.001).all()
+    tolerance = 4 * np.sqrt(0.9 * 0.1 * (1 / 100 + 1 / 41))
+    for kind in ("fixed", "adapted"):
+        report = model.domain_report(new.examples, new.labels, new.domains, min_cell_size=20, thresholds=kind)
+        assert report.summary(0.9).share_at_target >= 0.9 - tolerance

@@ -12,7 +12,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from domaincover.calibration.links import mean_probabilities
+from domaincover.calibration.links import lowest_positive, mean_probabilities, without_zeros
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import (
@@ -78,8 +78,7 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         targets = self._learn_targets(y, domains, _num_samples(X))
         rows = np.arange(len(targets.labels))
         y = targets.classes[targets.labels]
-        self.estimators_ = [fit_on_rows(each, X, y, domains, rows) for _, each in self.estimators]
-        return self
+        return self._learn([fit_on_rows(each, X, y, domains, rows) for _, each in self.estimators], X)
 
     def _fit_on_each(
         self, X: Any, y: Any, domains: Any, rows: Sequence[NDArray[np.int64]], as_if_alone: bool
@@ -90,8 +89,17 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         by_name = [fit_on_each(each, X, y, domains, rows, as_if_alone) for _, each in self.estimators]
         for model, own, parts in zip(fitted, rows, zip(*by_name, strict=True), strict=True):
             model._learn_targets(taken(y, own), taken(domains, own), len(own))
-            model.estimators_ = list(parts)
+            model._learn(list(parts), taken(X, own))
         return fitted
+
+    def _learn(self, fitted: list[Any], X: Any) -> Self:
+        """Keep fitted classifiers, and what stands in for a probability of 0, which would outvote the others."""
+        self.estimators_ = fitted
+        self.lowest_ = np.zeros((len(fitted), len(self.classes_)))
+        for k, each in enumerate(fitted):
+            if not isinstance(each, SingleLabelNetwork):  # a softmax is never 0
+                self.lowest_[k] = lowest_positive(np.exp(_log_probabilities(each, X, self.classes_)))
+        return self
 
     def label_scores(self, X: Any) -> NDArray[np.float64]:
         """Return log-probabilities, examples × labels in the order of `classes_`."""
@@ -99,7 +107,8 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         by_model = np.stack([_log_probabilities(each, X, self.classes_) for each in self.estimators_])
         unreadable = np.isposinf(by_model).any(axis=(0, 2))
         by_model[:, unreadable] = 0
-        scores = np.log(mean_probabilities(np.exp(by_model)))
+        by_model = np.stack([without_zeros(*each) for each in zip(np.exp(by_model), self.lowest_, strict=True)])
+        scores = np.log(mean_probabilities(by_model))
         scores[unreadable] = np.inf
         return scores
 
