@@ -15,9 +15,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.familiarity import FamiliarityTable, fit_familiarity
+from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import (
     Link,
@@ -29,6 +29,7 @@ from domaincover.calibration.links import (
 )
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
+from domaincover.estimators.adaptation_learning import learn_adaptation
 from domaincover.estimators.base import ONLY_DOMAIN, Targets, as_column, coded_domains, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
 from domaincover.estimators.folds import Part
@@ -37,7 +38,7 @@ from domaincover.estimators.scorer_fits import has_margins, log_scores_for, take
 from domaincover.estimators.seeds import generators
 from domaincover.evaluation import DomainReport
 from domaincover.networks.perceptrons import one_thread
-from domaincover.options import OnRareLabel, PromiseCalibration, RecallOn, ThresholdKind
+from domaincover.options import OnRareLabel, PromiseCalibration, ThresholdKind
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores
 
 FOLDS = 5  # their mean predicts, so more of them cost time at every prediction
@@ -376,7 +377,10 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         of_training = None
         if raw_training is not None and training is not None:
             of_training = self._rows_of(raw_training, labels[training], targets.domains[training])
-        self._fit_adaptation(calibration, of_training)
+        promise = (self.target_recall, self.domain_confidence, self.min_cell_size, self.on_infeasible)
+        learned = learn_adaptation(calibration, of_training, *promise, generators(self.random_state, "adaptation", 3))
+        for name, value in learned._asdict().items():
+            setattr(self, f"{name}_", value)
 
     def _count_calibration_cells(self, targets: Targets, rows: NDArray[np.int64]) -> None:
         """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
@@ -384,35 +388,6 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.domains_by_label_ = np.zeros(len(self.classes_), dtype=np.int64)
         self.domains_by_label_[label_codes(targets.classes, self.classes_)] = counts.sum(axis=0)
-
-    def _fit_adaptation(self, calibration: ScoredRows, training: ScoredRows | None) -> None:
-        rngs = generators(self.random_state, "adaptation", 3)
-        kept = {}
-        kinds: tuple[RecallOn, RecallOn] = ("domain", "later rows")
-        for recall_on, rng in zip(kinds, rngs, strict=False):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
-                found = fit_adaptive_thresholds(
-                    calibration,
-                    self.target_recall,
-                    self.domain_confidence,
-                    training=training,
-                    recall_on=recall_on,
-                    min_cell_size=self.min_cell_size,
-                    label_names=self.classes_.tolist(),
-                    on_infeasible=self.on_infeasible,
-                    rng=rng,
-                    **({"label_counts": ()} if recall_on == "domain" else {}),
-                )
-            kept[recall_on] = found
-        self.thresholds_ = kept["domain"].fixed
-        self.adaptation_ = _without_residuals(kept["domain"])
-        self.later_adaptation_ = _without_residuals(kept["later rows"])
-        self.residuals_ = _rounded_down(kept["later rows"].residuals)
-        table = fit_familiarity(
-            calibration.scores, calibration.probabilities, calibration.domains, self.target_recall, rng=rngs[2]
-        )
-        self.familiarity_ = table._asdict()
 
     def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
         with warnings.catch_warnings():
@@ -489,14 +464,3 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             return promise
         labelled = f", {adapted['labelled_rows']:,} of them labelled" if adapted["labelled_rows"] else ""
         return f"{promise} The thresholds are set by {adapted['rows']:,} rows of one domain{labelled}, for later rows."
-
-
-def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
-    """Return what is kept of adaptive thresholds beside the residuals, which are needed for labelled rows only."""
-    return {name: value for name, value in found._asdict().items() if name != "residuals"}
-
-
-def _rounded_down(residuals: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return residuals in half the memory, none above what its cell allows."""
-    found = residuals.astype(np.float32)
-    return np.where(found > residuals, np.nextafter(found, np.float32(-np.inf)), found)
