@@ -18,8 +18,9 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import indexable
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
 
+from domaincover.calibration.adaptation import MISSING_LABEL
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, domain_report
@@ -184,6 +185,25 @@ def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
         unknown = ", ".join(repr(label) for label in islice(dict.fromkeys(y[codes < 0].tolist()), MOST_NAMES))
         raise InputError(f"y holds labels that training did not: {unknown}; the model knows {classes.tolist()}.")
     return codes.astype(np.int64)
+
+
+def known_label_codes(y: Any, classes: NDArray[Any], n_rows: int) -> NDArray[np.int64]:
+    """Return the position of each label among the classes, `MISSING_LABEL` where it is None or NaN."""
+    import pandas as pd
+
+    codes = np.full(n_rows, MISSING_LABEL, dtype=np.int64)
+    if y is None:
+        return codes
+    if _num_samples(y) != n_rows:
+        raise InputError(f"X has {n_rows} rows and y {_num_samples(y)}; give y a missing value where unknown.")
+    y = as_column(y)
+    if len(getattr(y, "shape", (n_rows,))) != 1:
+        raise InputError(f"labels must have one dimension, got shape {y.shape}.")
+    values = pd.Series(y.to_numpy() if hasattr(y, "to_numpy") else list(y), dtype=object)
+    known = values.notna().to_numpy()
+    if known.any():
+        codes[known] = label_codes(values[known].infer_objects().to_numpy(), classes)
+    return codes
 
 
 def unwrapped(model: Any, X: Any) -> tuple[SetClassifier, Any]:

@@ -30,7 +30,7 @@ from domaincover.calibration.links import (
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import InputError
 from domaincover.estimators.adaptation_learning import learn_adaptation
-from domaincover.estimators.base import ONLY_DOMAIN, Targets, as_column, coded_domains, label_codes
+from domaincover.estimators.base import ONLY_DOMAIN, Targets, coded_domains, known_label_codes, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
@@ -255,7 +255,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     def adapt_to_scored(self, scored: Scored, y: Any = None) -> Self:
         """Return what `adapt` does, for rows that were scored in blocks."""
         self._checked_adaptive(required=True)
-        labels = self._known_labels(y, len(scored.scores))
+        labels = known_label_codes(y, self.classes_, len(scored.scores))
         readable = np.isfinite(scored.probabilities).all(axis=1)
         scores, probabilities = scored.scores[readable], scored.probabilities[readable]
         domains = np.zeros(len(scores), dtype=np.int64)
@@ -441,22 +441,6 @@ class PromisedSetClassifier(CalibratedSetClassifier):
             raise InputError(f"this model cannot adapt: {reason}.")
         warnings.warn(f"domains were given, but the model cannot adapt: {reason}.", stacklevel=3)
         return False
-
-    def _known_labels(self, y: Any, n_rows: int) -> NDArray[np.int64]:
-        """Return label codes, −1 where a label is missing."""
-        codes = np.full(n_rows, MISSING_LABEL, dtype=np.int64)
-        if y is None:
-            return codes
-        if _num_samples(y) != n_rows:
-            raise InputError(f"X has {n_rows} rows and y {_num_samples(y)}; give y a missing value where unknown.")
-        y = as_column(y)
-        if len(getattr(y, "shape", (n_rows,))) != 1:
-            raise InputError(f"labels must have one dimension, got shape {y.shape}.")
-        values = pd.Series(y.to_numpy() if hasattr(y, "to_numpy") else list(y), dtype=object)
-        known = values.notna().to_numpy()
-        if known.any():
-            codes[known] = label_codes(values[known].infer_objects().to_numpy(), self.classes_)
-        return codes
 
     def _promise_in_words(self, adapted: dict[str, Any] | None = None) -> str:
         promise = promise_in_words(self, "every label", self.domain_confidence)
