@@ -63,7 +63,7 @@ def _turned(images: np.ndarray, angles: np.ndarray) -> Iterator[np.ndarray]:
 def judge(table: Table, seed: int = 0):
     """Hold out a quarter of the angles; a digit counts at an angle that has 20 of it or more."""
     network = ImageNetwork(backbone=Features, image_size=64, learn="head", workers=0)
-    return assess(SetCoverClassifier(network=network, random_state=seed), *table, min_cell_size=20, random_state=seed)
+    return assess(SetCoverClassifier(network=network, random_state=seed), *table, random_state=seed)
 
 
 if __name__ == "__main__":

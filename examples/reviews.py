@@ -44,7 +44,7 @@ def load(path: Path) -> Table:
 def judge(table: Table, seed: int = 0):
     """Hold out a quarter of the products."""
     network = TextNetwork(model=model_folder(), hidden=(64,), learn="head")
-    return assess(SetCoverClassifier(network=network, random_state=seed), *table, min_cell_size=20, random_state=seed)
+    return assess(SetCoverClassifier(network=network, random_state=seed), *table, random_state=seed)
 
 
 if __name__ == "__main__":

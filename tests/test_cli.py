@@ -106,9 +106,9 @@ def test_results_as_json_are_one_record_per_data_set_method_target_and_split(cal
     done = called("results", study, "--format", "json")
     records = json.loads(done.stdout)
     assert len(records) == 5 * 3
-    asked = "dataset method target_recall split n_seeds n_domains min_recall min_recall_std set_size set_size_std"
-    asked += " share_at_target share_at_target_std train_seconds"
-    assert list(records[0])[:13] == asked.split()
+    asked = "dataset method target_recall split n_seeds n_domains min_recall min_recall_std min_recall_ci"
+    asked += " set_size set_size_std set_size_ci share_at_target share_at_target_std share_at_target_ci train_seconds"
+    assert list(records[0])[:16] == asked.split()
     assert {record["split"] for record in records} == {"train", "seen", "unseen"}
     assert {record["dataset"] for record in records} == {"synthetic-10"}
     assert records[0]["min_recall_std"] is None, "one seed has no deviation"

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
 
-from domaincover import load
+from domaincover import load, to_label_lists
 from domaincover.saving.models import load_extra
 from tests.processes import LIMIT, wait_until
 from tests.saving.test_forgeries import forge
@@ -204,11 +204,9 @@ def test_every_method_goes_with_every_base_but_one(here, tmp_path, method, base)
     options = ["--method", method, "--base", base, "--hold-out-domains", 0, *few]
     done = here("fit", train, *ROLES, *options, "--out", out)
     assert done[0] == 0, done
-    assert here("predict", out, train, "--out", tmp_path / "sets.csv") == (
-        0,
-        "",
-        f"300 sets are in {tmp_path}/sets.csv.\n",
-    )
+    code, printed, told = here("predict", out, train, "--out", tmp_path / "sets.csv")
+    assert (code, printed) == (0, "")
+    assert told.startswith(f"300 sets are in {tmp_path}/sets.csv: ")
     sizes = pd.read_csv(tmp_path / "sets.csv")["set_size"]
     assert sizes.eq(1).all() if method in ("erm", "vrex", "coral") else sizes.mean() < 3
     assert load_extra(out)["assessment"] is None
@@ -246,7 +244,7 @@ def test_a_dropped_column_is_not_learned_from_and_may_be_absent(here, train, tmp
 
 
 def test_no_final_fit_keeps_what_was_evaluated(here, train, tmp_path):
-    options = [*ROLES, "--base", "linear", "--no-final-fit", "--out", tmp_path / "model"]
+    options = [*ROLES, "--base", "linear", "--no-final-fit", "--min-cell-size", 1, "--out", tmp_path / "model"]
     code, _, told = here("fit", train, *options)
     assert code == 0
     assert "Fitting the final model" not in told
@@ -283,12 +281,20 @@ def test_numbers_and_dates_can_be_labels_and_domains(here, tmp_path):
     table = table.assign(ward=days.astype("datetime64[ns]"), outcome=table["outcome"].map(LABELS.index))
     path = written(table, tmp_path / "t.parquet")
     assert here("fit", path, *QUICK, "--out", tmp_path / "model")[0] == 0
-    records = json.loads(here("evaluate", tmp_path / "model", path, "--format", "json")[1])["domains"]
+    records = json.loads(here("evaluate", tmp_path / "model", path, "--min-cell-size", 1, "--format", "json")[1])[
+        "domains"
+    ]
     assert [record["domain"] for record in records] == [f"2026-01-0{k + 1}" for k in range(1, 7)]
     assert list(records[0]["recall"]) == ["0", "1", "2"]
 
 
 # Predicting
+
+
+def sizes_told(path):
+    counts = predicted(path)["set_size"].value_counts().sort_index()
+    told = [f"{count} of {size}" + (" label" if size == 1 else "") for size, count in counts.items() if size]
+    return ", ".join([*told, f"{counts.get(0, 0)} empty"])
 
 
 def predicted(path):
@@ -302,7 +308,7 @@ def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path):
     done = call("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.splitlines() == [
-        f"400 sets are in {tmp_path / 'sets.csv'}.",
+        f"400 sets are in {tmp_path / 'sets.csv'}: {sizes_told(tmp_path / 'sets.csv')}.",
         "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets.",
     ]
     sets = predicted(tmp_path / "sets.csv")
@@ -311,15 +317,14 @@ def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path):
     assert sets["ward"].tolist() == table["ward"].tolist()
 
 
-def test_predict_writes_the_sets_of_the_model_as_flags_text_and_size(model, new, tmp_path, here):
+def test_predict_writes_the_sets_of_the_model_as_flags_list_and_size(model, new, tmp_path, here):
     here("predict", model, new, "--out", tmp_path / "sets.csv")
     sets = predicted(tmp_path / "sets.csv")
     expected = load(model).predict_set(patients(400, 3, seed=1)[load(model).feature_names_in_])
     flags = sets[[f"in_set[{label}]" for label in LABELS]]
     assert np.array_equal(flags, expected)
     assert sets["set_size"].tolist() == expected.sum(axis=1).tolist()
-    texts = ["{" + ", ".join(label for label, held in zip(LABELS, row, strict=True) if held) + "}" for row in expected]
-    assert sets["set"].tolist() == texts
+    assert [json.loads(text) for text in sets["set"]] == to_label_lists(expected, LABELS)
 
 
 def test_csv_and_parquet_agree_in_and_out(model, new, tmp_path, here):
@@ -330,7 +335,9 @@ def test_csv_and_parquet_agree_in_and_out(model, new, tmp_path, here):
     for ending in (".csv", ".csv.gz", ".parquet"):
         out = tmp_path / f"sets{ending}"
         assert here("predict", model, tmp_path / f"new{ending}", "--id", "visit", "--out", out)[0] == 0
-        tables.append(predicted(out))
+        found = predicted(out)
+        as_text = ending != ".parquet"
+        tables.append(found.assign(set=[json.loads(held) if as_text else list(held) for held in found["set"]]))
     for other in tables[1:]:
         pd.testing.assert_frame_equal(tables[0], other, check_dtype=False)
 
@@ -341,7 +348,7 @@ def test_an_empty_set_is_written_as_one(here, train, tmp_path):
     here("predict", tmp_path / "model", train, "--out", tmp_path / "sets.csv")
     sets = predicted(tmp_path / "sets.csv")
     assert (sets["set_size"] == 0).any()
-    assert set(sets["set"][sets["set_size"] == 0]) == {"{}"}
+    assert set(sets["set"][sets["set_size"] == 0]) == {"[]"}
 
 
 def test_new_categories_missing_values_and_another_order_of_columns_are_fine(model, tmp_path, here):
@@ -383,7 +390,10 @@ def test_rows_are_counted_across_blocks(model, tmp_path, refused):
     [
         (["--id", "vist"], "has no column 'vist' (--id); did you mean 'visit'?"),
         (["--id", "set"], "--id 'set' is also the name of a column that predict writes; rename it in"),
-        (["--out", "sets.txt"], "cannot write sets.txt: the extension must be .csv, .csv.gz, .parquet or .pq"),
+        (
+            ["--out", "sets.txt"],
+            "cannot write sets.txt: the extension must be .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .pq",
+        ),
         (["--out", "/dev/null/sets.csv"], "cannot write /dev/null/sets.csv"),
     ],
 )
@@ -440,7 +450,7 @@ def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new):
     done = call("evaluate", model, new, "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout, parse_constant=refuse_constant)
-    assert list(found) == ["summary", "thresholds", "adapted", "fixed", "domains"]
+    assert list(found) == ["summary", "min_cell_size", "thresholds", "adapted", "fixed", "domains"]
     assert {"n_domains", "min_recall", "set_size", "share_at_target", "target_recall"} < set(found["summary"])
     assert [record["domain"] for record in found["domains"]] == ["ward 100", "ward 101", "ward 102"]
     assert {"domain", "n", "min_recall", "set_size", "recall"} < set(found["domains"][0])
@@ -550,7 +560,7 @@ def test_a_bad_value_is_told_with_its_column_and_row(model, new, tmp_path, refus
     [
         (["--label", "outcom"], "has no column 'outcom' (--label); did you mean 'outcome'?"),
         (["--domain", "outcome"], "--label and --domain are both 'outcome'; they must be two columns"),
-        (["--min-cell-size", "500"], "no domain has 500 or more examples of any label"),
+        (["--min-cell-size", "500"], "no label has 500 examples in a domain (at most"),
         (["--min-cell-size", "0"], "'--min-cell-size'"),
         (["--html", "/dev/null/page.html"], "cannot write the page /dev/null/page.html: /dev/null is not a folder"),
         (["--html", "/dev"], "cannot write the page /dev: /dev is a folder"),
@@ -641,7 +651,7 @@ def test_an_infinite_number_is_refused_with_its_row(tmp_path, here):
 def test_too_large_a_smallest_cell_is_refused_before_fitting(train, tmp_path, here):
     code, printed, told = here("fit", train, *ROLES, "--min-cell-size", 999, "--out", tmp_path / "model")
     assert (code, printed) == (2, "")
-    assert "no label has 999 rows in an unseen domain" in told.splitlines()[-1]
+    assert "no label has 999 examples in a domain (at most" in told.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -649,7 +659,7 @@ def test_too_large_a_smallest_cell_is_refused_before_fitting(train, tmp_path, he
     [
         ("empty.csv", b"", "empty.csv is empty"),
         ("header.csv", b"age,ward,outcome\n", "header.csv has columns but no rows"),
-        ("table.xlsx", b"PK\x03\x04", "cannot read"),
+        ("table.xlsx", b"PK\x03\x04", "is damaged or not an Excel workbook (.xlsx)"),
         ("table.csv", b"PK\x03\x04 spreadsheet", "contains a zip archive or a spreadsheet, not CSV"),
         ("table.parquet", b"age,ward\n", "is not a Parquet file, despite its extension"),
         ("table.csv.gz", b"age,ward\n", "table.csv.gz is corrupt or not gzip data"),
@@ -755,7 +765,18 @@ def test_a_confidence_beyond_the_domains_may_widen_the_sets(here, new, tmp_path)
     [
         (["--domain-confidence", "95"], "--domain-confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
         (["--domain-confidence", "1"], "--domain-confidence must lie between 0 and 1, got 1"),
-        (["--domain-confidence", "0.8", "--method", "robust"], "robust takes no domain confidence"),
+        (
+            ["--domain-confidence", "0.8", "--method", "robust"],
+            "--method robust calibrates by another rule and takes no --domain-confidence; --method set-cover or erm",
+        ),
+        (
+            ["--domain-confidence", "0.8", "--method", "robust", "--base", "boosting"],
+            "--method erm makes the promise with --base boosting, or leave --domain-confidence out",
+        ),
+        (
+            ["--method", "robust", "--base", "boosting", "--epochs", "2"],
+            "--base boosting trains no network, so --epochs 2 would have no effect; leave it out",
+        ),
         (["--calibration", "jackknife-minmax"], "--domain-confidence 0.9 takes 9 domains, and there are 6"),
         (["--domain-confidence", "none", "--calibration", "cross-fit"], "--calibration is about a promise, but"),
         (["--domain-confidence", "none", "--on-infeasible", "widen"], "--on-infeasible is about a promise, but"),

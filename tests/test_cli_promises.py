@@ -1,6 +1,9 @@
 """`certify` and `plan`, and the certificates that `fit` and `evaluate` show, on made-up patients of several wards."""
 
 import json
+import platform
+import re
+from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -10,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from domaincover import ConformalSetClassifier, ERMClassifier, PromisedSetClassifier, TableEncoder, certify, load, save
+from domaincover.saving.models import load_extra
 
 from .test_cli_model import LABELS, ROLES, patients, written
 
@@ -57,6 +61,7 @@ def test_certify_says_what_python_says(model, new, here):
     assert (code, told) == (0, "")
     found = as_json(printed)
     assert found == expected.to_dict() | {
+        "min_cell_size": 20,
         "thresholds": "fixed",
         "adapted": None,
         "fixed": report.summary(0.8).to_dict(),
@@ -119,7 +124,7 @@ def test_where_all_or_all_but_one_were_seen_there_is_no_way_out(model, tmp_path,
         (["--confidence", "1"], "--confidence must lie between 0 and 1, got 1"),
         (["--confidence", "95"], "--confidence must lie between 0 and 1, got 95; write 95 % as 0.95"),
         (["--target-recall", "90"], "target recall must lie between 0 and 1, got 90; write 90 % as 0.9"),
-        (["--min-cell-size", "100000"], "no domain has 100,000 or more examples"),
+        (["--min-cell-size", "100000"], "no label has 100,000 examples in a domain"),
         (["--label", "outcom"], "has no column 'outcom' (--label); did you mean 'outcome'?"),
         (["--format", "xml"], "'xml' is not one of 'text', 'json'"),
         (["--html", "/dev/null/page.html"], "cannot write the page /dev/null/page.html"),
@@ -255,3 +260,48 @@ def test_a_promised_model_is_certified_on_the_cells_that_its_promise_counts(here
         ill[len(options)] = as_json(printed)["labels"]["ill"]["n_domains"]
     assert ill[2] == 10
     assert ill[0] == sum(new[new["outcome"] == "ill"].groupby("ward").size() >= 20) < 10
+
+
+# The smallest cell that counts
+
+
+def test_the_smallest_cell_reaches_promise_reports_and_pages(tmp_path, here):
+    train = written(patients(900, 12), tmp_path / "train.csv")
+    options = [*ROLES, "--method", "erm", "--base", "linear", "--epochs", 1, "--domain-confidence", 0.7]
+    page, folder = tmp_path / "page.html", tmp_path / "model"
+    code, _, told = here("fit", train, *options, "--min-cell-size", 7, "--html", page, "--out", folder)
+    assert code == 0, told
+    assert load(folder).min_cell_size == load_extra(folder)["settings"]["min_cell_size"] == 7
+    assert "every label with at least 7 examples there" in told
+    assert listed_in(page)["min_cell_size"] == "7"
+    new = written(patients(900, 6, seed=1, first_ward=100), tmp_path / "new.csv")
+    for command in ("evaluate", "certify"):
+        for asked, size in (([], 7), (["--min-cell-size", 3], 3)):
+            code, printed, told = here(command, folder, new, *asked, "--format", "json", "--html", page)
+            assert code == 0, told
+            assert as_json(printed)["min_cell_size"] == size
+            assert listed_in(page)["min_cell_size"] == str(size)
+
+
+def listed_in(page):
+    """Return what a page lists as settings and versions."""
+    return dict(re.findall(r"<dt>(.*?)</dt>\s*<dd>(.*?)</dd>", page.read_text()))
+
+
+def test_pages_list_versions(model, new, tmp_path, here):
+    page = tmp_path / "page.html"
+    for command in ("evaluate", "certify"):
+        assert here(command, model, new, "--html", page)[0] == 0
+        listed = listed_in(page)
+        for package in ("domaincover", "numpy", "scikit-learn", "torch"):
+            assert listed[package] == version(package)
+        assert listed["python"] == platform.python_version()
+
+
+def test_a_promise_that_cells_are_too_small_for_names_the_options(tmp_path, here):
+    train = written(patients(900, 12), tmp_path / "train.csv")
+    options = [*ROLES, "--method", "erm", "--base", "linear", "--domain-confidence", 0.7, "--out", tmp_path / "model"]
+    message = "ask for less, lower --min-cell-size, or use --on-infeasible widen, which puts"
+    code, _, told = here("fit", train, *options, "--min-cell-size", 30)
+    assert code == 2
+    assert message in told.splitlines()[-1]

@@ -66,7 +66,8 @@ def test_texts_are_fitted_predicted_and_evaluated(here, world, tmp_path):
     assert "training a head on the frozen network's features" in told
     assert "SET-COVER" in printed
     code, _, told = here("predict", tmp_path / "model", world / "table.csv", "--out", tmp_path / "sets.csv")
-    assert (code, told) == (0, f"240 sets are in {tmp_path / 'sets.csv'}.\n")
+    assert code == 0
+    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}: ")
     assert len(pd.read_csv(tmp_path / "sets.csv")) == N
     code, printed, _ = here("evaluate", tmp_path / "model", world / "table.csv", "--format", "json")
     assert (code, json.loads(printed)["summary"]["n_domains"]) == (0, N_DOMAINS)
@@ -80,7 +81,8 @@ def test_a_folder_of_images_is_a_table(here, world, tmp_path):
     model = load(tmp_path / "model")
     assert model.classes_.tolist() == ["left", "right"]
     code, _, told = here("predict", tmp_path / "model", world / "images", "--out", tmp_path / "sets.csv")
-    assert (code, told) == (0, f"240 sets are in {tmp_path / 'sets.csv'}.\n")
+    assert code == 0
+    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}: ")
 
 
 def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypatch):
@@ -216,7 +218,7 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     assert 1 <= len(states) <= 3, "the last two are kept; a third may just have been written"
     refused("contains checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
     other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
-    refused("checkpoints of another fit, with a different learning_rate, seed; choose another", *arguments, *other)
+    refused("checkpoints of another fit, with a different --learning-rate, seed; choose another", *arguments, *other)
     assert here(*arguments, "--resume", "--out", tmp_path / "model")[0] == 0
     assert not (tmp_path / "kept").exists(), "the model is there, so checkpoints are of no more use"
     assert here(*command(world, "--epochs", 6), "--out", tmp_path / "whole")[0] == 0

@@ -96,3 +96,54 @@ def test_a_fitted_model_and_its_promise_count_the_same_cells_as_the_function():
         model.fit(X, y, domains=domains)
         assert list(model.domain_report(X, y, domains, min_cell_size=n).domain_names) == expected
         assert model.calibration_domains_.tolist() == expected
+
+
+# One default: 20, and 1 with a line where no cell has 20.
+
+
+def domains_of(sizes):
+    """Return zeros to learn from, and two labels in domains with so many examples of each."""
+    domains = np.repeat(np.arange(len(sizes)), 2 * np.array(sizes))
+    return np.zeros((len(domains), 1)), np.array(["ill", "well"])[np.arange(len(domains)) % 2], domains
+
+
+def scorer_on(sizes, **settings):
+    X, y, domains = domains_of(sizes)
+    return ConformalSetClassifier(LogisticRegression(), "single", **settings).fit(X, y, domains=domains)
+
+
+def test_by_default_reports_count_cells_from_twenty_examples_on():
+    X, y, domains = domains_of([19, 20, 21])
+    for report in (
+        scorer_on([20]).domain_report(X, y, domains),
+        domain_report(np.ones((len(y), 2), bool), (y == "well").astype(int), domains, ("ill", "well"), (0, 1, 2)),
+    ):
+        assert report.domain_names == (1, 2)
+        assert (report.min_cell_size, report.left_out) == (20, (0,))
+        assert report.not_counted() == "Not counted, for want of 20 rows of a label in a domain: domain 0."
+
+
+def test_by_default_reports_count_what_the_model_counts():
+    X, y, domains = domains_of([19, 20, 21])
+    report = scorer_on([20], min_cell_size=21).domain_report(X, y, domains)
+    assert (report.domain_names, report.min_cell_size) == ((2,), 21)
+
+
+def test_where_no_cell_has_twenty_all_count_with_a_line():
+    X, y, domains = domains_of([3, 19])
+    with pytest.warns(UserWarning, match=r"no label has 20 examples in a domain \(at most 19\), so cells of any size"):
+        report = scorer_on([20]).domain_report(X, y, domains)
+    assert (report.domain_names, report.min_cell_size) == ((0, 1), 1)
+    assert report.not_counted() is None
+
+
+def test_a_size_that_was_asked_for_is_not_replaced():
+    X, y, domains = domains_of([3, 19])
+    with pytest.raises(InputError, match=r"no label has 20 examples in a domain \(at most 19\); lower min_cell_size"):
+        scorer_on([20]).domain_report(X, y, domains, min_cell_size=20)
+
+
+def test_labels_that_count_nowhere_are_named():
+    sets, labels, domains = np.ones((50, 3), bool), np.repeat([0, 1, 2], [24, 25, 1]), np.zeros(50, int)
+    report = domain_report(sets, labels, domains, ("mild", "severe", "rare"), ("only",))
+    assert report.not_counted() == "Not counted, for want of 20 rows of a label in a domain: label rare."

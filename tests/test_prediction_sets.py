@@ -8,9 +8,11 @@ from domaincover.prediction_sets import (
     check_target_recall,
     covers,
     hits_needed,
+    is_hardly_better_than_lot,
     set_sizes,
     sets_from_scores,
     single_label_sets,
+    size_by_lot,
 )
 
 
@@ -52,3 +54,17 @@ def test_sizes_and_coverage_are_read_off_the_sets():
     assert set_sizes(np.ones((2, 300), bool)).tolist() == [300, 300]
     assert set_sizes(sets[:, ::2]).tolist() == [1, 0]
     assert covers(sets, np.array([1, 1])).tolist() == [True, False]
+
+
+def test_sets_by_lot_have_the_size_and_recall_of_their_probability():
+    rng = np.random.default_rng(0)
+    sets = rng.random((20_000, 4)) < 0.8
+    labels = rng.integers(4, size=len(sets))
+    error = 4 * np.sqrt(0.8 * 0.2 / len(sets))  # four standard errors of a share, twice that of a size of four labels
+    assert abs(covers(sets, labels).mean() - 0.8) < error
+    assert abs(set_sizes(sets).mean() - size_by_lot(4, 0.8)) < 2 * error
+    assert is_hardly_better_than_lot(set_sizes(sets).mean(), 4, covers(sets, labels).mean())
+
+
+def test_sets_that_save_more_than_a_tenth_are_better_than_by_lot():
+    np.testing.assert_array_equal(is_hardly_better_than_lot([1.61, 1.63], 2, 0.9), [False, True])

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
         pooled_thresholds,
         robust_thresholds,
     )
+    from domaincover.checks.table_check import TableCheck, check_table
+    from domaincover.criteria import Criterion, criterion_for
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.image_folder import image_folder
@@ -45,6 +47,7 @@ _HOMES = {
     "Assessment": "estimators.assessment",
     "Certificate": "promises.certificates",
     "ConformalSetClassifier": "estimators.conformal",
+    "Criterion": "criteria",
     "DomainDataset": "data.dataset",
     "DomainGeneralizationClassifier": "estimators.domain_generalization",
     "DomainPlan": "promises.plans",
@@ -58,6 +61,7 @@ _HOMES = {
     "SetCoverClassifier": "estimators.set_cover",
     "SetCoverLoss": "training.objectives",
     "Summary": "evaluation",
+    "TableCheck": "checks.table_check",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
     "TrainingRun": "training.run",
@@ -65,6 +69,8 @@ _HOMES = {
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",
     "certify": "promises.certificates",
+    "check_table": "checks.table_check",
+    "criterion_for": "criteria",
     "domain_report": "evaluation",
     "hierarchical_thresholds": "calibration.rules",
     "image_folder": "data.image_folder",
@@ -91,6 +97,7 @@ __all__ = [
     "Assessment",
     "Certificate",
     "ConformalSetClassifier",
+    "Criterion",
     "DomainDataset",
     "DomainGeneralizationClassifier",
     "DomainPlan",
@@ -104,6 +111,7 @@ __all__ = [
     "SetCoverClassifier",
     "SetCoverLoss",
     "Summary",
+    "TableCheck",
     "TableEncoder",
     "TextNetwork",
     "TrainingRun",
@@ -111,6 +119,8 @@ __all__ = [
     "assess",
     "cell_thresholds",
     "certify",
+    "check_table",
+    "criterion_for",
     "domain_report",
     "hierarchical_thresholds",
     "image_folder",

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import cell_of, check_min_cell_size
+from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.data.cells import cell_of, chosen_cell_size
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import (
     Sets,
-    check_target_recall,
     checked_codes,
     covers,
     hits_needed,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 2**16
 MOST_ROWS_IN_NOTEBOOK = 30
+MOST_NAMES = 5
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Summary:
     """
 
     n_domains: int
-    target_recall: float
+    target_recall: float | dict[str, float]
     min_recall: float
     min_recall_q25: float
     min_recall_q75: float
@@ -52,7 +53,7 @@ class Summary:
     share_at_target: float
     share_by_noise: float
 
-    def to_dict(self) -> dict[str, float]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the numbers by name."""
         return asdict(self)
 
@@ -62,7 +63,11 @@ class DomainReport:
     """One row per domain with examples: recall and n by label, mean set size, empty and single-label rates.
 
     A label that is absent from a domain (or has too few examples there to count) has recall NaN. For sets of a
-    `PromisedSetClassifier`, `thresholds` is "adapted" (to each domain's rows) or "fixed".
+    `PromisedSetClassifier`, `thresholds` is "adapted" (to each domain's rows) or "fixed". `min_cell_size` is the number
+    of examples from which on a label counts in a domain, and `left_out` are the domains without a label that counts.
+
+    `criterion` says what a domain has to reach; None is every label's recall. `covered` is the share of each domain's
+    examples whose set holds their label, in small cells too; None where it is not known.
     """
 
     domain_names: tuple[Hashable, ...]
@@ -73,6 +78,10 @@ class DomainReport:
     empty_rate: NDArray[np.float64]
     single_rate: NDArray[np.float64]
     thresholds: ThresholdKind | None = None
+    min_cell_size: int = 1
+    left_out: tuple[Hashable, ...] = ()
+    criterion: Criterion | None = None
+    covered: NDArray[np.float64] | None = None
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -80,35 +89,111 @@ class DomainReport:
         return self.n_by_label.sum(axis=1)
 
     @property
+    def coverage(self) -> NDArray[np.float64]:
+        """The share of each domain's examples whose set holds their label."""
+        if self.covered is not None:
+            return self.covered
+        counted = np.where(np.isnan(self.recall), 0, self.n_by_label)
+        return share((np.nan_to_num(self.recall) * counted).sum(axis=1), counted.sum(axis=1))
+
+    @property
+    def is_coverage(self) -> bool:
+        """Whether a domain has to reach a coverage, rather than every label's recall."""
+        return self.criterion is not None and self.criterion.is_coverage
+
+    @property
+    def group_recall(self) -> NDArray[np.float64]:
+        """The recall of what counts, domains × groups: of constrained labels, or of all examples with coverage."""
+        if self.is_coverage:
+            return self.coverage[:, None]
+        return self.recall if self.criterion is None else self.recall[:, self.criterion.constrained]
+
+    @property
+    def group_n(self) -> NDArray[np.int64]:
+        """The number of examples that each of `group_recall` rests on."""
+        return self.n_by_label if self.criterion is None else self.criterion.group_counts(self.n_by_label)
+
+    @property
     def min_recall(self) -> NDArray[np.float64]:
-        """The smallest recall over the labels that a domain has."""
-        return np.where(np.isnan(self.recall), np.inf, self.recall).min(axis=1)
+        """The smallest recall over the constrained labels that a domain has; its coverage, if that is the criterion."""
+        recall = self.group_recall
+        return np.where(np.isnan(recall), np.inf, recall).min(axis=1)
+
+    def under(self, target_recall: TargetRecall) -> DomainReport:
+        """Return the report with this target, a number or a mapping by label, in its criterion.
+
+        Domains in which no label with a target counts are left out.
+        """
+        known = self.criterion
+        if known is not None and known.given == target_recall:
+            return self
+        name = "min-recall" if known is None else known.name
+        judged = replace(self, criterion=criterion_for(target_recall, self.label_names, name))
+        if not isinstance(target_recall, Mapping):
+            return judged
+        does_count = ~np.isnan(judged.group_recall).all(axis=1)
+        if not does_count.any():
+            raise InputError("no domain has enough examples of a label with a target; lower min_cell_size.")
+        return judged if does_count.all() else judged.subset(does_count)
+
+    def targets(self, target_recall: TargetRecall) -> NDArray[np.float64]:
+        """Return the target of each label, NaN where it is not constrained; all the same with coverage."""
+        return self.under(target_recall).judged_by.targets
+
+    def at_target(self, target_recall: TargetRecall) -> NDArray[np.bool_]:
+        """Return for each domain whether all that counts there is at its target."""
+        judged = self.under(target_recall)
+        is_met = np.isnan(judged.group_recall) | (judged.group_recall >= judged.judged_by.group_targets)
+        return np.asarray(is_met.all(axis=1))
+
+    @property
+    def judged_by(self) -> Criterion:
+        """The criterion of a report with a target (`under`)."""
+        if self.criterion is None:
+            raise InputError("this report has no target yet; use report.under(0.9).")
+        return self.criterion
+
+    def not_counted(self) -> str | None:
+        """Return in a line the labels that count in no domain and the domains left out; None where all count."""
+        texts_of_labels = texts(self.label_names)
+        labels = [texts_of_labels[k] for k in np.flatnonzero(np.isnan(self.recall).all(axis=0))]
+        said = [
+            f"{what}{'' if len(names) == 1 else 's'} {', '.join(names[:MOST_NAMES])}"
+            + (f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else "")
+            for what, names in (("label", labels), ("domain", texts(self.left_out)))
+            if names
+        ]
+        if not said:
+            return None
+        return f"Not counted, for want of {self.min_cell_size} rows of a label in a domain: {'; '.join(said)}."
 
     def subset(self, rows: Any) -> DomainReport:
         """Return the given domains (row numbers or a mask) in the given order."""
         names = np.arange(len(self.domain_names))[rows]
         by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
         taken = {name: getattr(self, name)[rows] for name in by_domain}
+        taken |= {} if self.covered is None else {"covered": self.covered[rows]}
         return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
-    def share_by_noise(self, target_recall: float) -> float:
+    def share_by_noise(self, target_recall: TargetRecall) -> float:
         """Return the share at target expected from chance alone, if domains did not differ."""
         from scipy.stats import binom
 
-        mean_recall = np.nanmean(np.where(np.isnan(self.recall).all(axis=0), 1.0, self.recall), axis=0)
-        needed = hits_needed(self.n_by_label, target_recall)
-        reaches = binom.sf(needed - 1, self.n_by_label, mean_recall)
-        return float(np.where(np.isnan(self.recall), 1.0, reaches).prod(axis=1).mean())
+        judged = self.under(target_recall)
+        recall, n = judged.group_recall, judged.group_n
+        mean_recall = np.nanmean(np.where(np.isnan(recall).all(axis=0), 1.0, recall), axis=0)
+        reaches = binom.sf(hits_needed(n, judged.judged_by.group_targets) - 1, n, mean_recall)
+        return float(np.where(np.isnan(recall), 1.0, reaches).prod(axis=1).mean())
 
-    def summary(self, target_recall: float) -> Summary:
-        """Reduce the table over domains."""
-        check_target_recall(target_recall)
-        min_recall = self.min_recall
+    def summary(self, target_recall: TargetRecall) -> Summary:
+        """Reduce the table over domains; `target_recall` is a number, or a mapping by label."""
+        judged = self.under(target_recall)
+        min_recall = judged.min_recall
         p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
         size_q25, size_median, size_q75 = np.quantile(self.set_size, [0.25, 0.5, 0.75])
         return Summary(
             n_domains=len(self.domain_names),
-            target_recall=target_recall,
+            target_recall=judged.judged_by.plain(self.label_names),
             min_recall=float(median),
             min_recall_q25=float(q25),
             min_recall_q75=float(q75),
@@ -117,7 +202,7 @@ class DomainReport:
             set_size=float(size_median),
             set_size_q25=float(size_q25),
             set_size_q75=float(size_q75),
-            share_at_target=float((min_recall >= target_recall).mean()),
+            share_at_target=float(judged.at_target(target_recall).mean()),
             share_by_noise=self.share_by_noise(target_recall),
         )
 
@@ -160,7 +245,7 @@ class DomainReport:
 
     def plot(
         self,
-        target_recall: float,
+        target_recall: TargetRecall,
         *,
         name: str = "model",
         baseline: Mapping[str, DomainReport] | None = None,
@@ -190,13 +275,15 @@ def domain_report(
     domains: NDArray[np.int64],
     label_names: tuple[Hashable, ...],
     domain_names: tuple[Hashable, ...],
-    min_cell_size: int = 1,
+    min_cell_size: int | None = None,
+    criterion: Criterion | None = None,
 ) -> DomainReport:
     """Build the table from sets, label codes and domain codes.
 
     Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
+    None is 20, or 1 with a warning where no cell has 20. With a `criterion`, constrained labels decide which domains
+    count; with coverage, it is the number of a domain's examples.
     """
-    check_min_cell_size(min_cell_size)
     n_domains = len(domain_names)
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
@@ -208,10 +295,13 @@ def domain_report(
     domains = checked_codes(domains, "domain", len(sets), n_domains)
     tallies = _tallies(sets, labels, domains, n_domains)
     counts = tallies.n_by_cell
+    by_group = counts if criterion is None else criterion.group_counts(counts)
+    min_cell_size = chosen_cell_size(min_cell_size, by_group)
     recall = np.where(counts >= min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
-    kept = np.flatnonzero(~np.isnan(recall).all(axis=1))
+    does_count = (by_group >= min_cell_size).any(axis=1)
+    kept = np.flatnonzero(does_count)
     if len(kept) == 0:
-        raise InputError(f"no domain has {min_cell_size:,} or more examples of any label: there is nothing to report.")
+        raise InputError("there are no examples, so there is nothing to report.")
     n = counts.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
@@ -221,6 +311,10 @@ def domain_report(
         set_size=share(tallies.labels_in_sets, n)[kept],
         empty_rate=share(tallies.empty, n)[kept],
         single_rate=share(tallies.single, n)[kept],
+        min_cell_size=min_cell_size,
+        left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
+        criterion=criterion,
+        covered=share(tallies.hits_by_cell.sum(axis=1), n)[kept],
     )
 
 

@@ -22,6 +22,8 @@ OnRareLabel = Literal[OnInfeasible, "pool"]
 RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted promise counts recall
 
 ThresholdKind = Literal["adapted", "fixed"]
+CriterionName = Literal["min-recall", "coverage"]  # what a domain must reach: each label's recall, or all rows together
+MIN_CELL_SIZE = 20  # examples that a (domain, label) cell needs to count, in promises and in reports
 
 # How SET-COVER trains.
 Penalty = Literal["wrong-label", "full-set"]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from domaincover.errors import InputError
 
 Sets = NDArray[np.bool_]
+SMALLEST_SAVING = 0.1  # against sets drawn by lot; below it, sets are called useless
 
 
 def check_target_recall(target_recall: float) -> float:
@@ -88,3 +89,20 @@ def set_sizes(sets: Sets) -> NDArray[np.int64]:
 def share(part: NDArray[Any], whole: NDArray[Any]) -> NDArray[np.float64]:
     """Divide, NaN where the whole is 0."""
     return np.divide(part, whole, out=np.full(np.shape(part), np.nan), where=np.asarray(whole) > 0)
+
+
+def size_by_lot(n_labels: Any, recall: Any) -> Any:
+    """Return the size of sets drawn by lot with this recall: each label is in the set with that probability.
+
+    Sets that are hardly smaller say nothing about an example, whatever their recall.
+    """
+    return n_labels * np.asarray(recall, dtype=float)
+
+
+def is_hardly_better_than_lot(set_size: Any, n_labels: Any, recall: Any) -> Any:
+    """Return whether sets save less than a tenth of the labels that sets drawn by lot would have at the same recall.
+
+    >>> bool(is_hardly_better_than_lot(9.94, 10, 1.0)), bool(is_hardly_better_than_lot(1.2, 2, 0.94))
+    (True, False)
+    """
+    return np.asarray(set_size) > (1 - SMALLEST_SAVING) * size_by_lot(n_labels, recall)

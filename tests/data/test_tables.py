@@ -301,7 +301,7 @@ def cut(path: Path, n_bytes: int) -> Path:
         (lambda _: "s3://bucket/t.parquet", "t.parquet does not exist"),
         (lambda d: d, "contains no images; images belong in folders domain/label"),
         (lambda d: csv_file(d, "a\n1\n") / "t.csv", "cannot read .*t.csv: Not a directory"),
-        (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), r"t.xlsx: .* must be .csv, .csv.gz, .parquet or .pq"),
+        (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), "t.xlsx is damaged or not an Excel workbook"),
         (lambda d: csv_file(d, ""), "t.csv is empty"),
         (lambda d: csv_file(d, "", "t.parquet"), "t.parquet is empty"),
         (lambda d: csv_file(d, "", "t.csv.gz"), "t.csv.gz is empty"),
@@ -318,7 +318,6 @@ def cut(path: Path, n_bytes: int) -> Path:
         (lambda d: csv_file(d, b"PAR1xxxx"), "t.csv contains a Parquet file"),
         (lambda d: csv_file(d, b"PAR1xxxx", "t.csv.gz"), "t.csv.gz contains a Parquet file"),
         (lambda d: csv_file(d, b"PK\x03\x04xxxx"), "t.csv contains a zip archive or a spreadsheet"),
-        (lambda d: csv_file(d, "a,b\n1,2\n".encode("utf-16")), "t.csv contains UTF-16 text"),
         (lambda d: csv_file(d, b"a,b\n1,\0\n"), "t.csv contains binary data"),
         (lambda d: csv_file(d, b"caf\xe9,b\n1,2\n"), "not UTF-8 text, at byte 4;"),
         (lambda d: csv_file(d, '"' + "x" * 200_000), "t.csv cannot be read as CSV: field larger than"),
@@ -498,7 +497,9 @@ def test_a_directory_is_not_overwritten(tmp_path):
 
 
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path):
-    with pytest.raises(InputError, match=r"cannot write .*t.xlsx: .* must be .csv, .csv.gz, .parquet or .pq"):
+    with pytest.raises(
+        InputError, match=r"cannot write .*t.xlsx: .* must be .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .pq"
+    ):
         write_table(tmp_path / "t.xlsx", broken_off(AssertionError()))
 
 

@@ -17,13 +17,13 @@ from domaincover import (
     assess,
     domain_report,
 )
+from domaincover.data.splits import n_held_out
 from domaincover.estimators.assessment import (
     BASELINE,
     FIXED,
     MODEL,
     _shown_name,
     diagnose,
-    n_held_out,
     single_label_version,
 )
 from domaincover.estimators.base import SetClassifier
@@ -83,7 +83,7 @@ def test_unseen_and_seen_domains_are_all_domains_and_share_none():
 
 def test_the_model_given_is_left_unfitted():
     model = Remembers()
-    assert assess(model, *row_numbers(4, 100)).model is not model
+    assert assess(model, *row_numbers(4, 160)).model is not model
     assert not hasattr(model, "classes_")
 
 
@@ -101,7 +101,7 @@ def test_the_same_random_state_gives_the_same_assessment():
 
 
 def test_another_random_state_holds_out_other_domains():
-    drawn = {assess(Remembers(), *row_numbers(20, 400), random_state=k).unseen[MODEL].domain_names for k in range(5)}
+    drawn = {assess(Remembers(), *row_numbers(20, 800), random_state=k).unseen[MODEL].domain_names for k in range(5)}
     assert len(drawn) == 5
 
 
@@ -226,14 +226,14 @@ def test_where_no_trained_domain_can_spare_a_row_the_others_are_looked_at():
     looked_at = set()
     for seed in range(12):
         with contextlib.suppress(InputError):  # the large domain is unseen, and no row can be held out
-            looked_at.add(assess(LINEAR, X, y, domains, random_state=seed).seen[MODEL].domain_names)
+            looked_at.add(assess(LINEAR, X, y, domains, min_cell_size=1, random_state=seed).seen[MODEL].domain_names)
     assert looked_at == {(0,)}
 
 
 def test_the_targets_source_is_the_argument_then_the_model():
     assert assess(LINEAR, *GIVEN, target_recall=0.7).target_recall == 0.7
     assert assess(ConformalSetClassifier(LogisticRegression(), target_recall=0.6), *GIVEN).target_recall == 0.6
-    assert assess(Remembers(), *row_numbers(4, 80)).target_recall == 0.9
+    assert assess(Remembers(), *row_numbers(4, 160)).target_recall == 0.9
 
 
 def test_cells_of_the_smallest_size_count_in_unseen_domains():
@@ -266,7 +266,7 @@ def test_one_domain_is_refused():
 @pytest.mark.parametrize("what", ["domains", "rows"])
 def test_a_part_that_is_no_share_is_refused(what, share):
     message = f"the share of {what} to hold out must lie between 0 and 1, got {share:g}"
-    refused(message, *row_numbers(4, 80), **{f"hold_out_{what}": share})
+    refused(message, *row_numbers(4, 160), **{f"hold_out_{what}": share})
 
 
 def test_a_target_recall_in_percent_is_refused():
@@ -274,7 +274,7 @@ def test_a_target_recall_in_percent_is_refused():
 
 
 def test_cells_that_are_all_too_small_are_refused_before_fitting():
-    message = r"no label has 51 rows in an unseen domain \(at most 50\); lower min_cell_size"
+    message = r"no label has 51 examples in a domain \(at most 50\); lower min_cell_size"
     refused(message, *row_numbers(4, 400), min_cell_size=51)
 
 
@@ -338,7 +338,7 @@ def made_up(hits, n):
     right = place < hits.ravel()[cells]
     sets = (np.arange(n.shape[1]) == label[cells][:, None]) == right[:, None]
     names = tuple(range(n.shape[1])), tuple(range(n.shape[0]))
-    return domain_report(sets, label[cells], domain[cells], *names)
+    return domain_report(sets, label[cells], domain[cells], *names, min_cell_size=1)
 
 
 def test_chance_in_small_cells_is_no_overlap():
@@ -426,7 +426,7 @@ def test_labels_in_a_column_are_taken_as_fit_takes_them():
 
 @pytest.fixture(scope="module")
 def shown():
-    return assess(LINEAR, *row_numbers(4, 80), random_state=0)
+    return assess(LINEAR, *row_numbers(4, 160), random_state=0)
 
 
 def test_a_printed_assessment_has_a_row_per_method_and_the_diagnosis(shown):
@@ -440,7 +440,7 @@ def test_a_printed_assessment_has_a_row_per_method_and_the_diagnosis(shown):
 def test_the_methods_of_an_assessment_go_by_their_names(shown):
     assert list(shown.methods.values()) == list(shown.unseen.values())
     assert next(iter(shown.methods)) == type(shown.model).__name__
-    judged = assess(SetCoverClassifier(epochs=1, hidden=2, random_state=0), *row_numbers(4, 80), random_state=0)
+    judged = assess(SetCoverClassifier(epochs=1, hidden=2, random_state=0), *row_numbers(4, 160), random_state=0)
     assert list(judged.methods) == ["SET-COVER", "ERM"]
 
 
@@ -451,7 +451,7 @@ def test_an_assessment_plots_its_unseen_domains(shown):
 
 
 def test_an_assessment_in_a_notebook_shows_summary_diagnosis_and_domains_with_names_escaped():
-    X, y, domains = row_numbers(4, 80)
+    X, y, domains = row_numbers(4, 160)
     hostile = np.array([f"<script>alert({domain})</script>" for domain in domains])
     text = assess(LINEAR, X, y, hostile, random_state=0)._repr_html_()
     assert text.count("<table") == 2

@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import subprocess
 import sys
+import warnings
 from functools import cache
 
 import numpy as np
@@ -29,6 +30,7 @@ from domaincover import (
     PromisedSetClassifier,
     SetCoverClassifier,
     TableEncoder,
+    certify,
 )
 
 DATA = GaussianDomains.of_paper(4).sample(6, 60, np.random.default_rng(0))
@@ -253,12 +255,33 @@ def test_domains_that_are_true_or_false_are_two_domains(model):
 @of_each
 def test_without_domains_there_is_one(model):
     if getattr(model, "domain_confidence", None) is not None:
-        with pytest.raises(InputError, match="takes 1 calibration domains"):
+        with pytest.raises(InputError, match=r"PromisedSetClassifier.fit needs the domain of each row .* domains=…"):
             clone(model).fit(X, Y)
         return
-    trained = clone(model).fit(X, Y)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained = clone(model).fit(X, Y)
+    told = [each for each in caught if "was given no domains" in str(each.message)]
+    assert len(told) == (type(model).__name__ not in ("ERMClassifier", "MeanClassifier"))
+    assert all(each.filename == __file__ for each in told)
     assert trained.domains_.tolist() == ["all"]
     assert trained.domain_report(X, Y).domain_names == ("all",)
+
+
+@of_each
+def test_a_wrong_argument_is_reported_of_the_class_that_was_called(model):
+    with pytest.raises(TypeError, match=rf"^{type(model).__name__}.fit\(\) got an unexpected .* 'groups'"):
+        clone(model).fit(X, Y, groups=DOMAINS)
+
+
+@of_each
+def test_certificates_of_a_model_know_what_it_has_seen(model):
+    new = DOMAINS + 100
+    found = learned(model).certify(X, Y, new, min_cell_size=1)
+    assert found == certify(learned(model).domain_report(X, Y, new, min_cell_size=1), 0.9, seen_domains=range(6))
+    assert found.known_unseen
+    with pytest.raises(InputError, match="6 of 6 domains were seen in training"):
+        learned(model).certify(X, Y, DOMAINS, min_cell_size=1)
 
 
 @of_each

@@ -1,6 +1,7 @@
 """Several classifiers fitted at once: what they share, and that each is as if fitted alone."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -69,6 +70,27 @@ def test_other_rows_seeds_and_settings_are_networks_of_their_own(stacks):
     fitted = fit_all(models, [ALL] * 5)
     assert len({id(getattr(model, "estimator_", model)) for model in fitted}) == 5
     assert sorted(stacks) == [1, 1, 1, 2], "only seeds differ in the stack of two"
+
+
+@pytest.mark.parametrize("validation_domains", [0, 0.3])
+def test_both_iterates_of_one_training_are_those_of_two(stacks, validation_domains):
+    settings = QUICK | {"epochs": 12, "learning_rate": 0.05, "update_every": 2, "recall_from": "full-pass"}
+    settings |= {"validation_domains": validation_domains, "min_cell_size": 5}
+    last, best, other = (
+        SetCoverClassifier(0.9, **settings, iterate="last"),
+        SetCoverClassifier(0.9, **settings, iterate="best"),
+        SetCoverClassifier(0.8, **settings, iterate="last"),
+    )
+    fitted = fit_all([last, best, other], [ALL] * 3)
+    assert sorted(stacks) == [1, 1], "the two iterates are one network"
+    assert not np.array_equal(fitted[0].label_scores(X), fitted[1].label_scores(X))
+    for model, kept in zip(fitted, ("last", "best", "last"), strict=True):
+        alone = clone(model).fit(X, Y, domains=DOMAINS)
+        assert model.iterate == kept
+        assert np.array_equal(model.label_scores(X), alone.label_scores(X))
+        assert np.array_equal(model.thresholds_, alone.thresholds_)
+        pd.testing.assert_frame_equal(model.multipliers_, alone.multipliers_)
+        pd.testing.assert_frame_equal(model.history_, alone.history_)
 
 
 def test_networks_train_as_one_stack_only_with_equally_many_rows(stacks):

@@ -24,7 +24,9 @@ FILES = ["report.json", "config.json", "DONE"]
 
 def report_content():
     rng = np.random.default_rng(0)
-    report = domain_report(rng.random((40, 2)) < 0.9, np.arange(40) % 2, np.arange(40) % 4, ("a", "b"), tuple("wxyz"))
+    report = domain_report(
+        rng.random((40, 2)) < 0.9, np.arange(40) % 2, np.arange(40) % 4, ("a", "b"), tuple("wxyz"), 1
+    )
     split = {"summary": report.summary(0.9).to_dict(), "domains": report.records()}
     return {
         "config": RUN.to_dict(),

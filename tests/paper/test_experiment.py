@@ -1,7 +1,7 @@
 import pytest
 
 from domaincover import InputError
-from domaincover.paper.datasets import DATASET_GROUPS, QUICK, Sizes
+from domaincover.paper.datasets import DATASET_GROUPS, QUICK, Sizes, study_dataset
 from domaincover.paper.experiment import (
     PAPER,
     Experiment,
@@ -11,8 +11,10 @@ from domaincover.paper.experiment import (
     read_experiment,
 )
 from domaincover.paper.experiment_keys import KEYS, SETTABLE, parse_settings
-from domaincover.paper.methods import GROUPS
-from domaincover.paper.published import published_results, published_times
+from domaincover.paper.methods import GROUPS, METHODS
+from domaincover.paper.published import published, published_results, published_times
+from domaincover.paper.study import Run, Study
+from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 
 FULL = """
 title = "Mine"
@@ -62,6 +64,31 @@ def test_values_of_the_command_line_take_the_place_of_those_of_the_file():
     assert experiment.sizes["n_train_domains"] == 12
 
 
+def test_seeds_can_be_given_by_data_set_method_or_group_of_either():
+    text = 'datasets = ["synthetic-10", "votes"]\nmethods = ["erm", "robust", "joint"]\n'
+    experiment = parsed(text + "seeds = {synthetic = 20, joint = 3, robust = 40}", "mine", "mine.toml")
+    by_run = {(study.datasets[0], name): len(study.seeds) for study in studies(experiment) for name in study.methods}
+    assert (by_run["synthetic-10", "erm"], by_run["votes", "erm"]) == (20, 5)
+    assert (by_run["synthetic-10", "erm-joint"], by_run["votes", "set-cover-joint"]) == (3, 3)
+    assert (by_run["synthetic-10", "robust"], by_run["votes", "robust"]) == (20, 40), "the smallest that applies"
+    assert {len(study.seeds) for study in studies(experiment, quick=True)} == {1}
+    assert {len(study.seeds) for study in studies(experiment.with_values({"seeds": 2}, "--set"))} == {2}
+
+
+def test_the_papers_experiments_have_20_seeds_on_synthetic_data_but_for_what_is_costly():
+    main = paper_experiments()["main"]
+    counts = {
+        (dataset, name): main.n_seeds(dataset, name)
+        for dataset in ("synthetic-50", "votes", "fmow")
+        for name in ("set-cover", "set-cover-best", "set-cover-joint")
+    }
+    assert {key for key, count in counts.items() if count == 20} == {
+        ("synthetic-50", "set-cover"),
+        ("synthetic-50", "set-cover-best"),
+    }
+    assert set(counts.values()) == {20, 5}
+
+
 def test_every_key_of_a_file_but_those_that_name_it_can_be_set():
     assert set(KEYS) - set(SETTABLE) == {"name", "title", "paper", "kind"}
 
@@ -85,8 +112,11 @@ def test_quick_takes_a_little_of_everything():
     [
         ('dataset = ["synthetic-10"]', "mine.toml: unknown key 'dataset'; did you mean datasets?"),
         ("colour = 3", "mine.toml: unknown key 'colour'; there are name, "),
-        ("seeds = 2.5", "seeds must be an integer, got 2.5"),
-        ("seeds = true", "seeds must be an integer, got True"),
+        ("seeds = 2.5", "seeds must be an integer, or integers by data set or method as {synthetic = 20}, got 2.5"),
+        ("seeds = true", "seeds must be an integer, or integers by data set or method as {synthetic = 20}, got True"),
+        ("seeds = {synthetic = 2.5}", "as {synthetic = 20}, got {'synthetic': 2.5}"),
+        ("seeds = {synthetic = 0}", "seeds must be from 1 to 10000, got 0"),
+        ("seeds = {synthetics = 9}", "no data set or method is called 'synthetics'; did you mean synthetic?"),
         ("seeds = 0", "seeds must be from 1 to 10000, got 0"),
         ('target_recalls = ["high"]', "target_recalls must be a list of numbers, got ['high']"),
         ("datasets = []", "mine.toml: datasets is empty"),
@@ -125,7 +155,8 @@ def test_every_file_of_the_paper_is_an_experiment_and_named_in_the_list():
     from importlib.resources import files
 
     folder = files("domaincover.paper") / "experiments"
-    assert {item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")} == set(PAPER)
+    names = {item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")}
+    assert names == set(PAPER)
     for experiment in paper_experiments().values():
         assert experiment.title
         assert experiment.paper
@@ -157,3 +188,39 @@ def test_the_papers_numbers_are_of_known_data_sets_and_methods_and_name_their_ta
     ours = table.query("dataset == 'synthetic-50-random' and method == 'set-cover'").iloc[0]
     assert (ours["min_recall"], ours["set_size"], ours["share_at_target"]) == (0.91, 1.18, 0.68)
     assert set(published_times()["dataset"]) == set(DATASET_GROUPS["wilds"])
+
+
+def test_the_papers_contents_name_its_tables_and_figures_in_order_with_known_experiments_and_methods():
+    paper = published()
+    for kind, count in (("Table", 9), ("Figure", 12)):
+        names = [exhibit.name for exhibit in paper.exhibits if exhibit.name.startswith(kind)]
+        assert names == [f"{kind} {number}" for number in range(1, count + 1)]
+    assert {exhibit.experiment for exhibit in paper.exhibits} == {*PAPER, ""} - {"theory"}
+    assert {name for exhibit in paper.exhibits for name in exhibit.methods} <= set(METHODS)
+    assert set(paper.results["source"]) == {one.name for one in paper.exhibits if one.kind == "results"}
+    for exhibit in paper.exhibits:
+        rows = paper.results[paper.results["source"] == exhibit.name]
+        if len(rows):
+            assert set(rows["dataset"]) == set(exhibit.datasets)
+            assert set(rows["method"]) == set(exhibit.methods)
+            assert set(rows["target_recall"]) == set(exhibit.target_recalls)
+            assert set(rows["experiment"]) == {exhibit.experiment}
+
+
+def test_the_papers_printed_settings_are_our_defaults():
+    printed = published().settings.set_index("setting")
+    synthetic, wide = study_dataset("synthetic-10"), study_dataset("synthetic-50")
+    own = [synthetic.batch_size, Study.learning_rate, synthetic.epochs, *synthetic.sizes]
+    own += [Run("synthetic-10", "set-cover", 0.9, 0).initial_multiplier, Study.update_every]
+    assert [float(value) for value in printed["synthetic"][:9]] == own
+    assert printed.loc["Hidden units", ["synthetic-10", "synthetic-50"]].tolist() == [
+        str(synthetic.hidden),
+        str(wide.hidden),
+    ]
+    for name, setting in WILDS.items():
+        assert [float(value) for value in printed[name][:7]] == [setting[0], Study.learning_rate, 5, *setting[1:5]]
+    for dataset in (synthetic, wide):
+        source = dataset.source
+        half = len(source.mean) // 2
+        drawn = [source.low, source.high, source.mean[0], source.direction[0], source.direction[half], source.deviation]
+        assert [float(value) for value in printed[dataset.name][-6:]] == drawn

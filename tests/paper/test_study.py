@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from domaincover import InputError
 from domaincover.files import machine
@@ -114,7 +115,12 @@ def test_the_history_of_set_cover_is_kept(finished):
     assert history["labels"].tolist() == ["0", "1"]
 
 
-ONE_SEED = Study(("synthetic-10",), ("erm", "robust", "pooled-held-out", "set-cover", "vrex"), seeds=(3,), epochs=1)
+ONE_SEED = Study(
+    ("synthetic-10",),
+    ("erm", "robust", "pooled-held-out", "set-cover", "set-cover-best", "set-cover-full-set-best", "vrex"),
+    seeds=(3,),
+    epochs=2,
+)
 
 
 def assert_a_run_has_the_sets_of_its_estimator(run, out):
@@ -133,6 +139,38 @@ def test_a_run_has_the_sets_of_its_estimator_fitted_by_hand_bit_for_bit(tmp_path
     do(ONE_SEED, tmp_path)
     for run in ONE_SEED.runs():
         assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
+
+
+BOTH_ITERATES = Study(
+    ("synthetic-10",), ("set-cover", "set-cover-best", "set-cover-full-set", "set-cover-full-set-best"), seeds=(0,)
+)
+
+
+def test_set_cover_is_algorithm_1_as_printed_and_the_best_iterate_a_method_of_its_own():
+    iterates = {run.method: (run.iterate, run.recall_from) for run in BOTH_ITERATES.runs()}
+    assert iterates["set-cover"] == iterates["set-cover-full-set"] == ("last", "full-pass")
+    assert iterates["set-cover-best"] == iterates["set-cover-full-set-best"] == ("best", "full-pass")
+    promised = replace(BOTH_ITERATES, methods=GROUPS["joint"]).runs()
+    assert {run.iterate for run in promised if run.method.startswith("set-cover")} == {"best"}
+
+
+def test_a_study_can_set_the_iterate_but_of_methods_that_name_it():
+    iterates = {run.method: run.iterate for run in replace(BOTH_ITERATES, iterate="best").runs()}
+    assert set(iterates.values()) == {"best"}
+    iterates = {run.method: run.iterate for run in replace(BOTH_ITERATES, iterate="last").runs()}
+    assert (iterates["set-cover"], iterates["set-cover-best"]) == ("last", "best")
+    with pytest.raises(InputError, match="iterate must be one of 'best', 'last', got 'mean'"):
+        replace(BOTH_ITERATES, iterate="mean")
+
+
+def test_both_iterates_come_from_one_training():
+    jobs = plan_jobs(BOTH_ITERATES.runs())
+    assert sorted(job.scorer for job in jobs) == ["set-cover", "set-cover-full-set"]
+    assert {(len(job.runs), job.n_networks) for job in jobs} == {(2, 1)}
+
+
+def test_a_label_that_no_training_row_has_is_in_no_set_of_either_iterate():
+    assert not any(study_method(name).covers_unknown_labels for name in BOTH_ITERATES.methods)
 
 
 def test_finished_runs_are_skipped(copy):
@@ -276,6 +314,8 @@ def test_results_are_means_over_seeds_of_the_reported_summaries(finished):
     assert row["share_at_target"] == pytest.approx(np.mean(shares))
     assert row["share_at_target_std"] == pytest.approx(np.std(shares, ddof=1))
     assert (row["n_seeds"], row["n_domains"]) == (2, 25)
+    interval = scipy.stats.ttest_1samp(shares, 0).confidence_interval(0.95)
+    assert row["share_at_target_ci"] == pytest.approx((interval.high - interval.low) / 2)
 
 
 def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):

@@ -154,7 +154,7 @@ def test_robust_sets_are_at_target_in_every_training_cell(finished):
 def test_a_run_says_what_it_was_made_with(finished, folders, resnet):
     config = json.loads((finished / "fmow/erm/target-0.9/seed-0/config.json").read_text())
     assert (config["data"], config["model"], config["learn"]) == (str(folders["fmow"].folder), str(resnet), "head")
-    assert (config["image_size"], config["batch_size"], config["recall_from"]) == (16, 16, "batches")
+    assert (config["image_size"], config["batch_size"], config["recall_from"]) == (16, 16, "full-pass")
     assert not {"device", "workers", "cache", "execution", "source", "name"} & set(config)
 
 
@@ -373,7 +373,7 @@ def test_a_study_is_of_its_source():
         wilds_source("imagenet", "data")
     with pytest.raises(InputError, match="learn must be auto, head or all, got 'none'"):
         wilds_source("fmow", "data", learn="none")
-    with pytest.raises(InputError, match="recall_from must be 'batches' or 'full-pass', got 'memory'"):
+    with pytest.raises(InputError, match="recall_from must be one of 'full-pass', 'batches', got 'memory'"):
         Study(("fmow",), sources=(wilds_source("fmow", "data"),), recall_from="memory")
 
 

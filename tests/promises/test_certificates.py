@@ -269,10 +269,19 @@ def test_it_is_strict_json(told):
 
 def test_the_text_names_counts_bounds_and_what_it_rests_on(told):
     text = " ".join(str(told).split())
-    assert "2 of 4 new domains had every label caught at least 90 % of the time." in text
+    assert "2 of 4 domains had every label caught at least 90 % of the time." in text
     assert "With 95 % confidence, the next domain will be one of these with a probability of at least 0.09" in text
     assert "the model saw none of them in training" in text
     assert "The smallest recall counted rests on 100 examples." in text
+
+
+def test_domains_are_called_new_only_where_the_model_is_known_not_to_have_seen_them():
+    given = report(np.full((12, 2), 95), np.full((12, 2), 100))
+    asserted, checked = certify(given, 0.9).text(200), certify(given, 0.9, seen_domains=["elsewhere"]).text(200)
+    assert "whether the model has seen any of them in training was not checked" in asserted.splitlines()[0]
+    assert "12 of 12 domains had" in asserted
+    assert checked.startswith("From 12 domains that the model has not seen,")
+    assert "12 of 12 new domains had" in checked
 
 
 @pytest.mark.parametrize(

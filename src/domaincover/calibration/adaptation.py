@@ -73,12 +73,22 @@ class AdaptiveThresholds(NamedTuple):
         entry = self.entry_of(n_rows)
         return rounded_down(self.base(evidence, entry), self.offset[entry])
 
-    def of_labelled(self, scores: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[np.int64]) -> Thresholds:
-        """Return the thresholds of one domain, one per label, some of whose rows are labelled: the others have −1."""
+    def of_labelled(
+        self,
+        scores: NDArray[Any],
+        probabilities: NDArray[Any],
+        labels: NDArray[np.int64],
+        evidence: Thresholds | None = None,
+    ) -> Thresholds:
+        """Return the thresholds of one domain, one per label, some of whose rows are labelled: the others have −1.
+
+        `evidence` are its self-calibrated thresholds, where they are known.
+        """
         labels = np.asarray(labels)
         is_labelled = labels != MISSING_LABEL
         domains = np.zeros(len(labels), np.int64)
-        evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, 1)
+        if evidence is None:
+            evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, 1)
         bounded = bounded_scores(scores, domains, evidence)
         expected = expected_scores(bounded, probabilities, domains, 1)
         known = checked_codes(labels[is_labelled], "label", int(is_labelled.sum()), len(self.promised))

@@ -16,6 +16,7 @@ from domaincover.calibration.few_labels import bounded_scores, expected_scores, 
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.criteria import NO_GROUP, Criterion, names_of_groups, targets_by_group
 from domaincover.options import OnRareLabel, RecallOn
 
 LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
@@ -66,7 +67,7 @@ class Entry(NamedTuple):
 class Drawing(NamedTuple):
     """How batches are drawn from domains, and what is counted there."""
 
-    target_recall: float
+    target_recall: float | Criterion
     min_cell_size: int
     recall_on: RecallOn
     label_counts: Sequence[int]
@@ -103,18 +104,23 @@ class Drawing(NamedTuple):
         found = np.zeros((len(self.label_counts) + 1, *evidence.shape))
         if not self.label_counts:
             return found
-        bounded = bounded_scores(batch.scores, batch.domains, evidence)
-        expected = expected_scores(bounded, batch.probabilities, batch.domains, len(evidence))
-        place = random_ranks(batch.domains * evidence.shape[1] + batch.labels, rng)
+        scores, probabilities, labels = batch.scores, batch.probabilities, batch.labels
+        if isinstance(self.target_recall, Criterion):
+            constrained, labels = self.target_recall.constrained, self.target_recall.group_of_label[labels]
+            scores, probabilities = scores[:, constrained], probabilities[:, constrained]
+        bounded = bounded_scores(scores, batch.domains, evidence)
+        expected = expected_scores(bounded, probabilities, batch.domains, len(evidence))
+        cells = np.where(labels == NO_GROUP, evidence.size, batch.domains * evidence.shape[1] + labels)
+        place = random_ranks(cells, rng)
         for level, count in enumerate(self.label_counts, start=1):
-            known = place < count
-            found[level], _ = label_shifts(bounded[known], batch.labels[known], batch.domains[known], expected)
+            known = (place < count) & (labels != NO_GROUP)
+            found[level], _ = label_shifts(bounded[known], labels[known], batch.domains[known], expected)
         return found
 
 
 def fit_adaptive_thresholds(
     calibration: ScoredRows,
-    target_recall: float,
+    target_recall: float | Criterion,
     domain_confidence: float,
     *,
     training: ScoredRows | None = None,
@@ -141,21 +147,24 @@ def fit_adaptive_thresholds(
     many rows as a calibration domain has; not with "batch".
 
     `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
-    happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`).
+    happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`). With a criterion
+    as target, its groups stand for the labels; with coverage, `label_counts` must be empty.
     """
     check_recall_on(recall_on, get_args(RecallOn))
     rng = np.random.default_rng(0) if rng is None else rng
     n_by_cell = own_scores(*calibration.labelled_scores, target_recall, min_cell_size).n_by_cell
-    infeasible = check_feasible(
-        n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible, can_pool=True
-    )
-    own = calibration.scores[np.arange(len(calibration.labels)), calibration.labels]
+    names = names_of_groups(label_names, target_recall)
+    infeasible = check_feasible(n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
+    own, groups, of_own = _own_rows(calibration, target_recall)
     does_count = n_by_cell[:, ~infeasible].any(axis=1)
     n_domains = int(np.count_nonzero(does_count))
     n_draws = int(np.clip(MOST_BATCHES // max(n_domains, 1), 1, MOST_DRAWS))
     kept = np.sort(rng.permutation(np.flatnonzero(does_count))[:MOST_KEPT])
     drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
     base_rows = calibration if training is None else training
+    scores_in_sets = base_rows.scores
+    if isinstance(target_recall, Criterion) and not target_recall.constrained.all():
+        scores_in_sets = scores_in_sets[:, target_recall.constrained]
     entries: list[Entry] = []
     most = median_rows(calibration.domains)
     most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
@@ -163,7 +172,7 @@ def fit_adaptive_thresholds(
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
         base = fit_base(of_base)
-        size = mean_set_size(base_rows.scores, base_rows.domains, of_base, base, ~infeasible, domain_confidence)
+        size = mean_set_size(scores_in_sets, base_rows.domains, of_base, base, ~infeasible, domain_confidence)
         # recall on few rows is noisy, so that fixed thresholds do not hold it and are no alternative there
         adapts = n_rows > 0 and (recall_on == "batch" or size < (1 - SMALLEST_GAIN) * entries[0].set_size)
         if entries and not adapts:
@@ -172,10 +181,8 @@ def fit_adaptive_thresholds(
         residuals = np.stack([each.asked for each in draws]) - bases
         rare = np.full(len(infeasible), -np.inf)
         if on_infeasible == "pool":
-            beyond = [own - each[calibration.domains, calibration.labels] for each in bases[0]]
-            pooled = [
-                pooled_row_thresholds(each, calibration.labels, len(infeasible), target_recall) for each in beyond
-            ]
+            beyond = [own - each[of_own, groups] for each in bases[0]]
+            pooled = [pooled_row_thresholds(each, groups, len(infeasible), target_recall) for each in beyond]
             rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
         offset = offset_of(residuals[0], ~infeasible, rare, domain_confidence)
         if entries and not infeasible.all() and np.isneginf(offset[~infeasible]).all():
@@ -188,5 +195,21 @@ def fit_adaptive_thresholds(
     kept_numbers = dict(zip(Entry._fields, map(np.array, zip(*entries, strict=True)), strict=True))
     del kept_numbers["set_size"]
     return AdaptiveThresholds(
-        float(target_recall), float(domain_confidence), ~infeasible, label_counts=counts, **kept_numbers
+        float(targets_by_group(target_recall).max()),
+        float(domain_confidence),
+        ~infeasible,
+        label_counts=counts,
+        **kept_numbers,
     )
+
+
+def _own_rows(
+    rows: ScoredRows, target_recall: float | Criterion
+) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the own-label score, group and domain of each row whose label is constrained."""
+    own = rows.scores[np.arange(len(rows.labels)), rows.labels]
+    if not isinstance(target_recall, Criterion):
+        return own, rows.labels, rows.domains
+    groups = target_recall.group_of_label[rows.labels]
+    counts = groups != NO_GROUP
+    return own[counts], groups[counts], rows.domains[counts]

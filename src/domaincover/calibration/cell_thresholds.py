@@ -1,6 +1,7 @@
 """The threshold of each (domain, label) cell: an order statistic of its scores.
 
 Scores are examples × labels, higher means more likely in the set. Only an example's score for its own label counts.
+With a `Criterion` as target, cells are its groups: the constrained labels, or all labels of a domain as one.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from domaincover.criteria import NO_GROUP, Criterion, checked_targets, targets_by_group
 from domaincover.data.cells import cell_of, check_min_cell_size
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall, checked_codes, hits_needed
+from domaincover.prediction_sets import checked_codes, hits_needed
 
 Thresholds = NDArray[np.float64]
 MOST_CELLS = 10**8  # counts of 800 MB; rejects names such as 20260131 given as codes
@@ -38,7 +40,7 @@ def cell_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     min_cell_size: int = 1,
 ) -> Thresholds:
     """Return for every (domain, label) cell the largest threshold at which its recall is still at target.
@@ -53,14 +55,11 @@ def own_scores(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     min_cell_size: int,
 ) -> OwnScores:
     """Check the arguments of a rule, and select each example's score for its own label."""
-    if np.size(target_recall) == 0:
-        raise InputError("there is no target recall; give one, such as 0.9.")
-    for target in np.ravel(target_recall).tolist():
-        check_target_recall(target)
+    targets = checked_targets(target_recall)
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "fiub":
         raise InputError(f"scores must be numbers, examples × labels, got {scores.dtype} of shape {scores.shape}.")
@@ -71,6 +70,13 @@ def own_scores(
         row = int(np.isnan(own).argmax())
         raise InputError(f"{int(np.isnan(own).sum())} scores are NaN, first at row {row}; calibration needs numbers.")
     n_labels = scores.shape[1]
+    if isinstance(target_recall, Criterion):
+        if len(target_recall.targets) != n_labels:
+            raise InputError(f"the criterion has {len(target_recall.targets)} labels, but scores have {n_labels}.")
+        labels, n_labels = target_recall.group_of_label[labels], targets.shape[-1]
+        if (labels == NO_GROUP).any():
+            counts_at_all = labels != NO_GROUP
+            own, labels, domains = own[counts_at_all], labels[counts_at_all], domains[counts_at_all]
     cells = cell_of(domains, labels, n_labels)
     n_cells = (int(domains.max(initial=0)) + 1) * n_labels  # without rows, the cells of one empty domain
     if n_cells > MOST_CELLS:
@@ -86,15 +92,17 @@ def own_scores(
     return OwnScores(own, labels, cells, counts, n_labels)
 
 
-def thresholds_of_cells(own: OwnScores, target_recall: ArrayLike) -> Thresholds:
+def thresholds_of_cells(own: OwnScores, target_recall: ArrayLike | Criterion) -> Thresholds:
     """Return every cell's threshold, (…target recalls, domains, labels)."""
     order = sort_within(own.scores, own.cells, len(own.cell_counts))
     used = np.flatnonzero(own.cell_counts)
-    targets = np.asarray(target_recall, dtype=float)
-    needed = hits_needed(own.cell_counts[used], targets[..., None])
-    thresholds = np.full((*targets.shape, len(own.cell_counts)), np.inf)
+    targets = targets_by_group(target_recall)
+    needed = hits_needed(
+        own.cell_counts[used], targets if targets.shape[-1] == 1 else targets[..., used % own.n_labels]
+    )
+    thresholds = np.full((*targets.shape[:-1], len(own.cell_counts)), np.inf)
     thresholds[..., used] = own.scores[order[np.cumsum(own.cell_counts)[used] - needed]]
-    return thresholds.reshape(*targets.shape, -1, own.n_labels)
+    return thresholds.reshape(*targets.shape[:-1], -1, own.n_labels)
 
 
 def sort_within(scores: NDArray[Any], group: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import Criterion, targets_by_group
 from domaincover.errors import InputError
 from domaincover.options import OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import check_share, hits_needed
@@ -64,7 +65,7 @@ def domains_needed(domain_confidence: float) -> int:
 
 def check_feasible(
     n_by_cell: NDArray[Any],
-    confidence: ArrayLike,
+    confidence: ArrayLike | Criterion,
     what: str = "domain confidence",
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnRareLabel = "raise",
@@ -81,17 +82,19 @@ def check_feasible(
     known = get_args(OnRareLabel) if can_pool else get_args(OnInfeasible)
     if on_infeasible not in known:
         raise InputError(f"on_infeasible must be {' or '.join(map(repr, known))}, got {on_infeasible!r}.")
-    asked = np.asarray(confidence, dtype=float)
+    asked = targets_by_group(confidence)
     for value in asked.reshape(-1).tolist():
         check_share(value, what)
     n_domains_with = np.count_nonzero(n_by_cell, axis=0)
-    infeasible = order_ranks(n_domains_with, asked[..., None]) < 1
+    infeasible = order_ranks(n_domains_with, asked) < 1
     if infeasible.any():
-        message = _too_few(n_domains_with, infeasible, float(asked.max()), what, label_names, min_cell_size)
+        highest = float(np.broadcast_to(asked, infeasible.shape)[infeasible].max())
+        message = _too_few(n_domains_with, infeasible, highest, what, label_names, min_cell_size)
         if on_infeasible == "raise":
+            fewer_rows = ", lower min_cell_size" if min_cell_size > 1 else ""
             raise InputError(
-                f"{message}; {hint}, ask for less, or widen (on_infeasible), which puts what cannot be promised "
-                "into every set."
+                f"{message}; {hint}, ask for less{fewer_rows}, or use on_infeasible='widen', which puts what cannot be "
+                "promised into every set."
             )
         pooled = "they are not promised with the others, but pooled"
         warnings.warn(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.criteria import Criterion, targets_by_group
 
 ROUNDING = 1e-9  # domains whose distances differ by less, relatively, are equally far
 DISTANCES_AT_ONCE = 10**7
@@ -65,7 +66,7 @@ def fit_familiarity(
     scores: NDArray[Any],
     probabilities: NDArray[Any],
     domains: NDArray[np.int64],
-    target_recall: float,
+    target_recall: float | Criterion,
     *,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     rng: np.random.Generator | None = None,
@@ -76,14 +77,15 @@ def fit_familiarity(
     kept = np.sort(rng.permutation(present)[:MOST_KEPT])
     n_domains = int(domains.max(initial=0)) + 1
     sizes = entry_sizes(median_rows(domains), batch_sizes)
-    summaries = np.empty((len(sizes), len(kept), 2 * scores.shape[1]))
+    n_groups = len(target_recall.group_targets) if isinstance(target_recall, Criterion) else scores.shape[1]
+    summaries = np.empty((len(sizes), len(kept), n_groups + scores.shape[1]))
     place = random_ranks(domains, rng)
     for entry, size in enumerate(sizes):
         given = place < (len(place) if size == sizes[-1] else size)
         batch = scores[given], probabilities[given], domains[given]
         evidence = self_calibrated_thresholds(*batch, target_recall, n_domains)
         summaries[entry] = domain_summaries(*batch, evidence)[kept]
-    return FamiliarityTable(float(target_recall), np.array(sizes, dtype=np.int64), summaries)
+    return FamiliarityTable(float(targets_by_group(target_recall).max()), np.array(sizes, dtype=np.int64), summaries)
 
 
 def domain_summaries(
@@ -94,7 +96,7 @@ def domain_summaries(
     For each label its self-calibrated threshold (`evidence`) and the mean of its scores. NaN, of a domain without rows
     for instance, tells nothing against a domain.
     """
-    n_domains, n_labels = evidence.shape
+    n_domains, n_labels = len(evidence), scores.shape[1]
     mean = np.full((n_domains, n_labels), np.nan)
     for label in range(n_labels):
         usable = np.isfinite(scores[:, label]) & np.isfinite(probabilities[:, label])

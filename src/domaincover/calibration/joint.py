@@ -17,6 +17,7 @@ from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thre
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, order_statistic
+from domaincover.criteria import Criterion, names_of_groups, thresholds_by_label
 from domaincover.options import OnRareLabel
 
 
@@ -24,7 +25,7 @@ def joint_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     domain_confidence: ArrayLike,
     min_cell_size: int = 1,
     label_names: Sequence[Hashable] | None = None,
@@ -40,9 +41,8 @@ def joint_thresholds(
     target recalls or confidences give an array (…target recalls, …confidences, labels) from one sort.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
-    widened = check_feasible(
-        own.n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible, can_pool=True
-    )
+    names = names_of_groups(label_names, target_recall)
+    widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
     by_cell = thresholds_of_cells(own, target_recall)
     confidences = np.asarray(domain_confidence, dtype=float)
     by_confidence = np.expand_dims(by_cell, tuple(range(-2 - confidences.ndim, -2)))  # (…targets, 1, domains, labels)
@@ -51,10 +51,11 @@ def joint_thresholds(
     allowed = domain_residuals(by_confidence, 0.0, promised)
     threshold = order_statistic(allowed[..., None, :], n_domains, confidences)
     if on_infeasible != "pool":
-        return np.where(widened, -np.inf, threshold[..., None])
+        return thresholds_by_label(np.where(widened, -np.inf, threshold[..., None]), scores, labels, target_recall)
     rows = own_scores(scores, labels, domains, target_recall, 1)  # rows of small cells count
     rare = pooled_row_thresholds(rows.scores, rows.labels, rows.n_labels, target_recall)
     rare = np.minimum(np.expand_dims(rare, tuple(range(-1 - confidences.ndim, -1))), by_confidence.min(axis=-2))
     # where no label can be promised, there is no number that the others share
     together = np.where(widened.all(axis=-1), np.inf, threshold)[..., None]
-    return np.where(widened, np.minimum(together, rare), together)
+    found = np.where(widened, np.minimum(together, rare), together)
+    return thresholds_by_label(found, scores, labels, target_recall)

@@ -12,21 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from domaincover.criteria import Criterion, targets_by_group
 from domaincover.prediction_sets import hits_needed
 
 
 def pooled_row_thresholds(
-    own: NDArray[Any], labels: NDArray[np.int64], n_labels: int, target_recall: ArrayLike
+    own: NDArray[Any], labels: NDArray[np.int64], n_labels: int, target_recall: ArrayLike | Criterion
 ) -> NDArray[np.float64]:
     """Return the largest threshold that enough of a label's rows reach, a new row counted as one missed.
 
     `own` holds each row's value for its own label. The result is (…target recalls, labels), −∞ where a label has too
     few rows: a target of 0.9 takes nine.
     """
-    targets = np.asarray(target_recall, dtype=float)
     order = np.lexsort((own, labels))
     n_of_label = np.bincount(labels, minlength=n_labels)
-    needed = hits_needed(n_of_label + 1, targets[..., None])
+    needed = hits_needed(n_of_label + 1, targets_by_group(target_recall))
     picks = np.cumsum(n_of_label) - needed
     enough = needed <= n_of_label
     if not len(own):

@@ -1,5 +1,8 @@
 """Rules that calibrate each label separately; `joint` calibrates them together.
 
+`target_recall` is one target for every label, several for several results, or a `Criterion`: targets by label, where
+labels without one get `free_thresholds`, or coverage, where all labels of a domain are calibrated as one.
+
 Cells with fewer than `min_cell_size` examples do not count. A label without any calibration cell gets −∞: it is in
 every set, never silently dropped.
 """
@@ -15,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.cell_thresholds import OwnScores, Thresholds, own_scores, sort_within, thresholds_of_cells
 from domaincover.calibration.confidence import check_feasible, order_ranks
+from domaincover.criteria import Criterion, names_of_groups, targets_by_group, thresholds_by_label
 from domaincover.options import OnInfeasible
 
 ROUNDING = 1e-9  # slack for a cumulative sum of shares, far below the share of one example
@@ -25,20 +29,22 @@ def robust_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
     """Return each label's lowest cell threshold: a label is in the set if any domain's threshold admits it."""
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
-    return _with_uncalibrated(thresholds_of_cells(own, target_recall).min(axis=-2, initial=np.inf), own, label_names)
+    lowest = thresholds_of_cells(own, target_recall).min(axis=-2, initial=np.inf)
+    found = _with_uncalibrated(lowest, own, names_of_groups(label_names, target_recall))
+    return thresholds_by_label(found, scores, labels, target_recall)
 
 
 def pooled_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     min_cell_size: int = 1,
     label_names: LabelNames = None,
 ) -> Thresholds:
@@ -47,14 +53,16 @@ def pooled_thresholds(
     Pooling CDFs (Dunn, Wasserman and Ramdas): domains have equal weight, whatever their size.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
-    return _with_uncalibrated(_pooled(own, np.asarray(target_recall, dtype=float)[..., None]), own, label_names)
+    pooled = _pooled(own, targets_by_group(target_recall))
+    found = _with_uncalibrated(pooled, own, names_of_groups(label_names, target_recall))
+    return thresholds_by_label(found, scores, labels, target_recall)
 
 
 def hierarchical_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     min_cell_size: int = 1,
     label_names: LabelNames = None,
     on_infeasible: OnInfeasible = "raise",
@@ -67,17 +75,19 @@ def hierarchical_thresholds(
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
     # m / (m + 1) is the highest recall that m domains allow, just as it is the highest confidence of `order`
-    widened = check_feasible(own.n_by_cell, target_recall, "target recall", label_names, on_infeasible)
+    names = names_of_groups(label_names, target_recall)
+    widened = check_feasible(own.n_by_cell, target_recall, "target recall", names, on_infeasible)
     n_domains_with = np.maximum(np.count_nonzero(own.n_by_cell, axis=0), 1)
-    needed = np.asarray(target_recall, dtype=float)[..., None] * ((n_domains_with + 1) / n_domains_with)
-    return np.where(widened, -np.inf, _pooled(own, np.minimum(needed, 1.0)))
+    needed = targets_by_group(target_recall) * ((n_domains_with + 1) / n_domains_with)
+    found = np.where(widened, -np.inf, _pooled(own, np.minimum(needed, 1.0)))
+    return thresholds_by_label(found, scores, labels, target_recall)
 
 
 def order_thresholds(
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    target_recall: ArrayLike,
+    target_recall: ArrayLike | Criterion,
     domain_confidence: ArrayLike,
     min_cell_size: int = 1,
     label_names: LabelNames = None,
@@ -90,11 +100,12 @@ def order_thresholds(
     (…target recalls, …confidences, labels) from one sort.
     """
     own = own_scores(scores, labels, domains, target_recall, min_cell_size)
-    widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", label_names, on_infeasible)
+    names = names_of_groups(label_names, target_recall)
+    widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", names, on_infeasible)
     by_cell = np.sort(thresholds_of_cells(own, target_recall), axis=-2)
     ranks = order_ranks(np.count_nonzero(own.n_by_cell, axis=0), np.asarray(domain_confidence, dtype=float)[..., None])
     picked = by_cell[..., np.maximum(ranks - 1, 0), np.arange(own.n_labels)]
-    return np.where(widened, -np.inf, picked)
+    return thresholds_by_label(np.where(widened, -np.inf, picked), scores, labels, target_recall)
 
 
 def _pooled(own: OwnScores, needed: NDArray[np.float64]) -> Thresholds:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.criteria import Criterion
 from domaincover.prediction_sets import hits_needed
 
 
@@ -30,18 +31,22 @@ def as_they_are(n_labels: int) -> Scale:
     return Scale(np.zeros(n_labels), np.ones(n_labels))
 
 
-def quantile_scale(scores: NDArray[Any], labels: NDArray[np.int64], target_recall: float) -> Scale:
+def quantile_scale(scores: NDArray[Any], labels: NDArray[np.int64], target_recall: float | Criterion) -> Scale:
     """Return the scale on which every label's training recall is at target at 0, and misses a fifth as many at −1.
 
-    A label without training rows, or with constant scores, gets the widest unit of the others.
+    A label without training rows, or with constant scores, gets the widest unit of the others; a label without a target
+    takes the lowest of the others.
     """
     n_labels = scores.shape[1]
     order = np.lexsort((scores[np.arange(len(labels)), labels], labels))
     ranked = scores[order, labels[order]].astype(float)
     n_of_label = np.bincount(labels, minlength=n_labels)
     ends = np.cumsum(n_of_label)
-    recalls = np.array([target_recall, 1 - (1 - target_recall) / 5])
-    picks = np.minimum(ends - hits_needed(n_of_label, recalls[:, None]), len(ranked) - 1)
+    targets: Any = target_recall
+    if isinstance(target_recall, Criterion):
+        targets = np.nan_to_num(target_recall.targets, nan=float(np.nanmin(target_recall.targets)))
+    recalls = np.array([targets, 1 - (1 - targets) / 5]).reshape(2, -1)
+    picks = np.minimum(ends - hits_needed(n_of_label, recalls), len(ranked) - 1)
     base, below = np.where(n_of_label > 0, ranked[picks], 0.0)
     with np.errstate(invalid="ignore"):  # −∞ for a label unknown to the scorer
         unit = base - below

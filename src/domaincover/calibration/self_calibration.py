@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.cell_thresholds import MOST_CELLS, Thresholds
+from domaincover.criteria import Criterion, checked_targets
 from domaincover.errors import InputError
-from domaincover.prediction_sets import check_target_recall, checked_codes
+from domaincover.prediction_sets import checked_codes
 
 ROUNDING = 1e-12  # relative slack for a cumulative sum of probabilities
 MOST_PADDING = 1.25  # domains that are sorted together differ in size by at most this factor
@@ -58,17 +59,20 @@ def self_calibrated_thresholds(
     scores: NDArray[Any],
     probabilities: NDArray[Any],
     domains: NDArray[np.int64],
-    target_recall: float,
+    target_recall: float | Criterion,
     n_domains: int | None = None,
 ) -> Thresholds:
     """Return the threshold of every label in every domain that the domain's own unlabelled rows give.
 
     `scores` and `probabilities` are rows × labels. A row with NaN for a label does not count for that label. The result
     is domains × labels, NaN where nothing is known: a domain without rows, a label with probability 0 in all of them.
+    With a criterion it is domains × groups; with coverage all labels of a domain are one group, with the mass of each.
     """
-    target = check_target_recall(target_recall)
+    targets = checked_targets(target_recall)
     scores, weights, domains = _checked(scores, probabilities, domains)
     n_domains = max(int(domains.max(initial=-1)) + 1, n_domains or 0)
+    if isinstance(target_recall, Criterion):
+        scores, weights, domains = _of_groups(scores, weights, domains, target_recall)
     n_labels = scores.shape[1]
     if n_domains * n_labels > MOST_CELLS:
         raise InputError(f"domain codes run up to {n_domains - 1:,} for {len(domains):,} rows; codes count from 0.")
@@ -78,11 +82,22 @@ def self_calibrated_thresholds(
         own = np.ascontiguousarray(np.moveaxis(scores[rows], 2, 1))
         mass = np.ascontiguousarray(np.moveaxis(weights[rows], 2, 1))
         mass *= is_real[:, None, :]
-        found[codes] = _weighted_quantiles(own, mass, target)
+        found[codes] = _weighted_quantiles(own, mass, targets[:, None])
     return found
 
 
-def _weighted_quantiles(scores: NDArray[Any], mass: NDArray[Any], target: float) -> Thresholds:
+def _of_groups(
+    scores: NDArray[Any], weights: NDArray[Any], domains: NDArray[np.int64], criterion: Criterion
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """Return the columns of constrained labels, or with coverage every (row, label) as a row of one column."""
+    if criterion.is_coverage:
+        return scores.reshape(-1, 1), weights.reshape(-1, 1), np.repeat(domains, scores.shape[1])
+    if criterion.constrained.all():
+        return scores, weights, domains
+    return scores[:, criterion.constrained], weights[:, criterion.constrained], domains
+
+
+def _weighted_quantiles(scores: NDArray[Any], mass: NDArray[Any], target: Any) -> Thresholds:
     """Return along the last axis the largest score at and above which the target share of the mass lies."""
     unusable = np.isnan(scores) | np.isnan(mass)
     if unusable.any():

@@ -16,7 +16,8 @@ from domaincover.terminal.messages import say, warnings_as_notes
 if TYPE_CHECKING:
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import Table
-    from domaincover.estimators.promised import PromisedSetClassifier, Scored
+    from domaincover.estimators.adaptation_learning import Scored
+    from domaincover.estimators.promised import PromisedSetClassifier
 
 
 def adapt(
@@ -69,8 +70,8 @@ def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sc
 
     from domaincover.cli.evaluate import corrupt_model_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
+    from domaincover.estimators.adaptation_learning import Scored
     from domaincover.estimators.base import unwrapped
-    from domaincover.estimators.promised import Scored
 
     blocks = []
     for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):

@@ -12,6 +12,7 @@ import typer
 
 from domaincover.cli.adapt import adapt
 from domaincover.cli.certify import certify
+from domaincover.cli.check import check
 from domaincover.cli.doctor import doctor
 from domaincover.cli.evaluate import evaluate
 from domaincover.cli.fit import fit
@@ -23,6 +24,7 @@ from domaincover.files import fault, is_full
 from domaincover.paper.commands.study_commands import paper, run
 from domaincover.paper.commands.study_reports import figures, report, results
 from domaincover.paper.commands.wilds_check import data
+from domaincover.terminal.messages import speaks_of_options
 from domaincover.terminal.processes import is_main_process
 
 app = typer.Typer(
@@ -31,13 +33,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
-    "Your own data": [fit, predict, adapt, evaluate],
+    "Your own data": [check, fit, predict, adapt, evaluate],
     "Promises": [certify, plan],
     "Studies": [paper, run, results, report, figures],
 }
 for panel, commands in PANELS.items():
     for command in commands:
-        app.command(rich_help_panel=panel, no_args_is_help=command is paper)(command)
+        app.command(rich_help_panel=panel, no_args_is_help=command is paper)(speaks_of_options(command))
 app.add_typer(data, name="data", rich_help_panel="Studies")
 app.command(rich_help_panel="Help")(doctor)
 

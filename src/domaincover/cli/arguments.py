@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +11,8 @@ import typer
 
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
+
+TARGET = "NUMBER or LABEL=NUMBER"
 
 
 def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -28,12 +31,40 @@ def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete) and shlex.quote(name) == name]
 
 
+def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
+    """Return one target recall, or targets by label, from the values of an option.
+
+    >>> parsed_targets(["0.9"]), parsed_targets(["sick=0.95", "well=0.8"])
+    (0.9, {'sick': 0.95, 'well': 0.8})
+    """
+    by_label = {label: value for label, is_named, value in (text.rpartition("=") for text in given) if is_named}
+    if by_label and len(by_label) < len(given):
+        raise InputError("give one number, or LABEL=NUMBER once for each label.")
+    if not by_label and len(given) > 1:
+        raise InputError("there are several numbers; targets by label are written LABEL=NUMBER.")
+    try:
+        return {label: float(value) for label, value in by_label.items()} if by_label else float(given[0])
+    except ValueError:
+        wrong = ", ".join(map(repr, given))
+        raise InputError(f"{wrong} is neither a number such as 0.9 nor LABEL=NUMBER.") from None
+
+
+def _targets_of_option(given: list[str] | None) -> list[str] | None:
+    """Reject values that are no targets, as an option of another type would."""
+    try:
+        parsed_targets(given or ["0.9"])
+    except InputError as error:
+        raise typer.BadParameter(str(error)) from None
+    return given
+
+
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
 TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE",
-        help="A .csv, .csv.gz or .parquet file, or a folder of images: DOMAIN/LABEL/*.png.",
+        help="A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, or a folder of "
+        "images: DOMAIN/LABEL/*.png.",
         show_default=False,
     ),
 ]
@@ -41,7 +72,8 @@ MinCellSize = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Labels with fewer rows in a domain do not count there; default: 1, or the value that the promise uses.",
+        help="Labels with fewer rows in a domain do not count there, neither in the promise nor in reports; "
+        "default: 20, or what the model was fitted with.",
     ),
 ]
 Page = Annotated[Path | None, typer.Option(help="Also write the evaluation as an HTML page.")]
@@ -57,6 +89,24 @@ Thresholds = Annotated[
     ThresholdKind | None,
     typer.Option(
         help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
+    ),
+]
+CertifiedTargets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=TARGET,
+        callback=_targets_of_option,
+        help="Recall to certify, or LABEL=NUMBER, repeated, for some labels; default: the target that the model was "
+        "fitted for.",
+    ),
+]
+Targets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar=TARGET,
+        callback=_targets_of_option,
+        help="Recall wanted for every label in every domain; default: 0.9. As LABEL=NUMBER, repeated, for labels with "
+        "targets of their own: other labels are not constrained.",
     ),
 ]
 TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="Output format.")]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from domaincover.cli.arguments import (
+    CertifiedTargets,
     DomainColumn,
     LabelColumn,
     MinCellSize,
@@ -17,6 +18,7 @@ from domaincover.cli.arguments import (
     TableFile,
     TextOrJson,
     Thresholds,
+    parsed_targets,
 )
 from domaincover.cli.outputs import write_page
 from domaincover.errors import InputError
@@ -31,9 +33,7 @@ def certify(
     table: TableFile,
     label: LabelColumn = None,
     domain: DomainColumn = None,
-    target_recall: Annotated[
-        float | None, typer.Option(help="Recall to certify; default: the target that the model was fitted for.")
-    ] = None,
+    target_recall: CertifiedTargets = None,
     confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95,
     thresholds: Thresholds = None,
     min_cell_size: MinCellSize = None,
@@ -48,27 +48,32 @@ def certify(
     Example: domaincover certify model new.csv --html certificate.html
     """
     from domaincover.cli.evaluate import evaluated
-    from domaincover.prediction_sets import check_share, check_target_recall
+    from domaincover.criteria import check_criterion
+    from domaincover.prediction_sets import check_share
     from domaincover.promises import certificates
 
     check_share(confidence, "--confidence")
-    if target_recall is not None:
-        check_target_recall(target_recall)
+    asked = parsed_targets(target_recall) if target_recall else None
+    if asked is not None:
+        check_criterion("min-recall", asked)
     given = evaluated(model, table, label, domain, min_cell_size, html, thresholds)
     seen = _seen_domains(given)
     judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
-    target = judged.target_recall if target_recall is None else target_recall
+    target = judged.target_recall if asked is None else asked
+    if asked is not None:
+        judged = judged.under(asked)
     certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
     n_domains = len(given.report.domain_names)
     if n_left_out := n_domains - certificate.domains.n_domains:
         say(f"Left out because the model was trained on them: {n_left_out} of {n_domains} domains.")
+    notes = [line for line in (judged.report.not_counted(), *judged.warnings) if line is not None]
     if html is not None:
-        settings = {**judged.settings, "target_recall": target, "confidence": confidence}
+        settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
         write_page(
             html,
             judged.reports,
             target,
-            judged.warnings,
+            notes,
             settings,
             kind="unseen",
             certificate=certificate,
@@ -79,7 +84,7 @@ def certify(
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     typer.echo(certificate.text(text_width()))
-    for line in judged.warnings:
+    for line in notes:
         say(line)
 
 

@@ -18,6 +18,7 @@ PURPOSES = {
     "data": "data sets of the examples and studies",
     "images": "networks on images",
     "text": "networks on texts",
+    "excel": "Excel tables (.xlsx)",
     "accelerate": "mixed precision, several processes",
     "dask": "studies on a cluster: --scheduler",
     "trackers": "--tracker tensorboard, mlflow, wandb",

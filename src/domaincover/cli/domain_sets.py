@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.errors import InputError
+from domaincover.estimators.adaptation_learning import Scored
 from domaincover.estimators.base import unwrapped
-from domaincover.estimators.promised import PromisedSetClassifier, Scored
+from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
 from domaincover.terminal.messages import say
 

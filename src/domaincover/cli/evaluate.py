@@ -21,7 +21,14 @@ from domaincover.cli.arguments import (
     TableOrJson,
     Thresholds,
 )
-from domaincover.cli.outputs import check_not_table, check_page, notes_on_evaluation, print_reports, write_page
+from domaincover.cli.outputs import (
+    check_not_table,
+    check_page,
+    notes_on_evaluation,
+    print_reports,
+    versions_here,
+    write_page,
+)
 from domaincover.errors import InputError, one_line
 from domaincover.options import ThresholdKind
 from domaincover.terminal.messages import warnings_as_notes
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 
     from domaincover.cli.domain_sets import DomainSets
     from domaincover.cli.inputs import ModelColumns
+    from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
@@ -63,7 +71,7 @@ def evaluate(
             found.reports,
             target,
             notes,
-            found.settings,
+            found.shown_settings,
             kind="",
             certificate=certificate,
             adaptation=found.adaptation,
@@ -87,7 +95,7 @@ class Evaluation(NamedTuple):
     model: SetClassifier
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
-    target_recall: float
+    target_recall: TargetRecall
     thresholds: ThresholdKind = "fixed"
     other: DomainReport | None = None
     adaptation: DomainAdaptation | None = None
@@ -105,6 +113,11 @@ class Evaluation(NamedTuple):
         return {f"{name}, {kind}": report for kind, report in zip(kinds, (self.report, self.other), strict=True)}
 
     @property
+    def shown_settings(self) -> dict[str, Any]:
+        """What a page lists: the settings of `fit`, with those of this evaluation in their place, and versions."""
+        return {**self.settings, "min_cell_size": self.report.min_cell_size, **versions_here()}
+
+    @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, if there are any."""
         from domaincover.report.domain_adaptation import unusual_domains
@@ -114,7 +127,7 @@ class Evaluation(NamedTuple):
         line = unusual_domains(self.report.domain_names, self.adaptation.p_values, self.adaptation.level)
         return [] if line is None else [line]
 
-    def both_ways(self, target_recall: float) -> dict[str, Any]:
+    def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
         other: ThresholdKind = "fixed" if self.thresholds == "adapted" else "adapted"
         by_kind: dict[str, DomainReport | None] = {self.thresholds: self.report, other: self.other}
@@ -122,7 +135,12 @@ class Evaluation(NamedTuple):
             kind: None if report is None else report.summary(target_recall).to_dict()
             for kind, report in sorted(by_kind.items())
         }
-        return {"thresholds": self.thresholds, **summaries}
+        return {"min_cell_size": self.report.min_cell_size, "thresholds": self.thresholds, **self._named, **summaries}
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """The criterion, where it is not the usual one: "min_recall" is then the coverage."""
+        return {"criterion": "coverage"} if self.report.is_coverage else {}
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per domain, with its p-value and by how much its thresholds moved."""
@@ -131,6 +149,11 @@ class Evaluation(NamedTuple):
             return records
         moved = self.adaptation.records(self.report.label_names)
         return [record | more for record, more in zip(records, moved, strict=True)]
+
+    def under(self, target_recall: TargetRecall) -> Evaluation:
+        """Return the evaluation of the domains that count with another target."""
+        kept = set(self.report.under(target_recall).domain_names)
+        return self.subset([row for row, name in enumerate(self.report.domain_names) if name in kept])
 
     def subset(self, rows: list[int]) -> Evaluation:
         """Return the evaluation of some domains."""
@@ -152,8 +175,7 @@ def evaluated(
 ) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first.
 
-    `min_cell_size=None` is the value of the model's promise, or 1 without a promise. `thresholds=None` is "adapted"
-    where the model can adapt.
+    `min_cell_size=None` is the model's own. `thresholds=None` is "adapted" where the model can adapt.
     """
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import open_table
@@ -174,17 +196,18 @@ def evaluated(
         inner_model(fitted)
     columns, inner = ModelColumns.of(fitted, data), last_step(fitted)
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
-    if min_cell_size is None:
-        min_cell_size = inner.min_cell_size if inner.promise is not None else 1
-    target = float(settings.get("target_recall", getattr(inner, "target_recall", 0.9)))
+    target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
     settings = {**settings, "table": table.name}
 
     def report(sets: Sets) -> DomainReport:
-        return inner.report_on_sets(sets, given.labels, given.domains, min_cell_size=min_cell_size)
+        with warnings_as_notes():
+            return inner.report_on_sets(sets, given.labels, given.domains, min_cell_size=min_cell_size)
 
     if not can_adapt(fitted):
-        fixed = report(_fixed_sets(fitted, model, data, columns))
-        return Evaluation(fixed, inner, settings, extra, target)
+        only = report(_fixed_sets(fitted, model, data, columns))
+        if hasattr(inner, "adapted_"):
+            return Evaluation(replace(only, thresholds="adapted"), inner, settings, extra, target, "adapted")
+        return Evaluation(only, inner, settings, extra, target)
     found, (adapted_sets, fixed_sets) = _adapted_and_fixed_sets(fitted, model, data, columns, given.domains)
     reports = {
         "adapted": replace(report(adapted_sets), thresholds="adapted"),
@@ -242,7 +265,9 @@ def corrupt_model_as_input_error(model: Path) -> Iterator[None]:
         ) from error
 
 
-def certificate_if_unseen(report: DomainReport, target_recall: float, model: SetClassifier) -> Certificate | None:
+def certificate_if_unseen(
+    report: DomainReport, target_recall: TargetRecall, model: SetClassifier
+) -> Certificate | None:
     """Return a certificate if there are two or more domains and the model has seen none of them."""
     from domaincover.promises.certificates import certify, seen_among
 

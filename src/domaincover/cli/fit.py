@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
-from domaincover.cli.outputs import print_reports, write_page
+from domaincover.cli.outputs import print_reports, versions_here, write_page
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, warnings_as_notes
 from domaincover.terminal.processes import is_main_process
@@ -52,11 +52,13 @@ def fit(options: FitOptions) -> None:
     model = options.make_classifier(network)
     images = [] if sources.image_column is None else training.X[sources.image_column].tolist()
     command = {**options.identity(), "features": features, "network": learned_settings(network)}
-    lock = options.training.open_checkpoints(options.table, images, command)
+    lock = options.training.open_checkpoints(data.path, images, command)
+    for note in data.notes:
+        say(note)
     say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
     if promise is not None:
         say(promise)
-    settings = options.saved_settings(model)
+    settings = options.saved_settings()
     assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
     fitted = _final_fit(model, training) if assessment is None or options.final_fit else assessment.model
     if is_main_process():
@@ -74,23 +76,27 @@ def _assess(
 ) -> Assessment:
     """Evaluate a copy of the model on held-out domains, print the result, and write the page."""
     from domaincover.cli.evaluate import certificate_if_unseen
-    from domaincover.estimators.assessment import FIXED, MODEL, assess, n_held_out
+    from domaincover.data.splits import n_held_out
+    from domaincover.estimators.assessment import FIXED, MODEL, assess
 
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
-    chosen = {name: settings[name] for name in ("hold_out_domains", "min_cell_size", "target_recall")}
+    chosen = {name: settings[name] for name in ("hold_out_domains", "target_recall")}
     with warnings_as_notes():
-        assessment = assess(model, *training, **chosen, random_state=options.seed)
+        assessment = assess(model, *training, **chosen, min_cell_size=options.min_cell_size, random_state=options.seed)
     method = settings["method"]
     adapts = FIXED in assessment.unseen
     names = {MODEL: method.removesuffix("-joint") + "-adapted" if adapts else method, FIXED: method}
     reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
-    notes, target = [str(assessment.diagnosis)], options.target_recall
+    notes, target = [str(assessment.diagnosis)], options.target
+    if (line := assessment.unseen[MODEL].not_counted()) is not None:
+        notes.insert(0, line)
     if (promise := assessment.model.promise) is not None:
         notes.append(f"Promise of the model evaluated here: {promise}")
     print_reports(reports, target, notes, kind="unseen")
     if options.html is not None:
-        shown = {**settings, "table": options.table.name}
+        size = assessment.unseen[MODEL].min_cell_size
+        shown = {**settings, "table": options.table.name, "min_cell_size": size, **versions_here()}
         certificate = certificate_if_unseen(assessment.unseen[MODEL], target, assessment.model)
         about = [REFITTED] if options.final_fit else []
         write_page(options.html, reports, target, notes, shown, kind="unseen", certificate=certificate, about=about)

@@ -9,20 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from domaincover.cli.arguments import MinCellSize, Page, TableFile, complete_columns
+from domaincover.cli.arguments import MinCellSize, Page, TableFile, Targets, complete_columns, parsed_targets
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
-from domaincover.options import Base, ConformalMethod, FittedCalibration, Method, OnRareLabel
+from domaincover.options import (
+    MIN_CELL_SIZE,
+    Base,
+    ConformalMethod,
+    CriterionName,
+    FittedCalibration,
+    Method,
+    OnRareLabel,
+)
 
 if TYPE_CHECKING:
     from domaincover.cli.inputs import LabelledTable
+    from domaincover.criteria import TargetRecall
     from domaincover.data.tables import Table
     from domaincover.estimators.base import SetClassifier
     from domaincover.estimators.source_network import SourceNetwork
 
-DEFAULT_CONFIDENCE, NO_PROMISE = "0.9", "none"
-MIN_CELL_SIZE = 20  # smallest cell that counts in a promise, the default of PromisedSetClassifier
+DEFAULT_TARGET, DEFAULT_CONFIDENCE, NO_PROMISE = "0.9", "0.9", "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +60,13 @@ class FitOptions:
             "the mean of both, where the method is left to the default and is erm; else mlp."
         ),
     ] = None
-    target_recall: Annotated[float, typer.Option(help="Recall wanted for every label in every domain.")] = 0.9
+    target_recall: Targets = None
+    criterion: Annotated[
+        CriterionName,
+        typer.Option(
+            help="What a domain has to reach: the recall of every label, or coverage: of all its rows together."
+        ),
+    ] = "min-recall"
     domain_confidence: Annotated[
         str | None,
         typer.Option(
@@ -89,9 +103,10 @@ class FitOptions:
 
     def check(self) -> None:
         """Reject values out of range and options that contradict each other."""
-        from domaincover.prediction_sets import check_share, check_target_recall
+        from domaincover.criteria import check_criterion
+        from domaincover.prediction_sets import check_share
 
-        check_target_recall(self.target_recall)
+        check_criterion(self.criterion, self.target)
         check_page(self.html)
         share = self.hold_out_domains
         if not 0 <= share < 1:
@@ -130,6 +145,11 @@ class FitOptions:
         return self.sources.learned_columns(feature_columns(data, *self.roles, self.drop or []), *self.roles)
 
     @property
+    def target(self) -> TargetRecall:
+        """The target recall, or targets by label."""
+        return parsed_targets(self.target_recall or [DEFAULT_TARGET])
+
+    @property
     def confidence(self) -> float | None:
         """The probability of the promise; None without one, and before `with_promise` has decided."""
         asked = DEFAULT_CONFIDENCE if self.domain_confidence is None and self._insists else self.domain_confidence
@@ -150,9 +170,11 @@ class FitOptions:
         import numpy as np
 
         from domaincover.calibration.confidence import domains_needed
+        from domaincover.criteria import criterion_for
         from domaincover.data.cells import count_cells
         from domaincover.data.dataset import code_names
-        from domaincover.estimators.assessment import n_held_out, rows_to_train_on
+        from domaincover.data.splits import n_held_out
+        from domaincover.estimators.assessment import rows_to_train_on
 
         if self._insists or self.method in get_args(ConformalMethod):
             return self._with_scorer(), None
@@ -164,19 +186,23 @@ class FitOptions:
             n_evaluate = n_held_out(len(domains.names), self.hold_out_domains)
             held_out = f" beside the {n_evaluate} held out to evaluate"
         cells = count_cells(domains.codes[rows], labels.codes[rows], len(domains.names), len(labels.names))
-        n_found = int((cells >= MIN_CELL_SIZE).sum(axis=0).max())
+        cells = criterion_for(self.target, labels.names, self.criterion).group_counts(cells)
+        n_found = int((cells >= self.cell_size).sum(axis=0).max())
         n_needed = domains_needed(float(DEFAULT_CONFIDENCE))
         if n_found >= n_needed:
             promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")._with_scorer()
+            what = "all labels of a new domain are"
+            what = "the coverage of a new domain is" if self.criterion == "coverage" else what
             is_mean = promised.base == "mlp+boosting" and self.base is None
             scorer = "; labels are scored by the mean of a network and boosting" if is_mean else ""
             return promised, (
-                f"Promising that all labels of a new domain are at target with probability {DEFAULT_CONFIDENCE} "
+                f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
                 f"(--domain-confidence none for no promise){scorer}."
             )
         return replace(self, domain_confidence=NO_PROMISE)._with_scorer(), (
             f"The sets only aim at the target in new domains: a promise with probability {DEFAULT_CONFIDENCE} takes "
-            f"{n_needed} domains with {MIN_CELL_SIZE} or more rows of a label, and there are {n_found}{held_out}."
+            f"{n_needed} domains with {self.cell_size} or more rows of a label (--min-cell-size), and there are "
+            f"{n_found}{held_out}."
         )
 
     def _with_scorer(self) -> FitOptions:
@@ -198,12 +224,14 @@ class FitOptions:
         return make_classifier(
             self.method or "set-cover",
             self.base or "mlp",
-            self.target_recall,
+            self.target,
+            criterion=self.criterion,
             network=network,
             training=self.training.parameters(),
             domain_confidence=self.confidence,
             calibration=self.calibration or "cross-fit",
             on_infeasible=self.on_infeasible or "raise",
+            min_cell_size=self.cell_size,
             random_state=self.seed,
             verbose=sys.stderr.isatty(),
         )
@@ -211,7 +239,7 @@ class FitOptions:
     def check_enough_domains(self, n_domains: int) -> None:
         """Reject a promise that needs more domains than there are, before training."""
         from domaincover.calibration.confidence import confidence_text, domains_needed
-        from domaincover.estimators.assessment import n_held_out
+        from domaincover.data.splits import n_held_out
 
         if self.confidence is None or self.on_infeasible == "widen":
             return
@@ -230,19 +258,23 @@ class FitOptions:
     def identity(self) -> dict[str, Any]:
         """Return the options that a fit depends on, beside its data and network."""
         names = [
-            *("seed", "method", "base", "target_recall", "label", "domain"),
-            *("hold_out_domains", "calibration"),
+            *("seed", "method", "base", "target", "criterion", "label", "domain"),
+            *("hold_out_domains", "calibration", "cell_size"),
         ]
         return {name: getattr(self, name) for name in names} | {"domain_confidence": self.confidence}
 
-    def saved_settings(self, model: SetClassifier) -> dict[str, Any]:
+    @property
+    def cell_size(self) -> int:
+        """How many rows of a label a domain needs for it to count there."""
+        return MIN_CELL_SIZE if self.min_cell_size is None else self.min_cell_size
+
+    def saved_settings(self) -> dict[str, Any]:
         """Return the settings that are saved with the model and shown on its page."""
-        names = ("label", "domain", "method", "base", "target_recall", "hold_out_domains", "min_cell_size", "seed")
-        settings = {name: getattr(self, name) for name in names}
-        promises = self.confidence is not None
-        if self.min_cell_size is None:
-            settings["min_cell_size"] = model.min_cell_size if promises else 1
-        if promises:
+        names = ("label", "domain", "method", "base", "target_recall", "hold_out_domains", "seed")
+        settings = {name: getattr(self, name) for name in names} | {"min_cell_size": self.cell_size}
+        settings["target_recall"] = self.target
+        settings |= {} if self.criterion == "min-recall" else {"criterion": self.criterion}
+        if self.confidence is not None:
             settings |= {"method": f"{self.method}-joint", "domain_confidence": self.confidence}
             settings["calibration"] = self.calibration or "cross-fit"
         return settings

@@ -77,16 +77,37 @@ def read_training(
     return training._replace(X=_with_paths(training.X, data, [image_column])) if image_column else training
 
 
+def read_to_check(data: Table, features: Sequence[str], label: str, domain: str) -> LabelledTable:
+    """Read a table as for a fit, but with rows that lack a label or a domain."""
+    frame = data.read([*features, label, domain])
+    frame.index = range(1, len(frame) + 1)  # type: ignore[assignment]
+    table = LabelledTable(frame[list(features)], _names(frame[label]), _names(frame[domain]))
+    for column, option in ((table.labels, "--label"), (table.domains, "--domain")):
+        if column.isna().all():
+            raise InputError(f"column {column.name!r} ({option}) is empty in all rows.")
+    _check_classes(table.labels.dropna())
+    _check_groups(table.domains.dropna(), 1)
+    return table
+
+
 def kinds_in_words(features: pd.DataFrame) -> list[str]:
     """Say what each column is taken for, a line for each kind."""
-    from domaincover.data.encoding import column_kind
+    from domaincover.data.columns import column_kind
+    from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
+    spellings = spellings_of(features)
+    features = plain_table(features, spellings)
     by_kind: dict[str, list[str]] = {}
     for name in features:
         by_kind.setdefault(column_kind(features[name]), []).append(str(name))
     if set(by_kind) == {"ignored"}:
         raise InputError("no column can be learned from: every text is different in almost every row.")
-    return [f"{words}: {listed(by_kind[kind])}" for kind, words in KINDS.items() if kind in by_kind]
+    doubts = [f"Note: column {name!r} {doubt}." for name in features if (doubt := doubt_about(features[name]))]
+    return [
+        *(f"{words}: {listed(by_kind[kind])}" for kind, words in KINDS.items() if kind in by_kind),
+        *([f"written as: {listed([f'{name} {way}' for name, way in spellings.items()])}"] if spellings else []),
+        *doubts[:MOST_NAMES],
+    ]
 
 
 def listed(names: Collection[Any]) -> str:
@@ -130,10 +151,10 @@ class ModelColumns(NamedTuple):
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Read a table in blocks: what the model wants, and the columns to keep beside it.
 
-        In CSV, where a block's types are its own, columns that are only kept are text; Parquet brings their types.
+        In CSV, where a block's types are its own, columns that are only kept are text; other formats bring their types.
         """
         columns, first = list(dict.fromkeys([*ids, *self.used])), 1
-        only_kept = set() if data.path.suffix.lower() in (".parquet", ".pq") else {*ids} - {*self.used}
+        only_kept = set() if data.has_types else {*ids} - {*self.used}
         for block in data.blocks(rows_at_once, columns, {*self.categories, *only_kept}, self.prose):
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), block[list(ids)]
             first += len(block)

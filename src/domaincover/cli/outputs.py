@@ -14,10 +14,22 @@ from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
+    from domaincover.criteria import TargetRecall
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
+
+
+LIBRARIES = ("domaincover", "numpy", "scikit-learn", "torch")
+
+
+def versions_here() -> dict[str, str]:
+    """Return the versions that a page names: of Python and of the libraries that its numbers rest on."""
+    import platform
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def check_page(path: Path | None) -> None:
@@ -32,7 +44,7 @@ def check_page(path: Path | None) -> None:
 
 def check_not_table(path: Path | None, option: str, table: Path) -> None:
     """Reject an output that would overwrite the input table."""
-    if path is not None and path.exists() and path.samefile(table):
+    if path is not None and path.exists() and table.exists() and path.samefile(table):
         raise InputError(f"{option} would overwrite the input table {path}; choose another name.")
 
 
@@ -41,7 +53,7 @@ def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mappi
     from domaincover.promises.certificates import seen_among
 
     n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
-    notes = []
+    notes = [line for line in (report.not_counted(),) if line is not None]
     if n_seen:
         notes.append(
             f"{n_seen} of {len(report.domain_names)} domains were in the training data; if their rows were too, their "
@@ -55,7 +67,7 @@ def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mappi
     return notes
 
 
-def print_reports(reports: Mapping[str, DomainReport], target: float, notes: Sequence[str], kind: str) -> None:
+def print_reports(reports: Mapping[str, DomainReport], target: TargetRecall, notes: Sequence[str], kind: str) -> None:
     """Print the domains worst first, the methods side by side, and a summary in sentences."""
     from domaincover.report.domain_headline import summary_lines
     from domaincover.report.domain_table import domain_table, summary_table
@@ -69,7 +81,7 @@ def print_reports(reports: Mapping[str, DomainReport], target: float, notes: Seq
 def write_page(
     path: Path,
     reports: Mapping[str, DomainReport],
-    target: float,
+    target: TargetRecall,
     notes: Sequence[str],
     settings: Mapping[str, Any],
     kind: str,

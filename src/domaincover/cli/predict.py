@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from domaincover.cli.domain_sets import DomainSets
     from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.set_columns import SetColumns
     from domaincover.data.tables import Table
-    from domaincover.prediction_sets import Sets
 
 FIXED_THRESHOLDS = (
     "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
@@ -29,7 +29,9 @@ FIXED_THRESHOLDS = (
 def predict(
     model: ModelFolder,
     table: TableFile,
-    out: Annotated[Path, typer.Option(help="File for the sets: .parquet, .csv or .csv.gz.")],
+    out: Annotated[
+        Path, typer.Option(help="File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output.")
+    ],
     domain: Annotated[
         str | None,
         typer.Option(
@@ -41,16 +43,22 @@ def predict(
         list[str] | None,
         typer.Option(help="Column to copy beside the sets; may be repeated.", autocompletion=complete_columns),
     ] = None,
+    top: Annotated[bool, typer.Option("--top", help="Also write the most likely label.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="Also write the score of each label, which its threshold is compared with.")
+    ] = False,
 ) -> None:
     """Write a prediction set for every row of a table, in the order of its rows.
 
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.dataset import texts
-    from domaincover.data.tables import open_table, write_table
+    from domaincover.cli.set_columns import SetColumns
+    from domaincover.data.table_writer import check_ending
+    from domaincover.data.tables import is_standard_stream, open_table, write_table
 
-    data, ids = open_table(table), list(dict.fromkeys(id or []))
+    ending = check_ending(out)
+    data, ids = open_table(table, allow_empty=True), list(dict.fromkeys(id or []))
     check_not_table(out, "--out", table)
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
@@ -59,78 +67,59 @@ def predict(
     from domaincover.saving.models import load
 
     fitted = load(model)
-    labels, columns = texts(fitted.classes_.tolist()), ModelColumns.of(fitted, data)
+    columns = ModelColumns.of(fitted, data)
+    written = SetColumns(fitted, model, ids, top=top, scores=scores, as_lists=ending in (".parquet", ".pq"))
     for name in ids:
-        if name in _columns_of_sets(labels):
+        if name in written.names:
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
+    for note in data.notes:
+        say(note)
+    where = ""
     if domain is not None:
         inner_model(fitted)
+    if not data.has_rows:
+        write_table(out, [written.empty()])
+    elif domain is not None:
 
-        def write(found: DomainSets, is_grouped: bool) -> int:
-            return write_table(out, _adapted_blocks(found, is_grouped, labels, data, columns, ids, domain))
+        def write(found: DomainSets, is_grouped: bool) -> None:
+            written.forget_sizes()
+            write_table(out, _adapted_blocks(found, is_grouped, written, data, columns, domain))
 
         with warnings_as_notes():
-            found, n_rows = with_domain_sets(fitted, model, write, domain)
+            found, _ = with_domain_sets(fitted, model, write, domain)
         if (warning := found.warning()) is not None:
             say(warning)
         where = f"; {len(found.names):,} domain{'s' if len(found.names) > 1 else ''} set their own thresholds"
     else:
         with warnings_as_notes():
-            n_rows = write_table(out, _fixed_blocks(fitted, model, labels, data, columns, ids))
-        where = ""
-    say(f"{n_rows:,} {'set is' if n_rows == 1 else 'sets are'} in {out}{where}.")
+            write_table(out, _fixed_blocks(written, data, columns))
+    place = "on standard output" if is_standard_stream(out) else f"in {out}"
+    say(f"{written.n_sets_in_words()} {place}: {written.sizes_in_words()}{where}.")
     if domain is None and can_adapt(fitted):
         say(FIXED_THRESHOLDS)
 
 
-def _columns_of_sets(labels: Sequence[str]) -> list[str]:
-    return [*(f"in_set[{label}]" for label in labels), "set", "set_size"]
-
-
-def _fixed_blocks(
-    model: Any, folder: Path, labels: Sequence[str], data: Table, columns: ModelColumns, ids: Sequence[str]
-) -> Iterator[pd.DataFrame]:
+def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:
     from domaincover.cli.evaluate import corrupt_model_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.estimators.base import predict_set
 
-    for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids):
-        with corrupt_model_as_input_error(folder):
-            sets = predict_set(model, X)
-        yield _with_sets(kept, sets, labels)
+    for X, kept in columns.blocks(data, ROWS_AT_ONCE, written.ids):
+        with corrupt_model_as_input_error(written.folder):
+            sets = predict_set(written.model, X)
+        yield written.block(written.beside(kept, X), sets)
 
 
 def _adapted_blocks(
-    found: DomainSets,
-    is_grouped: bool,
-    labels: Sequence[str],
-    data: Table,
-    columns: ModelColumns,
-    ids: Sequence[str],
-    domain: str,
+    found: DomainSets, is_grouped: bool, written: SetColumns, data: Table, columns: ModelColumns, domain: str
 ) -> Iterator[pd.DataFrame]:
     from domaincover.cli.domain_sets import UnadaptedBlock
     from domaincover.cli.inputs import domain_names
     from domaincover.data.tables import ROWS_AT_ONCE
 
     blocks = (
-        UnadaptedBlock(X, domain_names(kept[domain], X.index), kept[list(ids)])
-        for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*ids, domain])))
+        UnadaptedBlock(X, domain_names(kept[domain], X.index), written.beside(kept[written.ids], X))
+        for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*written.ids, domain])))
     )
     for block in found.blocks(blocks, is_grouped):
-        yield _with_sets(block.kept, block.sets, labels)
-
-
-def _with_sets(kept: pd.DataFrame, sets: Sets, labels: Sequence[str]) -> pd.DataFrame:
-    written = [*sets.T, _set_texts(sets, labels), sets.sum(axis=1)]
-    return kept.assign(**dict(zip(_columns_of_sets(labels), written, strict=True)))
-
-
-def _set_texts(sets: Sets, labels: Sequence[str]) -> Any:
-    """Return each set as text, such as {mild, severe}; distinct sets are formatted once."""
-    import numpy as np
-
-    distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
-    members = np.unpackbits(distinct, axis=1, count=len(labels)).astype(bool)
-    texts = [", ".join(label for label, held in zip(labels, row, strict=True) if held) for row in members]
-    return np.array([f"{{{text}}}" for text in texts], dtype=object)[which.reshape(-1)]
+        yield written.block(block.kept, block.sets)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
+from domaincover.options import MIN_CELL_SIZE
 
 
 def cell_of(domains: NDArray[Any], labels: NDArray[Any], n_labels: int) -> NDArray[np.int64]:
@@ -26,6 +28,25 @@ def check_min_cell_size(min_cell_size: int) -> int:
     if min_cell_size < 1:
         raise InputError(f"min_cell_size must be at least 1, got {min_cell_size}.")
     return min_cell_size
+
+
+def chosen_cell_size(asked: int | None, n_by_cell: NDArray[Any], usual: int = MIN_CELL_SIZE) -> int:
+    """Return how many examples a cell needs to count: as asked, else the usual number, or 1 where no cell has that.
+
+    What was asked for is not replaced: a number that no cell has is an error.
+    """
+    largest = int(n_by_cell.max(initial=0))
+    size = usual if asked is None else check_min_cell_size(asked)
+    if size <= largest or largest == 0:
+        return size
+    if asked is not None:
+        raise InputError(f"no label has {asked:,} examples in a domain (at most {largest:,}); lower min_cell_size.")
+    warnings.warn(
+        f"no label has {usual} examples in a domain (at most {largest}), so cells of any size count; recall over so "
+        "few examples is mostly noise (min_cell_size).",
+        stacklevel=3,
+    )
+    return 1
 
 
 def merge_small_cells(

@@ -161,15 +161,17 @@ def _factorized(column: pd.Series[Any]) -> tuple[NDArray[np.int64], Any]:
     except TypeError:
         raise unreadable(column.name) from None
     if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True).startswith("mixed"):
-        return pd.factorize(column.map(_text, na_action="ignore"))  # 1 and True are equal, but not the same level
+        return pd.factorize(
+            column.map(category_text, na_action="ignore")
+        )  # 1 and True are equal, but not the same level
     return codes, distinct
 
 
 def _texts(distinct: Any) -> list[str]:
-    return [_text(value) for value in distinct]
+    return [category_text(value) for value in distinct]
 
 
-def _text(value: Any) -> str:
+def category_text(value: Any) -> str:
     """Return a category as text; 3.0 becomes "3", since missing values turn integers into floats."""
     whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if whole else str(value)

@@ -22,6 +22,7 @@ from domaincover.data.columns import (
     read_days,
     read_numbers,
 )
+from domaincover.data.spellings import plain_table, spellings_of
 from domaincover.errors import InputError
 
 __all__ = ["Categories", "Kind", "TableEncoder", "as_table", "checked_inputs", "column_kind"]
@@ -37,7 +38,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Booleans become 0 and 1, durations seconds, dates a day number with their phase in the year, week and day. These
     are then standardised and extreme values are compressed; a missing value becomes the mean, with an indicator column
     if training had missing values. Categories are one-hot encoded; an unknown category is all zeros. Text columns with
-    mostly distinct values, such as names and keys, are ignored.
+    mostly distinct values, such as names and keys, are ignored. Text that writes numbers or dates, such as $1,200.50,
+    12 % or 31/12/2020, with ? for missing values, is read as such if all of a column is written alike; `spellings_`
+    remembers how.
 
     Parameters
     ----------
@@ -64,6 +67,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Infer the kind of each column and learn its scale or categories."""
         X = checked_inputs(self, X, reset=True)
         table = X if isinstance(X, pd.DataFrame) else pd.DataFrame()  # arrays hold numbers only
+        self.spellings_: dict[Any, str] = spellings_of(table)
+        if self.spellings_:
+            X = table = plain_table(table, self.spellings_)
         self.kinds_: dict[Any, Kind] = {name: column_kind(table[name], self.max_categories) for name in table}
         self.has_times_: list[Any] = [name for name in self._of_kind("date") if has_times(read_days(table[name]))]
         self.categories_: dict[Any, Categories] = {
@@ -136,7 +142,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         absent = [name for name in self.kinds_ if name not in X]  # scikit-learn checks only names that are text
         if absent:
             raise InputError(f"the table has no column {absent[0]!r}, which the model was fitted on.")
-        return X
+        spellings = getattr(self, "spellings_", {})  # which older models lack
+        return plain_table(X, spellings) if spellings else X
 
     def _numbers(self, X: Any) -> NDArray[Any]:
         """Return numbers, booleans and parts of dates as one matrix, with missing values as NaN."""

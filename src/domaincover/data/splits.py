@@ -46,6 +46,11 @@ def draw_domains(domains: NDArray[Any], n_train: int, n_unseen: int, rng: np.ran
     return DomainDraw(np.sort(drawn[:n_train]), np.sort(drawn[n_train : n_train + n_unseen]))
 
 
+def n_held_out(n_domains: int, share_of_domains: float) -> int:
+    """Return the number of domains to hold out: the rounded share, at least one, leaving at least one."""
+    return min(max(1, round(share_of_domains * n_domains)), n_domains - 1)
+
+
 def drop_small_cells(dataset: DomainDataset, rows: Rows, min_cell_size: int) -> Rows:
     """Keep the rows whose (domain, label) cell has at least `min_cell_size` of them."""
     cell = cell_of(dataset.domains[rows], dataset.labels[rows], dataset.n_labels)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import lzma
 import re
+import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +43,7 @@ def reading(path: Path) -> Iterator[None]:
         ) from error
     except (pd.errors.ParserError, csv.Error) as error:
         raise InputError(_parser_fault(path, str(error))) from error
-    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, pa.ArrowException) as error:
         raise InputError(_file_fault(path, error)) from error
 
 
@@ -60,13 +62,16 @@ def _parser_fault(path: Path, fault: str) -> str:
 def _file_fault(path: Path, fault: Exception) -> str:
     match fault:
         case FileNotFoundError():
-            return f"{path} does not exist."
+            address = re.match(r"[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE)
+            return f"{path} does not exist{'; addresses are not read: download the file first' if address else ''}."
         case IsADirectoryError():
             return f"{path} is a directory, not a file."
         case gzip.BadGzipFile() | zlib.error():
-            return f"{path} is corrupt or not gzip data."
+            return f"{path} is corrupt or not gzip data." if path.suffix != ".zip" else f"{path} is corrupt."
+        case lzma.LZMAError() | zipfile.BadZipFile():
+            return f"{path} is corrupt or not a zip archive."
         case EOFError():
-            return f"{path} is truncated: its gzip data ends too early; copy it again."
+            return f"{path} is truncated: its compressed data ends too early; copy it again."
         case OSError(strerror=str(reason)):
             return f"cannot read {path}: {reason}."
     return f"{path} is corrupt or truncated: {str(fault).strip().splitlines()[0].rstrip('.')}."

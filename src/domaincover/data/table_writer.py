@@ -1,4 +1,4 @@
-"""Write tables as CSV (plain or gzip) or Parquet, block by block and atomically.
+"""Write tables as CSV or TSV (plain or gzip) or Parquet, block by block and atomically; - is CSV on standard output.
 
 All blocks use the columns of the first and, in Parquet, its types. Categories are written as their values.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import shutil
+import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,20 +23,39 @@ from domaincover.data.table_errors import writing
 from domaincover.errors import InputError
 from domaincover.files import move_into_place, remove_leftovers, unfinished_name
 
-ENDINGS = (".csv", ".csv.gz", ".parquet", ".pq")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 
 
-def ending_of(path: Path, action: str) -> str:
-    """Return the file name extension that determines the format of a table."""
+def check_ending(path: Path) -> str:
+    """Return the file name extension that determines the format of a table; standard output (-) is CSV."""
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
-    raise InputError(f"cannot {action} {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
+    if str(path) == "-":
+        return ".csv"
+    raise InputError(f"cannot write {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
 
 
 def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
-    """Write blocks as they arrive and return the number of rows; on failure an old file remains unchanged."""
-    path, n_rows = Path(path), 0
+    """Write blocks as they arrive and return the number of rows; on failure an old file remains unchanged.
+
+    Standard output gets the whole table at the end, so that a reader is never given half of one.
+    """
+    path = Path(path)
+    if str(path) != "-":
+        return _write(path, blocks)
+    with tempfile.TemporaryDirectory(prefix="domaincover-") as folder:
+        written = Path(folder) / "standard-output.csv"
+        n_rows = _write(written, blocks)
+        with open(written, "rb") as file:
+            sys.stdout.flush()
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+    return n_rows
+
+
+def _write(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
+    n_rows = 0
     with _unfinished(path) as sink:
         for block in blocks:
             with writing(path):
@@ -45,7 +67,7 @@ def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
     """Open a temporary file beside `path` before the first block is computed, and rename it at the end."""
-    ending = ending_of(path, "write")
+    ending = check_ending(path)
     part = unfinished_name(path)
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(_quietly, part.unlink)
@@ -56,7 +78,8 @@ def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
             remove_leftovers(path.parent)
             file = open(part, "xb")  # noqa: SIM115 (closed by cleanup, which ignores errors such as a full disk)
         cleanup.callback(_quietly, file.close)
-        sink = _CsvSink(file, ending == ".csv.gz") if ending.startswith(".csv") else _ParquetSink(file)
+        is_text = ending.startswith((".csv", ".tsv"))
+        sink = _CsvSink(file, ending) if is_text else _ParquetSink(file)
         cleanup.callback(_quietly, sink.close)
         yield sink
         with writing(path):
@@ -66,16 +89,18 @@ def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
 
 
 class _CsvSink:
-    def __init__(self, file: BinaryIO, compress: bool) -> None:
+    def __init__(self, file: BinaryIO, ending: str) -> None:
+        self._separator = "\t" if ending.startswith(".tsv") else ","
         # without name and time, so that equal tables give equal bytes
-        packed: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compress else file
+        packed: Any = gzip.GzipFile("", "wb", fileobj=file, mtime=0) if ending.endswith(".gz") else file
         self._text = io.TextIOWrapper(packed, encoding="utf-8", newline="")
         self._columns: list[Any] | None = None
 
     def append(self, block: pd.DataFrame) -> None:
         is_first = self._columns is None
         self._columns = self._columns or list(block.columns)
-        block.to_csv(self._text, columns=self._columns, header=is_first, index=False, lineterminator="\n")
+        form: dict[str, Any] = {"sep": self._separator, "index": False, "lineterminator": "\n"}
+        block.to_csv(self._text, columns=self._columns, header=is_first, **form)
 
     def close(self) -> None:
         self._text.close()

@@ -14,9 +14,10 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
-from domaincover.data.cells import cell_of, check_min_cell_size
+from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.data.cells import chosen_cell_size, count_cells
 from domaincover.data.dataset import Coded, code_names
-from domaincover.data.splits import Split, draw_domains, hold_out_share
+from domaincover.data.splits import Split, draw_domains, hold_out_share, n_held_out
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, as_column, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
@@ -24,12 +25,12 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
-from domaincover.estimators.scorer_fits import last_step
+from domaincover.estimators.scorer_fits import clone_for, last_step
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
-from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import Sets, check_target_recall, share
+from domaincover.options import CriterionName, ThresholdKind
+from domaincover.prediction_sets import Sets, share
 
 if TYPE_CHECKING:
     import altair as alt
@@ -42,7 +43,8 @@ MODEL, FIXED, BASELINE = "model", "model, fixed thresholds", "ERM"
 class Diagnosis(NamedTuple):
     """Why a single label fails: labels overlap everywhere, accuracy drops in new domains, both, or not at all.
 
-    `min_recall_seen` is the recall of the hardest label over new rows of all seen domains together.
+    `min_recall_seen` is the recall of the hardest label over new rows of all seen domains together; with coverage as
+    criterion, that of all labels.
     """
 
     failure: Failure
@@ -50,17 +52,19 @@ class Diagnosis(NamedTuple):
     accuracy_unseen: float
     standard_error: float
     min_recall_seen: float
-    target_recall: float
+    target_recall: float | dict[str, float]
+    criterion: CriterionName = "min-recall"
 
     def __str__(self) -> str:
         seen, unseen, hardest = map(_percent, (self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen))
         accuracy = f"{seen} on new rows of seen domains, {unseen} in unseen ones"
-        overlap = f"even in domains it was trained on, it finds only {hardest} of the hardest label"
+        what = "labels" if self.criterion == "coverage" else "hardest label"
+        overlap = f"even in domains it was trained on, it finds only {hardest} of the {what}"
         drop = f"a single-label model's accuracy drops in new domains: {accuracy}"
         if self.failure == "none":
             return (
                 f"One label is enough here: a single-label model's accuracy is {accuracy}, "
-                f"and it finds {hardest} of the hardest label."
+                f"and it finds {hardest} of the {what}."
             )
         if self.failure == "drop":
             return f"Domains differ: {drop}."
@@ -80,7 +84,7 @@ class Assessment:
     thresholds adapted to each domain's rows, and those under "model, fixed thresholds" the fixed ones.
     """
 
-    target_recall: float
+    target_recall: TargetRecall
     unseen: Mapping[str, DomainReport]
     seen: Mapping[str, DomainReport]
     diagnosis: Diagnosis
@@ -89,7 +93,8 @@ class Assessment:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data."""
         return {
-            "target_recall": self.target_recall,
+            "target_recall": self.diagnosis.target_recall,
+            "criterion": self.diagnosis.criterion,
             "diagnosis": self.diagnosis._asdict() | {"text": str(self.diagnosis)},
             "unseen": {name: self._plain(report) for name, report in self.unseen.items()},
             "seen": {name: self._plain(report) for name, report in self.seen.items()},
@@ -119,7 +124,8 @@ class Assessment:
         return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
 
     def __str__(self) -> str:
-        return f"{self.summary_table()}\n{fill(str(self.diagnosis), width=110)}"
+        lines = [line for line in (self.unseen[MODEL].not_counted(), str(self.diagnosis)) if line is not None]
+        return "\n".join([self.summary_table(), *(fill(line, width=110) for line in lines)])
 
     def _repr_html_(self) -> str:
         """Return the summary, the diagnosis and the model's unseen domains for a notebook; names are escaped."""
@@ -143,8 +149,8 @@ def assess(
     *,
     hold_out_domains: float = 0.25,
     hold_out_rows: float = 0.2,
-    min_cell_size: int = 1,
-    target_recall: float | None = None,
+    min_cell_size: int | None = None,
+    target_recall: TargetRecall | None = None,
     random_state: Any = None,
 ) -> Assessment:
     """Fit a copy of the model on some of the domains, and evaluate it on the others.
@@ -153,17 +159,22 @@ def assess(
     sets. A model that can adapt is evaluated twice: with thresholds adapted to the rows of each domain, and with its
     fixed thresholds. Some rows of the training domains are held out too, to diagnose why a single label fails: labels
     that overlap everywhere, or accuracy that drops in new domains. Of these few rows all cells count; in unseen
-    domains, cells with fewer than `min_cell_size` examples do not.
+    domains, cells with fewer than `min_cell_size` examples do not: None is the model's own, 20 unless set, or 1 with a
+    warning where no cell of an unseen domain has so many.
     """
-    target = check_target_recall(getattr(model, "target_recall", 0.9) if target_recall is None else target_recall)
+    target = model._own_target if target_recall is None else target_recall
     candidates = _candidates(model)
     X, y, domains = indexed(X, as_column(y), domains)
     n_rows = _num_samples(X)
-    judged = _Judged(X, code_names(y, "labels", n_rows), code_names(domains, "domains", n_rows))
+    labels = code_names(y, "labels", n_rows)
+    criterion = criterion_for(target, labels.names, getattr(model, "criterion", "min-recall"))
+    judged = _Judged(X, labels, code_names(domains, "domains", n_rows), criterion)
     split = _split(judged.domains, hold_out_domains, hold_out_rows, *generators(random_state, "assessment"))
-    judged.check_cells(split.unseen, min_cell_size)
+    min_cell_size = judged.cell_size(split.unseen, min_cell_size, candidates[MODEL].usual_cell_size)
     *examples, of_domains = (_safe_indexing(part, split.train) for part in (X, y, domains))
-    fitted = {name: clone(one).fit(*examples, domains=of_domains) for name, one in candidates.items()}
+    fitted = {
+        name: clone_for(one, y, split.train).fit(*examples, domains=of_domains) for name, one in candidates.items()
+    }
     unseen: dict[str, DomainReport] = {}
     seen: dict[str, DomainReport] = {}
     for name, one in fitted.items():
@@ -196,22 +207,23 @@ def single_label_version(model: SetClassifier) -> SetClassifier | None:
     return None
 
 
-def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: float) -> Diagnosis:
+def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetRecall) -> Diagnosis:
     """Diagnose a single-label model's failure from its reports; a drop counts beyond two standard errors."""
     of_seen, of_unseen = _Counts.of(seen), _Counts.of(unseen)
     accuracy_seen, accuracy_unseen = float(of_seen.accuracy.mean()), float(of_unseen.accuracy.mean())
     error = _error_of_difference(of_seen, of_unseen)
     drops = accuracy_seen - accuracy_unseen > max(SMALLEST_DROP, 2 * error)
     # Over all domains together: the lowest of many recalls from a few rows each is low by chance.
-    min_recall = float(np.nanmin(of_seen.recall))
-    overlaps = min_recall < target_recall
+    criterion = seen.under(target_recall).judged_by
+    recall, targets = of_seen.recall[criterion.constrained], criterion.group_targets
+    if criterion.is_coverage:
+        recall = share(of_seen.hits.sum(keepdims=True), of_seen.n.sum(keepdims=True)).ravel()
+    min_recall = float(np.nanmin(recall))
+    overlaps = bool((recall < targets).any())
     failure: Failure = "both" if drops and overlaps else "drop" if drops else "overlap" if overlaps else "none"
-    return Diagnosis(failure, accuracy_seen, accuracy_unseen, error, min_recall, target_recall)
-
-
-def n_held_out(n_domains: int, share_of_domains: float) -> int:
-    """Return the number of domains to hold out: the rounded share, at least one, leaving at least one."""
-    return min(max(1, round(share_of_domains * n_domains)), n_domains - 1)
+    return Diagnosis(
+        failure, accuracy_seen, accuracy_unseen, error, min_recall, criterion.plain(seen.label_names), criterion.name
+    )
 
 
 class _Judged(NamedTuple):
@@ -220,14 +232,13 @@ class _Judged(NamedTuple):
     X: Any
     labels: Coded
     domains: Coded
+    criterion: Criterion
 
-    def check_cells(self, rows: NDArray[np.int64], min_cell_size: int) -> None:
-        """Reject, before fitting, data in which no cell of the unseen domains counts."""
-        largest = np.bincount(cell_of(self.domains.codes[rows], self.labels.codes[rows], len(self.labels.names))).max()
-        if largest < check_min_cell_size(min_cell_size):
-            raise InputError(
-                f"no label has {min_cell_size:,} rows in an unseen domain (at most {largest:,}); lower min_cell_size."
-            )
+    def cell_size(self, rows: NDArray[np.int64], asked: int | None, usual: int) -> int:
+        """Return from how many examples on cells count; reject, before fitting, data in which none would."""
+        shape = len(self.domains.names), len(self.labels.names)
+        counts = count_cells(self.domains.codes[rows], self.labels.codes[rows], *shape)
+        return chosen_cell_size(asked, self.criterion.group_counts(counts), usual)
 
     def rows_of(self, names: set[Any], rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of the named domains; all rows if there are none."""
@@ -254,9 +265,10 @@ class _Judged(NamedTuple):
         thresholds: ThresholdKind | None = None,
     ) -> DomainReport:
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
+        settings = min_cell_size, self.criterion
         own = {"domains": domains[rows]} if thresholds == "adapted" else {}
         sets = self._widened(model.predict_set(_safe_indexing(self.X, rows), **own), model.classes_.tolist())
-        found = domain_report(sets, labels[rows], domains[rows], label_names, domain_names, min_cell_size)
+        found = domain_report(sets, labels[rows], domains[rows], label_names, domain_names, *settings)
         return replace(found, thresholds=thresholds)
 
     def _widened(self, sets: Sets, classes: list[Any]) -> Sets:

@@ -6,8 +6,10 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable
 from datetime import date
+from functools import update_wrapper
 from itertools import islice
 from pathlib import Path
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +23,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted
 
 from domaincover.calibration.adaptation import MISSING_LABEL
+from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.data.cells import chosen_cell_size, count_cells
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, domain_report
+from domaincover.options import MIN_CELL_SIZE
 from domaincover.prediction_sets import Sets
+from domaincover.promises.certificates import Certificate, certify
 
 MOST_NAMES = 5
+DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean
 ONLY_DOMAIN = "all"  # the domain name if none are given
 
 
@@ -49,6 +56,17 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     domains_: NDArray[Any]
     _label_types: tuple[type, ...] = (str, int, date)  # in addition to numpy's types
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Name an inherited `fit` after the class, which is what an error about a wrong argument names."""
+        super().__init_subclass__(**options)
+        inherited = getattr(cls, "fit", None)
+        if "fit" not in vars(cls) and isinstance(inherited, FunctionType):
+            code, values, cells = inherited.__code__, inherited.__globals__, inherited.__closure__
+            own: Any = update_wrapper(FunctionType(code, values, "fit", inherited.__defaults__, cells), inherited)
+            own.__kwdefaults__, own.__qualname__ = inherited.__kwdefaults__, f"{cls.__qualname__}.fit"
+            del own.__wrapped__
+            cls.fit = own
+
     @abstractmethod
     def label_scores(self, X: Any) -> NDArray[Any]:
         """Return one score per example and label, higher where the label is more likely in the set."""
@@ -69,17 +87,66 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         scores = np.where(np.isposinf(scores), 0, scores)  # unreadable examples prefer no label
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
-    def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
-        """Report recall and set size by domain; cells with fewer than `min_cell_size` examples do not count."""
+    def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int | None = None) -> DomainReport:
+        """Report recall and set size by domain.
+
+        (domain, label) cells with fewer than `min_cell_size` examples do not count. None is the model's own, 20 unless
+        set, or 1 with a warning where no cell has so many.
+        """
         return self.report_on_sets(self.predict_set(X), y, domains, min_cell_size=min_cell_size)
 
-    def report_on_sets(self, sets: Sets, y: Any, domains: Any = None, *, min_cell_size: int = 1) -> DomainReport:
+    def report_on_sets(
+        self, sets: Sets, y: Any, domains: Any = None, *, min_cell_size: int | None = None
+    ) -> DomainReport:
         """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
-        return domain_report(sets, labels, coded.codes, names, coded.names, min_cell_size)
+        criterion = self.own_criterion
+        counts = criterion.group_counts(count_cells(coded.codes, labels, len(coded.names), len(names)))
+        size = chosen_cell_size(min_cell_size, counts, self.usual_cell_size)
+        return domain_report(sets, labels, coded.codes, names, coded.names, size, criterion)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        domains: Any,
+        *,
+        target_recall: TargetRecall | None = None,
+        confidence: float = 0.95,
+        min_cell_size: int | None = None,
+    ) -> Certificate:
+        """Certify how likely the next domain is at target, from rows of domains that the model has not seen.
+
+        Domains that it was trained or calibrated on are rejected. `target_recall=None` is the model's own.
+        """
+        report = self.domain_report(X, y, domains, min_cell_size=min_cell_size)
+        target = self._own_target if target_recall is None else target_recall
+        return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_)
+
+    @property
+    def own_criterion(self) -> Criterion:
+        """What a domain has to reach: `criterion` and `target_recall`, for the labels in `classes_`."""
+        return self._criterion_for(self.classes_)
+
+    @property
+    def _own_target(self) -> TargetRecall:
+        return getattr(self, "target_recall", DEFAULT_TARGET)
+
+    def _criterion_for(self, classes: NDArray[Any]) -> Criterion:
+        return criterion_for(self._own_target, classes.tolist(), getattr(self, "criterion", "min-recall"))
+
+    @property
+    def _needs_domains(self) -> bool:
+        """Whether sets depend on how the training rows are grouped."""
+        return True
+
+    @property
+    def usual_cell_size(self) -> int:
+        """How many examples a (domain, label) cell needs to count where nothing else is asked for."""
+        return int(self.get_params(deep=False).get("min_cell_size", MIN_CELL_SIZE))
 
     @property
     def promise(self) -> str | None:
@@ -124,6 +191,12 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         _check_targets(self.classes_, coded.codes, self._label_types)
         if len(coded.names) < 2:
             raise InputError(f"y holds one class only, {coded.names[0]!r}; at least two labels are needed for sets.")
+        if domains is None and self._needs_domains:
+            warnings.warn(
+                f"{type(self).__name__}.fit was given no domains, so all rows are one domain and nothing is learned "
+                "about new ones; pass the domain of each row: fit(X, y, domains=…).",
+                stacklevel=4,
+            )
         of_domains = coded_domains(domains, n_rows)
         self.domains_ = _as_array(of_domains.names)
         return Targets(coded.codes, of_domains.codes, self.classes_, of_domains.names)

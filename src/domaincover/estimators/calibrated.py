@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
+from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
@@ -29,8 +30,8 @@ from domaincover.estimators.scorer_fits import (
     taken,
 )
 from domaincover.estimators.seeds import generators
-from domaincover.options import Calibration, OnInfeasible, OnRareLabel
-from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
+from domaincover.options import Calibration, CriterionName, OnInfeasible, OnRareLabel
+from domaincover.prediction_sets import Sets, sets_from_scores
 from domaincover.promises.certificates import seen_among
 
 CROSS_FITTED = ("cross-fit", "jackknife-minmax")
@@ -60,7 +61,8 @@ class CalibratedSetClassifier(SetClassifier):
     """
 
     estimator: Any
-    target_recall: float
+    target_recall: TargetRecall
+    criterion: CriterionName
     calibration: Calibration
     calibration_domains: float | None
     folds: int | None
@@ -82,6 +84,17 @@ class CalibratedSetClassifier(SetClassifier):
     @abstractmethod
     def _promised(self) -> float | None:
         """The share whose order statistic is promised, or None without a promise."""
+
+    def _promised_share(self, criterion: Criterion) -> Any:  # noqa: ARG002
+        """Return what is promised to each group of the criterion."""
+        return self._promised
+
+    def _criterion_of(self, targets: Targets) -> Criterion:
+        """Return the criterion for the labels of the data, of which a prefit estimator may know more."""
+        known = getattr(self.estimator, "classes_", None) if self.calibration == "prefit" else None
+        if known is None:
+            return self._criterion_for(targets.classes)
+        return self._criterion_for(np.asarray(known)).of_labels(label_codes(targets.classes, np.asarray(known)))
 
     @property
     def _promised_what(self) -> str:
@@ -125,10 +138,16 @@ class CalibratedSetClassifier(SetClassifier):
     def _planned(self, X: Any, y: Any, domains: Any) -> FitPlan:
         """Check and code the data, and choose the fitting and calibration rows."""
         self._check_settings()
+        if domains is None and self._promised is not None and self.on_infeasible != "widen":
+            raise InputError(
+                f"{type(self).__name__}.fit needs the domain of each row for a promise about new domains: "
+                "fit(X, y, domains=…)."
+            )
         X, y, domains = indexed(X, y, domains)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)  # of an earlier fit
         targets = self._learn_targets(y, domains, _num_samples(X))
+        self._criterion_of(targets)  # rejects targets of unknown labels before training
         parts = self._plan(targets)
         widened = self._check_promise(targets, parts)
         if widened.all():  # nothing can be calibrated: every set holds every label
@@ -242,7 +261,7 @@ class CalibratedSetClassifier(SetClassifier):
         return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
 
     def _check_settings(self) -> None:
-        check_target_recall(self.target_recall)
+        check_criterion(self.criterion, self.target_recall)
         if self.calibration not in get_args(Calibration):
             known = ", ".join(map(repr, get_args(Calibration)))
             raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
@@ -273,20 +292,21 @@ class CalibratedSetClassifier(SetClassifier):
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.
 
-        Returns a mask of the labels without a promise, which will be in every set.
+        Returns a mask of the constrained labels without a promise, which will be in every set.
         """
         if self._promised is None:
             return np.array([False])
         if self.calibration == "prefit":
             _check_unseen(self.estimator, self.domains_)
-        counts = cells_of(targets, np.concatenate([part.calibrate for part in parts]))
+        criterion = self._criterion_of(targets)
+        counts = criterion.group_counts(cells_of(targets, np.concatenate([part.calibrate for part in parts])))
         counts = np.where(counts < self.min_cell_size, 0, counts)
         few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
         return check_feasible(
             counts,
-            self._promised,
+            self._promised_share(criterion),
             self._promised_what,
-            targets.classes.tolist(),
+            criterion.group_names(targets.classes.tolist()),
             self._rare_labels(counts),
             can_pool="pool" in self._infeasible_options,
             min_cell_size=self.min_cell_size,
@@ -309,7 +329,8 @@ class CalibratedSetClassifier(SetClassifier):
         if scaled:
             self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
         rows = np.concatenate([part.calibrate for part in parts])
-        counts = cells_of(targets, rows) >= (self.min_cell_size if self._promised is not None else 1)
+        least = self.min_cell_size if self._promised is not None else 1
+        counts = self._criterion_of(targets).group_counts(cells_of(targets, rows)) >= least
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
 
@@ -322,7 +343,7 @@ class CalibratedSetClassifier(SetClassifier):
         if self.calibration == "prefit":
             return as_they_are(len(self.classes_))  # its training rows are unknown
         scores = log_scores_for(estimator, taken(X, rows), self.classes_)
-        scale = quantile_scale(scores, labels[rows], self.target_recall)
+        scale = quantile_scale(scores, labels[rows], self.own_criterion)
         # Margins share one unit across labels; only different networks need rescaling.
         return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
 

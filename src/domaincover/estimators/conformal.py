@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,13 +15,13 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.data.cells import merge_small_cells
+from domaincover.criteria import Criterion, TargetRecall
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
-from domaincover.options import Calibration, OnInfeasible
+from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores, single_label_sets
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
@@ -53,7 +53,12 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     estimator : classifier
         Has `label_scores`, `predict_proba` or `decision_function`; a clone of it is fitted.
     rule : {"robust", "pooled", "hierarchical", "order", "single"}, default="robust"
-    target_recall : float, default=0.9
+    target_recall : float or mapping, default=0.9
+        One target, or targets by label. A label left out of a mapping is not constrained: its threshold puts it into as
+        many sets of the calibration rows as there are rows of it.
+    criterion : {"min-recall", "coverage"}, default="min-recall"
+        What a domain has to reach: every label's recall the target, or the share of its rows whose set holds their
+        label. "coverage" has one threshold for all labels, whose scores should be comparable, as probabilities are.
     domain_confidence : float or None, default=None
         For "order": the probability that a label of a new domain is at target, such as 0.9.
     calibration : str, default="held-out-domains"
@@ -97,18 +102,20 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         estimator: Any,
         rule: Rule = "robust",
         *,
-        target_recall: float = 0.9,
+        target_recall: TargetRecall = 0.9,
+        criterion: CriterionName = "min-recall",
         domain_confidence: float | None = None,
         calibration: Calibration = "held-out-domains",
         calibration_domains: float | None = None,
         folds: int | None = None,
-        min_cell_size: int = 20,
+        min_cell_size: int = MIN_CELL_SIZE,
         on_infeasible: OnInfeasible = "raise",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.rule = rule
         self.target_recall = target_recall
+        self.criterion = criterion
         self.domain_confidence = domain_confidence
         self.calibration = calibration
         self.calibration_domains = calibration_domains
@@ -123,9 +130,17 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         return sets_from_scores(scores, self.thresholds_) if hasattr(self, "thresholds_") else single_label_sets(scores)
 
     @property
+    def _needs_domains(self) -> bool:
+        return self.rule != "single"
+
+    @property
     def _promised(self) -> float | None:
         """The share whose order statistic is promised: a confidence, or for "hierarchical" the target."""
-        return {"order": self.domain_confidence, "hierarchical": self.target_recall}.get(self.rule)
+        targets = self.target_recall.values() if isinstance(self.target_recall, Mapping) else [self.target_recall]
+        return {"order": self.domain_confidence, "hierarchical": max(targets)}.get(self.rule)
+
+    def _promised_share(self, criterion: Criterion) -> Any:
+        return criterion if self.rule == "hierarchical" else self._promised
 
     @property
     def _promised_what(self) -> str:
@@ -158,9 +173,9 @@ class ConformalSetClassifier(CalibratedSetClassifier):
 
     def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
         names = self.classes_.tolist()
-        options: dict[str, Any] = {"target_recall": self.target_recall, "label_names": names}
+        options: dict[str, Any] = {"target_recall": self.own_criterion, "label_names": names}
         if self._promised is None:
-            domains = merge_small_cells(domains, labels, len(self.domains_), len(names), self.min_cell_size)
+            domains = self.own_criterion.merged_domains(domains, labels, len(self.domains_), self.min_cell_size)
             return RULES[self.rule](levels, labels, domains, **options)
         options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self.rule == "order":

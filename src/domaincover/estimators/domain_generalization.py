@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.estimators.stacked_fit import Prepared
-from domaincover.options import DomainPenalty, Iterate
+from domaincover.options import MIN_CELL_SIZE, CriterionName, DomainPenalty, Iterate
 from domaincover.training.batches import Pool, Shard
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective, domain_objective
@@ -46,8 +47,8 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
         For QRM: the quantile of the domains' risks that is minimised.
     domains_per_batch : int
         Domains in a batch, with equally many examples of each; at most all domains.
-    target_recall, network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, standardize, \
-min_cell_size, validation_domains, patience, device, run, random_state, verbose
+    target_recall, criterion, network, hidden, epochs, batch_size, learning_rate, learning_rate_decay, iterate, \
+standardize, min_cell_size, validation_domains, patience, device, run, random_state, verbose
         As for `ERMClassifier`. MMD and CORAL compare features, so their network needs a trainable layer before the
         last linear one.
 
@@ -60,6 +61,10 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
 
     _merges_small_cells = False  # domains are compared as they are
 
+    @property
+    def _needs_domains(self) -> bool:
+        return True
+
     def __init__(
         self,
         penalty: DomainPenalty = "irm",
@@ -69,7 +74,8 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
         rate: float = 0.01,
         quantile: float = 0.75,
         domains_per_batch: int = 4,
-        target_recall: float = 0.9,
+        target_recall: TargetRecall = 0.9,
+        criterion: CriterionName = "min-recall",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -78,7 +84,7 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
         learning_rate_decay: bool = True,
         iterate: Iterate = "best",
         standardize: bool = True,
-        min_cell_size: int = 20,
+        min_cell_size: int = MIN_CELL_SIZE,
         validation_domains: float = 0.2,
         patience: int | None = 20,
         device: str = "auto",
@@ -93,6 +99,7 @@ min_cell_size, validation_domains, patience, device, run, random_state, verbose
         self.quantile = quantile
         self.domains_per_batch = domains_per_batch
         self.target_recall = target_recall
+        self.criterion = criterion
         self.network = network
         self.hidden = hidden
         self.epochs = epochs

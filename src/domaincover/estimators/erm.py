@@ -7,10 +7,11 @@ from typing import Any
 
 from torch import nn
 
+from domaincover.criteria import TargetRecall
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.estimators.stacked_fit import Prepared
-from domaincover.options import Iterate
+from domaincover.options import CriterionName, Iterate
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import TrainingRun
 
@@ -23,8 +24,10 @@ class ERMClassifier(SingleLabelNetwork):
 
     Parameters
     ----------
-    target_recall : float
-        Target recall of reports and scorers; not used in training.
+    target_recall : float or mapping
+        Target recall of reports and scorers, or one by label; not used in training.
+    criterion : "min-recall" or "coverage"
+        What reports compare with it: the recall of labels, or of all examples of a domain together.
     iterate : "best" or "last"
         Which weights to keep: those with the lowest cross-entropy on the held-out domains, or the last. Without
         held-out domains, both are the last.
@@ -54,7 +57,8 @@ validation_domains, device, run, random_state, verbose
     def __init__(
         self,
         *,
-        target_recall: float = 0.9,
+        target_recall: TargetRecall = 0.9,
+        criterion: CriterionName = "min-recall",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -72,6 +76,7 @@ validation_domains, device, run, random_state, verbose
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
+        self.criterion = criterion
         self.network = network
         self.hidden = hidden
         self.epochs = epochs

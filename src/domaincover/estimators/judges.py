@@ -14,7 +14,8 @@ from torch.nn import functional
 
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
-from domaincover.data.cells import cell_of
+from domaincover.criteria import Criterion, criterion_for
+from domaincover.data.cells import count_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
@@ -31,7 +32,7 @@ class HeldOutDomains:
     """Examples of held-out domains, and their scores under a network."""
 
     def __init__(self, data: DomainDataset, engine: Engine | None = None) -> None:
-        self.labels, self.domains = data.labels, data.domains
+        self.labels, self.domains, self.n_labels = data.labels, data.domains, data.n_labels
         self._engine = engine or Engine()
         self._examples: Any = data.examples  # examples in memory are moved to the device once
         if not isinstance(data.examples, LazyExamples):
@@ -63,7 +64,7 @@ class Judge(Protocol):
         ...
 
 
-class Panel:
+class StackJudge:
     """One judge for each network of a stack, as `train` expects it."""
 
     def __init__(self, judges: Sequence[Judge]) -> None:
@@ -83,14 +84,19 @@ class SmallestSets:
     multipliers keep the training cells at target. One offset then lowers all labels until every held-out domain is at
     target in all of its (domain, label) cells with `min_cell_size` or more rows; of 19 or more domains, an order
     statistic leaves out up to a tenth. A label that is hard in new domains thus does not lower the others, and neither
-    small cells nor the number of cells decide (docs/experiment-log.md compares rules).
+    small cells nor the number of cells decide (docs/experiment-log.md compares rules). With another criterion, its
+    groups stand for the labels; a label without a target keeps the threshold 0.
     """
 
-    def __init__(self, held_out: HeldOutDomains, target_recall: float, min_cell_size: int) -> None:
-        self._held_out, self._target_recall = held_out, target_recall
-        n_in_cells = np.bincount(cell_of(held_out.domains, held_out.labels, int(held_out.labels.max()) + 1))
+    def __init__(self, held_out: HeldOutDomains, target_recall: float | Criterion, min_cell_size: int) -> None:
+        if not isinstance(target_recall, Criterion):
+            target_recall = criterion_for(target_recall, range(held_out.n_labels))
+        criterion = target_recall
+        self._held_out, self._criterion = held_out, criterion
+        shape = int(held_out.domains.max()) + 1, len(criterion.targets)
+        n_in_cells = criterion.group_counts(count_cells(held_out.domains, held_out.labels, *shape))
         # A cell with fewer than 1 / (1 - target) rows is at target only without a miss: too few to be informative.
-        least = int(np.ceil(1 / (1 - target_recall) - 1e-9))
+        least = int(np.ceil(1 / (1 - criterion.group_targets.max()) - 1e-9))
         self._min_cell_size = min_cell_size if n_in_cells.max() >= min_cell_size else least
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
@@ -104,15 +110,15 @@ class SmallestSets:
         return self._thresholds(self._held_out.scores(network))
 
     def _thresholds(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
-        labels, domains, target = self._held_out.labels, self._held_out.domains, self._target_recall
+        labels, domains, target = self._held_out.labels, self._held_out.domains, self._criterion
         pooled = cell_thresholds(scores, labels, np.zeros_like(domains), target)[0]
         base = np.minimum(pooled, 0.0)
         needed = (cell_thresholds(scores, labels, domains, target, self._min_cell_size) - base).min(axis=1)
         needed = np.sort(needed[np.isfinite(needed)])
         if len(needed) == 0:
-            return base.astype(scores.dtype)
+            return target.by_label(base, 0.0).astype(scores.dtype)
         rank = max(int(order_ranks(len(needed), CONFIDENCE)), 1)
-        return (base + min(0.0, float(needed[rank - 1]))).astype(scores.dtype)
+        return target.by_label(base + min(0.0, float(needed[rank - 1])), 0.0).astype(scores.dtype)
 
 
 class LowestLoss:

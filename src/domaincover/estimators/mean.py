@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.links import lowest_positive, mean_probabilities, without_zeros
+from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import (
@@ -24,7 +25,8 @@ from domaincover.estimators.scorer_fits import (
     taken,
 )
 from domaincover.estimators.single_label import SingleLabelNetwork, from_log_probabilities
-from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
+from domaincover.options import CriterionName
+from domaincover.prediction_sets import Sets, single_label_sets
 
 
 class MeanClassifier(SetClassifier, _BaseComposition):
@@ -38,8 +40,10 @@ class MeanClassifier(SetClassifier, _BaseComposition):
     ----------
     estimators : list of (str, classifier) pairs
         Classifiers with `predict_proba`, and their names; clones are fitted. Parameters are set as `name__parameter`.
-    target_recall : float, default=0.9
-        Recall that reports and scorers compare with; training does not use it.
+    target_recall : float or mapping, default=0.9
+        Recall, or recall by label, that reports and scorers compare with; training does not use it.
+    criterion : {"min-recall", "coverage"}, default="min-recall"
+        What reports compare with it: the recall of labels, or of all rows of a domain together.
 
     Attributes
     ----------
@@ -58,9 +62,20 @@ class MeanClassifier(SetClassifier, _BaseComposition):
 
     _label_types = (str,)  # scikit-learn's classifiers take no other objects
 
-    def __init__(self, estimators: Sequence[tuple[str, Any]], *, target_recall: float = 0.9) -> None:
+    def __init__(
+        self,
+        estimators: Sequence[tuple[str, Any]],
+        *,
+        target_recall: TargetRecall = 0.9,
+        criterion: CriterionName = "min-recall",
+    ) -> None:
         self.estimators = estimators
         self.target_recall = target_recall
+        self.criterion = criterion
+
+    @property
+    def _needs_domains(self) -> bool:
+        return False  # its classifiers say so themselves
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Fit a clone of each classifier; those that take domains get them.
@@ -158,7 +173,7 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         return tags
 
     def _check_settings(self) -> None:
-        check_target_recall(self.target_recall)
+        check_criterion(self.criterion, self.target_recall)
         pairs = list(self.estimators)
         if not pairs or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
             raise InputError("estimators must be a list of (name, classifier) pairs, at least one.")

@@ -16,7 +16,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from domaincover.data.cells import merge_small_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError
@@ -207,7 +206,7 @@ class NetworkClassifier(SetClassifier):
         return DomainDataset(
             self._encoded(_rows(X, rows)),
             labels,
-            merge_small_cells(domains, labels, n_domains, n_labels, least),
+            self.own_criterion.merged_domains(domains, labels, n_domains, least),
             tuple(range(n_labels)),
             tuple(range(n_domains + 1)),
         )

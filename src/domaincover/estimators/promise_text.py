@@ -17,7 +17,11 @@ def _rare_in_words(model: Any) -> list[str]:
     if not hasattr(model, "domains_by_label_"):
         return []
     n_domains = model.domains_by_label_
-    rare = (order_ranks(n_domains, model.domain_confidence) < 1) & np.isfinite(model.thresholds_)
+    rare = (
+        model.own_criterion.constrained
+        & (order_ranks(n_domains, model.domain_confidence) < 1)
+        & np.isfinite(model.thresholds_)
+    )
     by_itself, unpromised = rare & (n_domains > 0), rare & (n_domains == 0)
     said = []
     if by_itself.any():
@@ -30,6 +34,21 @@ def _rare_in_words(model: Any) -> list[str]:
     return said
 
 
+def _reached(model: CalibratedSetClassifier, which: str, counting: str, on_average: bool) -> str:
+    """Say what reaches the target: labels, each its own or all the same, or the rows of the domain together."""
+    target = model.own_criterion.plain(model.classes_.tolist())
+    if model.criterion == "coverage":
+        counting = f", if it has {model.min_cell_size} rows or more," if model.min_cell_size > 1 else ""
+        return f"the share of rows whose set holds their label{counting} is {target:g} or more"
+    if isinstance(target, dict):
+        reached = f"its target or more ({', '.join(f'{name} {value:g}' for name, value in target.items())})"
+    else:
+        reached = f"{target:g} or more"
+    return (
+        f"the recall of {which} {counting} is {reached}" if on_average else f"{which} {counting} has recall {reached}"
+    )
+
+
 def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
     """Return what a fitted classifier promises: that labels reach the target, with a confidence or on average."""
     widened = model.classes_[np.isneginf(model.thresholds_)].tolist()
@@ -38,16 +57,16 @@ def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: flo
     rare = _rare_in_words(model)
     counting = f"with at least {model.min_cell_size} examples there" if model.min_cell_size > 1 else "that it has"
     promise = f"In a new domain drawn like the {len(model.calibration_domains_)} that calibrated, "
-    if confidence is None:
-        promise += f"the recall of {which} {counting} is {model.target_recall:g} or more on average"
-    else:
-        promise += f"{which} {counting} has recall {model.target_recall:g} or more"
-        promise += f" with probability {confidence:g} or more"
+    promise += _reached(model, which, counting, on_average=confidence is None)
+    promise += " on average" if confidence is None else f" with probability {confidence:g} or more"
     if model.calibration == "cross-fit":
         promise += "; cross-fitted, so this is expected but not proved"
     elif model.calibration == "prefit" and hasattr(model, "adaptation_"):
         promise += "; a few numbers are fitted to the same domains, so this is expected but not proved"
     promise += "".join(f"; {each}" for each in rare)
+    free = model.classes_[~model.own_criterion.constrained].tolist()
+    if free:
+        promise += f"; not constrained: {', '.join(map(repr, free))}"
     if widened:
         promise += f"; in every set, since too few domains have them: {', '.join(map(repr, widened))}"
     return f"{promise}."

@@ -6,7 +6,7 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import pandas as pd
@@ -28,8 +28,9 @@ from domaincover.calibration.links import (
     without_zeros,
 )
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.criteria import TargetRecall, free_thresholds
 from domaincover.errors import InputError
-from domaincover.estimators.adaptation_learning import learn_adaptation
+from domaincover.estimators.adaptation_learning import AdaptedDomains, Scored, learn_adaptation, thresholds_of_domain
 from domaincover.estimators.base import ONLY_DOMAIN, Targets, coded_domains, known_label_codes, label_codes
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
 from domaincover.estimators.folds import Part
@@ -38,25 +39,11 @@ from domaincover.estimators.scorer_fits import has_margins, log_scores_for, take
 from domaincover.estimators.seeds import generators
 from domaincover.evaluation import DomainReport
 from domaincover.networks.perceptrons import one_thread
-from domaincover.options import OnRareLabel, PromiseCalibration, ThresholdKind
+from domaincover.options import MIN_CELL_SIZE, CriterionName, OnRareLabel, PromiseCalibration, ThresholdKind
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores
 
 FOLDS = 5  # their mean predicts, so more of them cost time at every prediction
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
-
-
-class Scored(NamedTuple):
-    """Scores on the scale of the thresholds, and probabilities; NaN and +∞ for rows that could not be read."""
-
-    scores: NDArray[Any]
-    probabilities: NDArray[Any]
-
-
-class AdaptedDomains(NamedTuple):
-    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
-
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
 
 
 class PromisedSetClassifier(CalibratedSetClassifier):
@@ -72,7 +59,12 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     estimator : classifier
         A `SetCoverClassifier`, `ERMClassifier`, scikit-learn classifier or pipeline with `label_scores`,
         `predict_proba` or `decision_function`; clones of it are fitted.
-    target_recall : float, default=0.9
+    target_recall : float or mapping, default=0.9
+        One target, or targets by label: all of them are promised together. A label left out of a mapping is not
+        constrained: its threshold, for any domain, puts it into as many sets as there are calibration rows of it.
+    criterion : {"min-recall", "coverage"}, default="min-recall"
+        What is promised of a new domain: every label's recall, or the share of its rows whose set holds their label,
+        with one threshold for all labels.
     domain_confidence : float, default=0.9
         Probability that a new domain is at target.
     calibration : {"cross-fit", "held-out-domains", "jackknife-minmax", "prefit"}, default="cross-fit"
@@ -131,17 +123,19 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self,
         estimator: Any,
         *,
-        target_recall: float = 0.9,
+        target_recall: TargetRecall = 0.9,
+        criterion: CriterionName = "min-recall",
         domain_confidence: float = 0.9,
         calibration: PromiseCalibration = "cross-fit",
         calibration_domains: float | None = None,
         folds: int | None = None,
-        min_cell_size: int = 20,
+        min_cell_size: int = MIN_CELL_SIZE,
         on_infeasible: OnRareLabel = "pool",
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
         self.target_recall = target_recall
+        self.criterion = criterion
         self.domain_confidence = domain_confidence
         self.calibration = calibration
         self.calibration_domains = calibration_domains
@@ -198,11 +192,15 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         readable = np.isfinite(scored.probabilities).all(axis=1)
         if not readable.all():
             scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
-        evidence = self_calibrated_thresholds(*scored, domains, self.target_recall, n_domains)
+        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
         adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
         thresholds = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
         p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
-        return AdaptedDomains(thresholds, p_values)
+        return AdaptedDomains(self._by_label(thresholds), p_values)
+
+    def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
+        return self.own_criterion.by_label(thresholds, getattr(self, "free_thresholds_", -np.inf))
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -262,15 +260,12 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         labels = labels[readable]
         is_labelled = labels != MISSING_LABEL
         adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_.astype(float))
-        if is_labelled.any():
-            thresholds = adaptation.of_labelled(scores, probabilities, labels)
-        else:
-            thresholds = adaptation.of_domains(scores, probabilities, domains, 1)[0]
+        thresholds = thresholds_of_domain(adaptation, self.own_criterion, scores, probabilities, labels)
         p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
         adapted = copy.copy(self)
         for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
             delattr(adapted, name)
-        adapted.thresholds_ = thresholds
+        adapted.thresholds_ = self._by_label(thresholds)
         adapted.adapted_ = {"rows": len(labels), "labelled_rows": int(is_labelled.sum()), "p_value": p_value}
         adapted.promise_ = self._promise_in_words(adapted.adapted_)
         return adapted
@@ -281,7 +276,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         y: Any,
         domains: Any = None,
         *,
-        min_cell_size: int = 1,
+        min_cell_size: int | None = None,
         thresholds: ThresholdKind | None = None,
     ) -> DomainReport:
         """Report recall and set size in each domain.
@@ -290,8 +285,9 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         ----------
         X, y, domains
             Examples, their labels and domains.
-        min_cell_size : int, default=1
-            (domain, label) cells with fewer examples do not count.
+        min_cell_size : int or None, default=None
+            (domain, label) cells with fewer examples do not count; None is the model's own, or 1 with a warning where
+            no cell has so many.
         thresholds : {"adapted", "fixed"} or None, default=None
             Which thresholds to report on; None is "adapted" where the model can adapt and domains are given. An
             adapted model has one kind.
@@ -377,17 +373,22 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         of_training = None
         if raw_training is not None and training is not None:
             of_training = self._rows_of(raw_training, labels[training], targets.domains[training])
-        promise = (self.target_recall, self.domain_confidence, self.min_cell_size, self.on_infeasible)
+        promise = (self.own_criterion, self.domain_confidence, self.min_cell_size, self.on_infeasible)
         learned = learn_adaptation(calibration, of_training, *promise, generators(self.random_state, "adaptation", 3))
         for name, value in learned._asdict().items():
             setattr(self, f"{name}_", value)
+        if not self.own_criterion.constrained.all():
+            self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
+        self.thresholds_ = self._by_label(self.thresholds_)
 
     def _count_calibration_cells(self, targets: Targets, rows: NDArray[np.int64]) -> None:
         """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
-        counts = cells_of(targets, rows) >= self.min_cell_size
+        criterion = self._criterion_of(targets)
+        counts = criterion.group_counts(cells_of(targets, rows)) >= self.min_cell_size
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.domains_by_label_ = np.zeros(len(self.classes_), dtype=np.int64)
-        self.domains_by_label_[label_codes(targets.classes, self.classes_)] = counts.sum(axis=0)
+        by_label = criterion.by_label(counts.sum(axis=0), 0)
+        self.domains_by_label_[label_codes(targets.classes, self.classes_)] = by_label
 
     def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
         with warnings.catch_warnings():
@@ -396,7 +397,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
                 levels,
                 labels,
                 domains,
-                self.target_recall,
+                self.own_criterion,
                 self.domain_confidence,
                 self.min_cell_size,
                 self.classes_.tolist(),

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 
+from domaincover.criteria import TargetRecall
 from domaincover.data.encoding import TableEncoder
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier
@@ -20,7 +21,9 @@ from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.source_network import SourceNetwork
 from domaincover.options import (
+    MIN_CELL_SIZE,
     Base,
+    CriterionName,
     DomainPenalty,
     Method,
     NetworkName,
@@ -34,11 +37,13 @@ from domaincover.training.loop import NO_FEATURES
 def make_classifier(
     method: Method,
     base: Base = "mlp",
-    target_recall: float = 0.9,
+    target_recall: TargetRecall = 0.9,
     *,
+    criterion: CriterionName = "min-recall",
     domain_confidence: float | None = None,
     calibration: PromiseCalibration = "cross-fit",
     on_infeasible: OnRareLabel = "raise",
+    min_cell_size: int = MIN_CELL_SIZE,
     network: SourceNetwork | None = None,
     training: Mapping[str, Any] | None = None,
     random_state: int | None = None,
@@ -58,19 +63,28 @@ def make_classifier(
         raise InputError(f"{method} trains a network; {base} goes with robust, pooled or erm.")
     if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
         raise InputError(NO_FEATURES)
-    settings: dict[str, Any] = {"target_recall": target_recall, "random_state": random_state}
+    settings: dict[str, Any] = {"target_recall": target_recall, "criterion": criterion, "random_state": random_state}
+    counting: dict[str, Any] = {"min_cell_size": min_cell_size}
     if domain_confidence is not None and method in ("robust", "pooled"):
-        raise InputError(f"{method} takes no domain confidence; choose another method, such as set-cover or erm.")
+        known = "erm" if has_trees else "set-cover or erm"
+        raise InputError(
+            f"method={method} calibrates by another rule and takes no domain_confidence; method={known} makes the "
+            f"promise with base={base}, or leave domain_confidence out."
+        )
     if has_trees and network is not None:
         raise InputError(f"{base} is for tables; images and texts need a network.")
     if base == "boosting" and training:
-        raise InputError("boosting trains no network.")
+        given = ["a run" if name == "run" else f"{name}={value}" for name, value in training.items()]
+        raise InputError(f"base=boosting trains no network, so {', '.join(given)} would have no effect; leave it out.")
     of_network = {"network": network or base.removesuffix("+boosting"), "verbose": verbose, **(training or {})}
     if method in ("robust", "pooled"):
-        return ConformalSetClassifier(_scorer(base, of_network, random_state), method, **settings)
+        return ConformalSetClassifier(_scorer(base, of_network, random_state), method, **settings, **counting)
     if domain_confidence is None and not is_network:
-        return ConformalSetClassifier(_scorer(base, of_network, random_state), "single", **settings)
-    estimator = _network(method, of_network | settings) if is_network else _scorer(base, of_network, random_state)
+        return ConformalSetClassifier(_scorer(base, of_network, random_state), "single", **settings, **counting)
+    if is_network:
+        estimator = _network(method, of_network | settings | ({} if method == "erm" else counting))
+    else:
+        estimator = _scorer(base, of_network, random_state)
     if domain_confidence is None:
         return estimator
     return PromisedSetClassifier(
@@ -79,6 +93,7 @@ def make_classifier(
         calibration=calibration,
         on_infeasible=on_infeasible,
         **settings,
+        **counting,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
+from domaincover.criteria import criterion_for, targets_among
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, label_codes
 from domaincover.estimators.network import NetworkClassifier
@@ -24,7 +25,7 @@ LOWEST_PROBABILITY = 1e-30
 
 def fit_on_rows(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> Any:
     """Fit a clone of the estimator on some rows, with their domains if it accepts them."""
-    fitted = clone(estimator)
+    fitted = clone_for(estimator, y, rows)
     params = _domain_params(fitted, taken(domains, rows))
     return fitted.fit(taken(X, rows), taken(y, rows), **params)
 
@@ -46,9 +47,20 @@ def fit_on_each(
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks:
         return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
-    fitted = [clone(estimator) for _ in rows]
+    fitted = [clone_for(estimator, y, own) for own in rows]
     fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
     return fitted
+
+
+def clone_for(estimator: Any, y: Any, rows: NDArray[np.int64]) -> Any:
+    """Return a clone to fit on some rows, which may lack a label that has a target of its own."""
+    copy = clone(estimator)
+    target = getattr(copy, "target_recall", None)
+    if isinstance(target, Mapping):
+        y = np.asarray(y)
+        criterion_for(target, np.unique(y).tolist())  # rejects labels that no row has
+        copy.set_params(target_recall=targets_among(target, np.unique(y[rows]).tolist()))
+    return copy
 
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:

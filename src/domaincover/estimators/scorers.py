@@ -1,7 +1,7 @@
 """Scorers for `cross_validate` and `GridSearchCV`; higher is better.
 
 Domains reach a scorer by metadata routing: call `sklearn.set_config(enable_metadata_routing=True)` and pass
-`params={"domains": …}` to `cross_validate` (`domains=…` to the search's `fit`). Otherwise all rows form one domain.
+`params={"domains": …}` to `cross_validate` (`domains=…` to the search's `fit`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,18 @@ from typing import Any
 
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from domaincover.estimators.base import unwrapped
+from domaincover.criteria import TargetRecall, check_criterion
+from domaincover.errors import InputError
+from domaincover.estimators.base import DEFAULT_TARGET, unwrapped
 from domaincover.evaluation import DomainReport
-from domaincover.prediction_sets import check_target_recall
 
-DEFAULT_TARGET = 0.9  # for models without a target of their own, such as ERM
+NO_DOMAINS = (
+    "this scorer compares domains, and was given none: call sklearn.set_config(enable_metadata_routing=True), then "
+    "pass domains=… to the fit of a search, params={'domains': …} to cross_validate, or scorer(model, X, y, domains)."
+)
+
+
+Reduce = Callable[[DomainReport, TargetRecall], float]
 
 
 class SetScorer:
@@ -24,19 +31,22 @@ class SetScorer:
     With domains, the sets of a `PromisedSetClassifier` that can adapt have thresholds adapted to each of them.
     """
 
-    def __init__(self, name: str, reduce: Callable[[DomainReport, float], float], target_recall: float | None = None):
+    def __init__(self, name: str, reduce: Reduce, target_recall: TargetRecall | None = None):
         self._name, self._reduce, self._target_recall = name, reduce, target_recall
 
     def __call__(self, estimator: Any, X: Any, y: Any, domains: Any = None) -> float:
-        """Return the score of a fitted model on examples with their domains."""
+        """Return the score of a fitted model on examples with their domains, which are required."""
+        if domains is None:
+            raise InputError(NO_DOMAINS)
         model, X = unwrapped(estimator, X)
         own = getattr(model, "target_recall", DEFAULT_TARGET)
         target = own if self._target_recall is None else self._target_recall
         return self._reduce(model.domain_report(X, y, domains), target)
 
-    def with_target(self, target_recall: float) -> SetScorer:
-        """Return the scorer with a target recall that overrides the model's own."""
-        return SetScorer(self._name, self._reduce, check_target_recall(target_recall))
+    def with_target(self, target_recall: TargetRecall) -> SetScorer:
+        """Return the scorer with a target recall, or one by label, that overrides the model's own."""
+        check_criterion("min-recall", target_recall)
+        return SetScorer(self._name, self._reduce, target_recall)
 
     def get_metadata_routing(self) -> MetadataRequest:
         """Request `domains` for scoring."""
@@ -49,15 +59,15 @@ class SetScorer:
 
 
 # Named functions rather than lambdas, since joblib pickles scorers.
-def _min_recall(report: DomainReport, target_recall: float) -> float:
+def _min_recall(report: DomainReport, target_recall: TargetRecall) -> float:
     return report.summary(target_recall).min_recall
 
 
-def _share_at_target(report: DomainReport, target_recall: float) -> float:
+def _share_at_target(report: DomainReport, target_recall: TargetRecall) -> float:
     return report.summary(target_recall).share_at_target
 
 
-def _minus_mean_size(report: DomainReport, target_recall: float) -> float:  # noqa: ARG001
+def _minus_mean_size(report: DomainReport, target_recall: TargetRecall) -> float:  # noqa: ARG001
     return -float(report.set_size.mean())
 
 

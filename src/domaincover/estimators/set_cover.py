@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,12 +10,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
+from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.cells import count_cells
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, NetworkClassifier
 from domaincover.estimators.stacked_fit import Prepared, Trained
-from domaincover.options import Iterate, Penalty, RecallFrom
-from domaincover.prediction_sets import Sets, check_target_recall, sets_from_scores
+from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, Penalty, RecallFrom
+from domaincover.prediction_sets import Sets, sets_from_scores
 from domaincover.training.history import History
 from domaincover.training.objectives import SetCoverLoss
 from domaincover.training.run import TrainingRun
@@ -31,8 +32,12 @@ class SetCoverClassifier(NetworkClassifier):
 
     Parameters
     ----------
-    target_recall : float
-        Target recall of every label in every domain.
+    target_recall : float or mapping
+        Target recall of every label in every domain. A mapping gives targets by label; a label left out of it is not
+        constrained: its multipliers are 1, so that it is in the set where it is more likely than not.
+    criterion : "min-recall" or "coverage"
+        What a domain has to reach: every label's recall the target, or the share of its examples whose set holds their
+        label, with one multiplier per domain and one threshold for all labels.
     network : "mlp", "linear", a function, an ImageNetwork or a TextNetwork
         A function takes the numbers of features and labels and returns a `torch.nn.Module`. With the last two, `fit`
         takes image paths, images in memory, or texts.
@@ -82,7 +87,8 @@ class SetCoverClassifier(NetworkClassifier):
     classes_, domains_ : arrays
         Labels and domains of the training data.
     multipliers_ : DataFrame
-        Final multipliers, domain × label; NaN for cells without training examples and held-out domains.
+        Final multipliers, domain × label (one column with coverage); NaN for cells without training examples and
+        held-out domains.
     history_ : DataFrame
         A row per update of the multipliers: epoch, batch, loss, set_size, worst_recall, cells_below_target.
     thresholds_ : array
@@ -101,8 +107,9 @@ class SetCoverClassifier(NetworkClassifier):
 
     def __init__(
         self,
-        target_recall: float = 0.9,
+        target_recall: TargetRecall = 0.9,
         *,
+        criterion: CriterionName = "min-recall",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -115,7 +122,7 @@ class SetCoverClassifier(NetworkClassifier):
         initial_multiplier: float | Sequence[float] | None = None,
         update_every: int | None = None,
         penalty: Penalty = "wrong-label",
-        min_cell_size: int = 20,
+        min_cell_size: int = MIN_CELL_SIZE,
         validation_domains: float = 0.2,
         patience: int | None = 20,
         device: str = "auto",
@@ -124,6 +131,7 @@ class SetCoverClassifier(NetworkClassifier):
         verbose: bool = False,
     ) -> None:
         self.target_recall = target_recall
+        self.criterion = criterion
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
@@ -151,23 +159,31 @@ class SetCoverClassifier(NetworkClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_target_recall(self.target_recall)
+        check_criterion(self.criterion, self.target_recall)
 
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
         data = [prepared.examples for prepared in group]
+        criteria = [prepared.model.own_criterion for prepared in group]
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]
+            if self.criterion == "coverage":  # a multiplier is shared by labels, here as if all were as frequent
+                start = 3.0 * float(np.clip(data[0].n_labels - 1, 1, 1000))
+        targets: Any = [criterion.given for criterion in criteria]
+        if any(isinstance(target, Mapping) for target in targets):
+            targets = np.stack([criterion.targets for criterion in criteria])
+            start = np.where(np.isnan(targets), 1.0, start)
         return SetCoverLoss(
             max(part.n_domains for part in data),
             data[0].n_labels,
-            [prepared.model.target_recall for prepared in group],
+            targets,
+            criterion=self.criterion,
             penalty=self.penalty,
             initial_multiplier=start,
         )
 
     def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
-        return SmallestSets(held_out, self.target_recall, self.min_cell_size)
+        return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 
     def _learn(self, trained: Trained) -> None:
         targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
@@ -176,15 +192,18 @@ class SetCoverClassifier(NetworkClassifier):
             self.thresholds_ += judge.thresholds(self.network_)
         n_domains, n_labels = len(self.domains_), len(self.classes_)
         counts = count_cells(targets.domains[trains], targets.labels[trains], n_domains, n_labels)
+        names = self.classes_
+        if self.criterion == "coverage":
+            counts, names = counts.sum(axis=1, keepdims=True), np.array(["any label"], dtype=object)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        learned = trained.multipliers[row, np.arange(n_labels)]  # type: ignore[index]
+        learned = trained.multipliers[row, np.arange(counts.shape[1])]  # type: ignore[index]
         multipliers = np.where(counts > 0, learned, np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
-            columns=pd.Index(self.classes_, name="label", tupleize_cols=False),
+            columns=pd.Index(names, name="label", tupleize_cols=False),
         )
-        self.history_ = _history_table(trained.history, self.target_recall)
+        self.history_ = _history_table(trained.history, self.own_criterion)
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:
@@ -197,8 +216,9 @@ def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:
     return (3 * np.clip(1 / frequency - 1, 1, 1000)).tolist()
 
 
-def _history_table(history: History, target_recall: float) -> pd.DataFrame:
-    recall = np.where(np.isnan(history.recall), np.inf, history.recall)  # type: ignore[arg-type]
+def _history_table(history: History, criterion: Criterion) -> pd.DataFrame:
+    targets = criterion.group_targets if criterion.is_coverage else criterion.targets
+    recall = np.where(np.isnan(history.recall - targets), np.inf, history.recall)  # type: ignore[operator, arg-type]
     table = pd.DataFrame(
         {
             "epoch": history.epoch,
@@ -206,7 +226,7 @@ def _history_table(history: History, target_recall: float) -> pd.DataFrame:
             "loss": history.loss,
             "set_size": history.set_size,
             "worst_recall": recall.min(axis=(1, 2)),
-            "cells_below_target": (recall < target_recall).sum(axis=(1, 2)),
+            "cells_below_target": (recall < targets).sum(axis=(1, 2)),
         }
     )
     return table.dropna(subset="set_size", ignore_index=True)  # the second of two updates without a batch in between

@@ -16,6 +16,7 @@ from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import taken
 from domaincover.estimators.stacked_fit import fit_together
+from domaincover.options import Iterate
 
 Data = tuple[Any, Any, Any]  # X, y, domains
 
@@ -25,8 +26,9 @@ def fit_all(models: Sequence[Any], data: Sequence[Data]) -> list[Any]:
 
     Networks with equal settings and equally many rows train as one stack, which only changes rounding. Networks with
     equal parameters on the same rows, such as those of two conformal rules, are one object, trained once; it also
-    scores the same examples once. Promised classifiers with equal parameters on the same rows are one object, too.
-    Examples are the same where they are the same object.
+    scores the same examples once. Networks that differ only in the iterate that they keep are trained once, too.
+    Promised classifiers with equal parameters on the same rows are one object. Examples are the same where they are
+    the same object.
     """
     networks = _SharedNetworks()
     keys = [_key_of(model, part) for model, part in zip(models, data, strict=True)]
@@ -70,22 +72,26 @@ class _SharedNetworks:
     """Networks to train, each once."""
 
     def __init__(self) -> None:
-        self._networks: dict[Any, tuple[NetworkClassifier, Data]] = {}
+        self._networks: dict[Any, tuple[dict[Iterate, NetworkClassifier], Data]] = {}
 
     def add(self, network: NetworkClassifier, data: Data, rows: NDArray[np.int64]) -> Callable[[], NetworkClassifier]:
         """Note a network to train on some rows; return a function that returns it, or an equal one, fitted."""
         X, y, domains = (taken(part, rows) for part in data)
-        settings = {name: value for name, value in network.get_params(deep=False).items() if name != "run"}
+        params = network.get_params(deep=False)
+        settings = {name: value for name, value in params.items() if name not in ("run", "iterate")}
         key = type(network), repr(settings), id(data[0]), joblib.hash([np.asarray(y), domains, rows])
-        self._networks.setdefault(key, (network, (X, y, domains)))
-        return lambda: self._networks[key][0]
+        by_iterate, _ = self._networks.setdefault(key, ({}, (X, y, domains)))
+        by_iterate.setdefault(network.iterate, network)
+        return lambda: by_iterate[network.iterate]
 
     def fit(self) -> None:
         """Train them all."""
         if self._networks:
-            networks, data = zip(*self._networks.values(), strict=True)
-            fit_together(networks, data, as_if_alone=True)
-            for network in networks:
+            found, data = zip(*self._networks.values(), strict=True)
+            networks = [by_iterate.get("best") or by_iterate["last"] for by_iterate in found]
+            last = {k: by_iterate["last"] for k, by_iterate in enumerate(found) if len(by_iterate) > 1}
+            fit_together(networks, data, as_if_alone=True, last=last)
+            for network in (*networks, *last.values()):
                 _score_once(network)
 
 

@@ -9,14 +9,23 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.stacked_fit import Trained
-from domaincover.prediction_sets import Sets, check_target_recall, single_label_sets
+from domaincover.options import CriterionName
+from domaincover.prediction_sets import Sets, single_label_sets
 
 
 class SingleLabelNetwork(NetworkClassifier):
     """What ERM and the methods that compare domains share; held-out domains judge by cross-entropy."""
+
+    target_recall: TargetRecall
+    criterion: CriterionName
+
+    @property
+    def _needs_domains(self) -> bool:
+        return False  # the set is one label, however rows are grouped
 
     def label_scores(self, X: Any) -> NDArray[np.float32]:
         """Return log-probabilities, examples × labels in the order of `classes_`."""
@@ -33,7 +42,7 @@ class SingleLabelNetwork(NetworkClassifier):
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        check_target_recall(self.target_recall)
+        check_criterion(self.criterion, self.target_recall)
 
     def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
         return LowestLoss(held_out)

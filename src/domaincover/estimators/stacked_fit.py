@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.base import Targets
-from domaincover.estimators.judges import Panel
+from domaincover.estimators.judges import StackJudge
 from domaincover.training.batches import make_pool
 from domaincover.training.engine import Engine
 from domaincover.training.history import History
@@ -43,11 +44,24 @@ class Prepared(NamedTuple):
     judge: Any
     rngs: list[np.random.Generator]
     engine: Engine
+    last: NetworkClassifier | None = None  # the same classifier, which keeps the last iterate of this training
 
     @property
     def domains_per_batch(self) -> int:
         """Domains in a batch, where batches are drawn by domain; the same for all networks of a stack."""
         return min(len(np.unique(self.examples.domains)), getattr(self.model, "domains_per_batch", 0))
+
+
+class Waiting(NamedTuple):
+    """A classifier to fit, its X, y and domains, and the classifier that keeps the last iterate of its training."""
+
+    model: NetworkClassifier
+    data: tuple[Any, Any, Any]
+    last: NetworkClassifier | None
+
+    def prepared(self) -> Prepared:
+        """Return the classifier ready to train."""
+        return self.model._prepare(*self.data)._replace(last=self.last)
 
 
 class Trained(NamedTuple):
@@ -59,17 +73,21 @@ class Trained(NamedTuple):
 
 
 def fit_together(
-    models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]], as_if_alone: bool = False
+    models: Sequence[NetworkClassifier],
+    data: Sequence[tuple[Any, Any, Any]],
+    as_if_alone: bool = False,
+    last: Mapping[int, NetworkClassifier] | None = None,
 ) -> None:
     """Fit network classifiers, each on its own (X, y, domains).
 
     Those with the same settings train as one stack; target recall and random state may differ. All networks of a stack
     train as long as the one with the most rows; `as_if_alone` stacks only those with equally many rows, so that each
-    gives what it would give alone, up to rounding.
+    gives what it would give alone, up to rounding. `last[k]` equals `models[k]` but for the iterate: it is fitted with
+    the last weights of the same training.
     """
     alike = defaultdict(list)
-    for model, part in zip(models, data, strict=True):
-        alike[_settings_key(model)].append((model, part))
+    for k, (model, part) in enumerate(zip(models, data, strict=True)):
+        alike[_settings_key(model)].append(Waiting(model, part, (last or {}).get(k)))
     for waiting in alike.values():
         while waiting:
             _fit_stack(waiting, as_if_alone)
@@ -82,12 +100,11 @@ def _settings_key(model: NetworkClassifier) -> Any:
     return type(model), repr(settings)
 
 
-def _fit_stack(waiting: list[tuple[NetworkClassifier, tuple[Any, Any, Any]]], as_if_alone: bool) -> None:
+def _fit_stack(waiting: list[Waiting], as_if_alone: bool) -> None:
     """Fit the first of the waiting classifiers, and as many others with it as memory allows."""
-    model, part = waiting.pop(0)
-    first = model._prepare(*part)
+    first = waiting.pop(0).prepared()
     n_more = NUMBERS_IN_A_STACK // max(first.examples.examples.size, 1) if waiting else 0
-    prepared = [first, *(model._prepare(*part) for model, part in waiting[:n_more])]
+    prepared = [first, *(each.prepared() for each in waiting[:n_more])]
     del waiting[:n_more]
     groups = defaultdict(list)
     for each in prepared:  # a fold may lack a label, or a category and with it a column
@@ -107,10 +124,19 @@ def train_together(group: Sequence[Prepared]) -> None:
             model = prepared.model
             model.network_ = model._inputs.make(model.encoder_, prepared.examples.n_labels, prepared.rngs[1])
             model.network_.to(prepared.engine.device)
+            if prepared.last is not None:
+                _copy_prepared(model, prepared.last)
         for trained in _trained(group, lead):
-            trained.prepared.model._learn(trained)
-            trained.prepared.model._history = trained.history
-            trained.prepared.model.network_.to("cpu")
+            for fitted in filter(None, (trained.prepared.model, trained.prepared.last)):
+                fitted._learn(trained)
+                fitted._history = trained.history
+                fitted.network_.to("cpu")
+
+
+def _copy_prepared(model: NetworkClassifier, last: NetworkClassifier) -> None:
+    """Give a classifier what another has before training; its network is a copy."""
+    own = {name: value for name, value in vars(model).items() if name not in model.get_params(deep=False)}
+    last.__dict__.update(own | {"network_": copy.deepcopy(model.network_)})
 
 
 def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Trained]:
@@ -127,7 +153,7 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
         engine.shard,
     )
     judges = [prepared.judge for prepared in group]
-    judge = None if None in judges else Panel(judges)
+    judge = None if None in judges else StackJudge(judges)
     objective = lead._objective(group, plan.epochs * batches.n_batches).to(engine.device)
     settings = TrainingSettings(
         plan.epochs,
@@ -141,7 +167,8 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
     )
     networks = [prepared.model.network_ for prepared in group]
     checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None
-    histories = train(networks, batches, objective, settings, _listeners(lead, group), judge, engine, checkpoints)
+    last = [None if prepared.last is None else prepared.last.network_ for prepared in group]
+    histories = train(networks, batches, objective, settings, _listeners(lead, group), judge, engine, checkpoints, last)
     multipliers = getattr(objective, "multipliers", None)
     for k, (prepared, history) in enumerate(zip(group, histories, strict=True)):
         yield Trained(prepared, history, None if multipliers is None else multipliers[k].cpu().numpy())
@@ -153,7 +180,7 @@ def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
     settings = {
         name: _one_or_all([repr(getattr(prepared.model, name)) for prepared in group])
         for name in lead.get_params(deep=False)
-        if name not in ("run", "verbose", "device", "network")
+        if name not in ("run", "verbose", "device", "network", "iterate")  # a checkpoint has both iterates
     }
     data = [part for prepared in group for part in (prepared.examples, prepared.held_out) if part is not None]
     digest = hashlib.blake2b(digest_size=16)

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.run_directory import read_reports
 
 GROUP = ["dataset", "method", "target_recall", "split"]
@@ -21,6 +23,9 @@ AVERAGED = [
     "min_recall_worst",
     "share_by_noise",
 ]
+
+
+CONFIDENCE = 0.95  # of the intervals of means over seeds
 
 
 class StudyTables(NamedTuple):
@@ -50,17 +55,30 @@ def _rows(reports: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], d
 
 def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
     by_seed = pd.DataFrame(
-        named | result["summary"] | {"train_seconds": report["seconds"]["train"]}
+        named
+        | result["summary"]
+        | {"train_seconds": report["seconds"]["train"], "n_labels": len(report["labels"])}
+        | {"note": QUICK_MARK if report["config"].get("quick") else ""}
         for named, result, report in _rows(reports)
     )
     groups = by_seed.groupby(GROUP, sort=True)
     mean, deviation = groups.mean(numeric_only=True), groups.std(numeric_only=True)
-    table = pd.DataFrame({"n_seeds": groups.size(), "n_domains": mean["n_domains"].round().astype(int)})
+    n_seeds = groups.size()
+    table = pd.DataFrame({"n_seeds": n_seeds, "n_domains": mean["n_domains"].round().astype(int)})
+    table["n_labels"], table["note"] = groups["n_labels"].max(), groups["note"].max()
     for name in ("min_recall", "set_size", "share_at_target"):
         table[name], table[f"{name}_std"] = mean[name], deviation[name]
+        table[f"{name}_ci"] = interval_half_width(deviation[name], n_seeds)
     for name in ("train_seconds", *AVERAGED):
         table[name] = mean[name]
     return table.reset_index()
+
+
+def interval_half_width(deviation: pd.Series, n_seeds: pd.Series) -> pd.Series:
+    """Return half the width of Student's t interval of a mean over seeds, at a confidence of 0.95; NaN for one seed."""
+    from scipy.stats import t
+
+    return t.ppf(0.5 + CONFIDENCE / 2, n_seeds - 1) * deviation / np.sqrt(n_seeds)
 
 
 def _domains(reports: list[dict[str, Any]]) -> pd.DataFrame:

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
-from domaincover.paper.datasets import Sizes, check_plain, is_installed, study_dataset, study_datasets
+from domaincover.paper.datasets import (
+    DATASET_GROUPS,
+    REGISTERED,
+    SYNTHETIC_NAME,
+    Sizes,
+    check_plain,
+    is_installed,
+    study_dataset,
+    study_datasets,
+)
 from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
-from domaincover.paper.methods import GROUPS, study_methods
+from domaincover.paper.methods import GROUPS, METHODS, study_methods
 from domaincover.paper.plugins import registered
 from domaincover.paper.study import Study, why_not
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
@@ -24,6 +34,7 @@ Kind = Literal["grid", "theory", "times"]
 # A promise from ten domains must be weak, most of all for labels that some of them lack.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_SEEDS = 1
+SEEDS = 5
 Note = Callable[[str], object]
 
 
@@ -38,7 +49,7 @@ class Experiment:
     datasets: tuple[str, ...] = ()
     methods: tuple[str, ...] = ("paper",)
     target_recalls: tuple[float, ...] = (0.9,)
-    seeds: int = 5
+    seeds: int | Mapping[str, int] = SEEDS  # the same for all, or by data set, method or group of either
     figures: tuple[Figure, ...] = ("cross",)
     domains: tuple[int, ...] = ()  # of the theory: numbers of training domains
     steps: int = 3_000  # of the theory
@@ -70,16 +81,28 @@ class Experiment:
             raise InputError(f'{place}: times are of erm and set-cover; give methods = ["erm", "set-cover"].')
         if self.kind == "times" and len(self.target_recalls) > 1:
             raise InputError(f"{place}: times are of one target recall, got {len(self.target_recalls)}.")
+        for name in () if isinstance(self.seeds, int) else self.seeds:
+            _check_known(name, f"{place}: seeds")
         if self.kind == "theory" and not self.domains:
             raise InputError(f"{place}: domains is missing: numbers of training domains, as domains = [2, 5, 10].")
 
+    def n_seeds(self, dataset: str, method: str) -> int:
+        """Return the number of seeds of a method on a data set: the smallest that is given for either, by default 5."""
+        if isinstance(self.seeds, int):
+            return self.seeds
+        own = {
+            name: count
+            for name, count in self.seeds.items()
+            if dataset in study_datasets([name]) or method in study_methods([name])
+        }
+        return min(own.values(), default=SEEDS)
+
     def studies(self, sources: tuple[WildsSource, ...], quick: bool, note: Note) -> Iterator[Study]:
-        """Yield a study for each data set, with the methods that can be run on it."""
-        seeds = QUICK_SEEDS if quick else self.seeds
+        """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         settings = dict(self.settings) | (QUICK_SETTINGS if quick else {})
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
-            shared: dict[str, Any] = {"target_recalls": self.target_recalls, "seeds": tuple(range(seeds)), **settings}
+            shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings}
             if self.sizes and not own:
                 shared["sizes"] = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
             setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), quick=quick).setting(dataset)
@@ -88,9 +111,11 @@ class Experiment:
             for name, reason in reasons.items():
                 if reason is not None:
                     note(f"{name} is left out on {dataset}: {reason}")
-            methods = tuple(name for name, reason in reasons.items() if reason is None)
-            if methods:
-                yield Study((dataset,), methods, sources=own, **shared)
+            by_seeds = defaultdict(list)
+            for name in (name for name, reason in reasons.items() if reason is None):
+                by_seeds[QUICK_SEEDS if quick else self.n_seeds(dataset, name)].append(name)
+            for n_seeds, methods in by_seeds.items():
+                yield Study((dataset,), tuple(methods), sources=own, seeds=tuple(range(n_seeds)), **shared)
 
     def present_datasets(self, sources: tuple[WildsSource, ...], note: Note) -> list[str]:
         """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
@@ -161,6 +186,14 @@ def parsed(text: str, name: str, place: str) -> Experiment:
     except (ValueError, RecursionError):  # which Python's parser lets through
         raise InputError(f"{place} has a number of thousands of digits, or lists nested too deeply.") from None
     return Experiment(name).with_values(content, place)
+
+
+def _check_known(name: str, place: str) -> None:
+    """Reject a name that is of no data set, method or group of either."""
+    known = [*DATASET_GROUPS, *WILDS, *REGISTERED, *GROUPS, *METHODS]
+    if name not in known and not SYNTHETIC_NAME.fullmatch(name):
+        meant = suggestion(name, known, f"there are {', '.join(known)}.")
+        raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")
 
 
 def _of(values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:

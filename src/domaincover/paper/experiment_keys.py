@@ -16,6 +16,7 @@ KINDS = ("grid", "theory", "times")
 
 TEXT, INTEGER, NUMBER, BOOLEAN = "text", "integer", "number", "boolean"
 TEXTS, NUMBERS, INTEGERS = "texts", "numbers", "integers"
+COUNTS = "integer or table"
 IN_WORDS = {
     TEXT: "a string",
     INTEGER: "an integer",
@@ -24,6 +25,7 @@ IN_WORDS = {
     TEXTS: "a list of strings",
     NUMBERS: "a list of numbers",
     INTEGERS: "a list of integers",
+    COUNTS: "an integer, or integers by data set or method as {synthetic = 20}",
 }
 OWN_KEYS = {
     "name": TEXT,
@@ -33,7 +35,7 @@ OWN_KEYS = {
     "datasets": TEXTS,
     "methods": TEXTS,
     "target_recalls": NUMBERS,
-    "seeds": INTEGER,
+    "seeds": COUNTS,
     "figures": TEXTS,
     "domains": INTEGERS,
     "steps": INTEGER,
@@ -44,6 +46,7 @@ STUDY_KEYS = {
     "learning_rate": NUMBER,
     "update_every": INTEGER,
     "recall_from": TEXT,
+    "iterate": TEXT,
     "min_cell_size": INTEGER,
     "domain_confidence": NUMBER,
     "domains_per_batch": INTEGER,
@@ -139,10 +142,14 @@ def _check_known(key: str, known: Mapping[str, str], place: str) -> None:
 
 
 def _listed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return list(value.values())
     return value if isinstance(value, list | tuple) else [value]
 
 
 def _is(value: Any, kind: str) -> bool:
+    if kind == COUNTS:
+        return all(_is(item, INTEGER) for item in _listed(value))
     if kind.endswith("s"):
         return isinstance(value, list) and all(_is(item, kind[:-1]) for item in value)
     if kind == BOOLEAN or isinstance(value, bool):

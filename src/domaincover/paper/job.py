@@ -28,7 +28,7 @@ from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
 from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.methods import PROMISED_FOLDS, study_method
-from domaincover.paper.predictions import Predicted, predicted, scorer_of
+from domaincover.paper.predictions import Predicted, predicted, training_of
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import Setting, StudyData, draw_study_data
@@ -86,7 +86,7 @@ def plan_jobs(runs: Iterable[Run]) -> list[Job]:
     for run in runs:
         method = study_method(run.method)
         per_stack = 1 if method.promises or method.from_plugin else run.setting.seeds_per_stack
-        alike = replace(run, method=method.scorer, target_recall=0.0, seed=0, domain_confidence=None)
+        alike = replace(run, method=method.scorer, target_recall=0.0, seed=0, domain_confidence=None, iterate="best")
         groups[alike, run.seed // per_stack].append(run)
     jobs = [
         Job(members[0].dataset, study_method(members[0].method).scorer, tuple(members)) for members in groups.values()
@@ -111,7 +111,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
             [estimator_of(run, training) for run in job.runs],
             [training_data(data[run.seed], run) for run in job.runs],
         )
-        seconds = (time.perf_counter() - started) / len({id(scorer_of(model)) for model in models})
+        seconds = (time.perf_counter() - started) / len({id(training_of(model)) for model in models})
         for run, model in zip(job.runs, models, strict=True):
             _write(out, run, data[run.seed], predicted(model, data[run.seed], study_method(run.method)), seconds)
     if checkpoints is not None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.errors import InputError, suggestion
-from domaincover.options import DomainPenalty, PenaltyOnFeatures, WeightedPenalty
+from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, WeightedPenalty
 from domaincover.paper.datasets import check_plain
 
 if TYPE_CHECKING:
@@ -35,6 +35,12 @@ class Method:
     promises: bool = False  # whether its sets come with a domain confidence
     adapts: bool = False  # whether thresholds are adapted to the rows of each domain
     from_plugin: bool = False  # whether its estimator takes only numeric arrays
+    iterate: Iterate = "last"  # unless the study sets it; networks without multipliers have only the last
+
+    @property
+    def names_iterate(self) -> bool:
+        """Whether the method is that of one iterate, whatever the study sets."""
+        return self.name.endswith("-best")
 
     @property
     def scorer(self) -> str:
@@ -64,7 +70,7 @@ class Method:
     @property
     def covers_unknown_labels(self) -> bool:
         """Whether a label without training examples is in every set (with calibration) or in none."""
-        return self.from_plugin or self.promises or self.shared_scorer is not None
+        return self.from_plugin or self.promises or (self.shared_scorer is not None and not self.is_set_cover)
 
 
 def _network(run: Run) -> dict[str, Any]:
@@ -143,6 +149,8 @@ def _promised(run: Run, make: Make) -> Any:
     )
 
 
+_full_set = partial(_set_cover, penalty="full-set")
+_promised_set_cover = partial(_promised, make=_set_cover)
 METHODS = {
     method.name: method
     for method in (
@@ -152,13 +160,16 @@ METHODS = {
         Method("pooled-train", partial(_calibrated_erm, rule="pooled", calibration="training-data"), "erm"),
         Method("pooled-held-out", partial(_calibrated_erm, rule="pooled", calibration="held-out-domains"), "erm-half"),
         Method("robust", partial(_calibrated_erm, rule="robust", calibration="training-data"), "erm"),
+        # Algorithm 1 as printed, which ends with the last weights; and the best weights of the same training
         Method("set-cover", _set_cover),
-        Method("set-cover-full-set", partial(_set_cover, penalty="full-set")),
+        Method("set-cover-best", _set_cover, "set-cover", iterate="best"),
+        Method("set-cover-full-set", _full_set),
+        Method("set-cover-full-set-best", _full_set, "set-cover-full-set", iterate="best"),
         # One promised model, with fixed thresholds and with thresholds adapted to each domain
         Method("erm-joint", partial(_promised, make=_erm), promises=True),
         Method("erm-adapted", partial(_promised, make=_erm), "erm-joint", promises=True, adapts=True),
-        Method("set-cover-joint", partial(_promised, make=_set_cover), promises=True),
-        Method("set-cover-adapted", partial(_promised, make=_set_cover), "set-cover-joint", promises=True, adapts=True),
+        Method("set-cover-joint", _promised_set_cover, promises=True, iterate="best"),
+        Method("set-cover-adapted", _promised_set_cover, "set-cover-joint", True, adapts=True, iterate="best"),
     )
 }
 

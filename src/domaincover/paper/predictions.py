@@ -51,6 +51,12 @@ def scorer_of(model: Any) -> Any:
     return getattr(model, "estimator_", model)
 
 
+def training_of(model: Any) -> Any:
+    """Return an object that stands for a model's training: two iterates of one training have the same."""
+    scorer = scorer_of(model)
+    return scorer._history if isinstance(scorer, NetworkClassifier) else scorer
+
+
 def _sets(model: Any, X: Any, classes: NDArray[np.int64], batches: NDArray[np.int64] | None = None) -> Sets:
     """Return the sets, with thresholds adapted to each batch if batches are given."""
     name = type(model).__name__

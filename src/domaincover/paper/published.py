@@ -1,12 +1,71 @@
-"""The paper's published numbers, with the table they come from."""
+"""The paper: its tables and figures in their order, and its published numbers."""
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pandas as pd
+
+QUICK_MARK = "quick run: not the paper's setting"
+FIVE = ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover")
+WILDS_MISSING = "not run: needs the WILDS folders"
+
+
+class Exhibit(NamedTuple):
+    """A table or figure of the paper: its name and place, what it compares, and the experiment that reproduces it."""
+
+    name: str
+    title: str
+    place: str
+    kind: str  # a kind of figure, or "results", "times" or "settings" for a table
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...] = FIVE
+    target_recalls: tuple[float, ...] = (0.9,)
+    experiment: str = ""
+    ours: tuple[str, ...] = ("set-cover-best",)  # methods that stand beside the paper's
+
+    @property
+    def compares(self) -> tuple[Any, ...]:
+        """What is alike in tables or figures that differ in their data sets only."""
+        return self.kind, self.methods, self.target_recalls
+
+    @property
+    def slug(self) -> str:
+        """The name as part of an address or a file's name, such as figure-1."""
+        return self.name.lower().replace(" ", "-")
+
+
+class Published(NamedTuple):
+    """A paper with its exhibits and numbers; a study that does not reproduce one has none."""
+
+    title: str
+    authors: tuple[str, ...]
+    venue: str
+    exhibits: tuple[Exhibit, ...]
+    results: pd.DataFrame
+    times: pd.DataFrame
+    settings: pd.DataFrame
+    n_labels: Mapping[str, int]  # by data set
+
+
+def published() -> Published:
+    """Return the paper."""
+    content = tomllib.loads((files("domaincover.paper") / "contents.toml").read_text(encoding="utf-8"))
+    exhibits = tuple(Exhibit(**{name: _fixed(value) for name, value in row.items()}) for row in content["exhibit"])
+    return Published(
+        content["title"],
+        tuple(content["authors"]),
+        content["venue"],
+        exhibits,
+        published_results(),
+        published_times(),
+        _read("settings.csv", dtype=str, keep_default_na=False),
+        content["labels"],
+    )
 
 
 def published_results() -> pd.DataFrame:
@@ -19,8 +78,17 @@ def published_times() -> pd.DataFrame:
     return _read("times.csv")
 
 
-def _read(name: str) -> pd.DataFrame:
+def _fixed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+def _file(name: str) -> Any:
+    return files("domaincover.paper") / "experiments" / name
+
+
+def _read(name: str, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
-    with (files("domaincover.paper") / "experiments" / name).open(encoding="utf-8") as text:
-        return pd.read_csv(text)
+    with _file(name).open(encoding="utf-8") as text:
+        table: pd.DataFrame = pd.read_csv(text, **options)
+    return table

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
+from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.datasets import QUICK, Sizes, StudyDataset, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
 from domaincover.paper.wilds.source import WildsSource
@@ -35,7 +36,7 @@ class Run:
     initial_multiplier: float = 5.0
     update_every: int = 500
     recall_from: str = "full-pass"
-    iterate: str = "best"
+    iterate: str = "last"
     min_cell_size: int = 101
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
@@ -82,6 +83,7 @@ class Study:
     learning_rate: float = 1e-3
     update_every: int = 500
     recall_from: str | None = None
+    iterate: Iterate | None = None  # None is the method's default
     min_cell_size: int | None = None
     sources: tuple[WildsSource, ...] = ()
     sizes: Sizes | None = None
@@ -118,8 +120,9 @@ class Study:
         if not 0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate must be above 0 and finite, got {self.learning_rate:g}.")
         self._check_weight()
-        if self.recall_from not in (None, "full-pass", "batches"):
-            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+        for name, known in (("recall_from", get_args(RecallFrom)), ("iterate", get_args(Iterate))):
+            if (value := getattr(self, name)) not in (None, *known):
+                raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
 
     def source(self, dataset: str) -> WildsSource | None:
         """Return a data set's source, if it is read from a folder."""
@@ -172,6 +175,7 @@ class Study:
                 domain_confidence=self.domain_confidence if own.promises else None,
                 domains_per_batch=self.domains_per_batch if own.compares_domains else None,
                 penalty_weight=self.penalty_weight if own.has_weight else None,
+                iterate=own.iterate if own.names_iterate else _given(self.iterate, own.iterate),
                 **settings,
             )
 

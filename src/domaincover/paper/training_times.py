@@ -15,6 +15,7 @@ from typing import Any
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 from domaincover.paper.job import estimator_of, threads_for, versions
+from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.run_directory import read_reports
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
@@ -48,19 +49,22 @@ def read_times(out: Path) -> list[dict[str, Any]]:
             seconds = {name: float(content["seconds"][name]) for name in METHODS}
             if not all(0 <= value < math.inf for value in seconds.values()):
                 raise ValueError("no times")
-            rows.append({"dataset": file.stem, **seconds})
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            note = QUICK_MARK if content["config"].get("quick") else ""
+            rows.append({"dataset": file.stem, **seconds, "note": note})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     return rows
 
 
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    notes = {}
     for report in read_reports(out):
         if report["config"].get("learn") == "all":
+            notes[report["config"]["dataset"]] = QUICK_MARK if report["config"].get("quick") else ""
             seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
     return [
-        {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}}
+        {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}, "note": notes[dataset]}
         for dataset, found in seconds.items()
         if found.keys() >= set(METHODS)
     ]

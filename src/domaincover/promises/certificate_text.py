@@ -40,9 +40,9 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
         noise_sentence(certificate),
     ]
     parts = [
-        wrapped(f"From {n_domains} domains that the model has not seen, {n_examples:,} examples{thresholds}.", width),
+        wrapped(f"From {n_domains} domains{_whose(certificate)}, {n_examples:,} examples{thresholds}.", width),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
-        _label_table(certificate),
+        *([_label_table(certificate)] if certificate.labels else []),
         ["This rests on:", *_points(RESTS_ON, width)],
         ["It does not say:", *_points(DOES_NOT_SAY, width)],
     ]
@@ -65,23 +65,37 @@ def _points(points: Sequence[str], width: int) -> list[str]:
     return [line for point in ended for line in wrapped(point, width, then="  ")]
 
 
+def _whose(certificate: Certificate) -> str:
+    """Say that the model has not seen the domains, or that nobody has looked."""
+    if certificate.known_unseen:
+        return " that the model has not seen"
+    return "; whether the model has seen any of them in training was not checked (seen_domains=model.seen_domains_)"
+
+
 def one_line(certificate: Certificate) -> str:
     """Return the certificate in one line."""
     found = certificate.domains
     return (
         f"With {percent(certificate.confidence)} confidence the next domain, if drawn like these {found.n_domains}, is "
-        f"at target with a probability of at least {probability(found.next_at_least)}, and its true recalls are with "
-        f"at least {probability(found.next_truly_at_least)} (domaincover certify says more)."
+        f"at target with a probability of at least {probability(found.next_at_least)}, and its {_truly(certificate)} "
+        f"with at least {probability(found.next_truly_at_least)} (domaincover certify says more)."
     )
 
 
 def observed_sentence(certificate: Certificate) -> str:
     """Return how many domains were at target."""
-    found = certificate.domains
-    return (
-        f"{found.n_at_target} of {found.n_domains} new domains had every label caught at least "
-        f"{percent(certificate.target_recall)} of the time."
-    )
+    found, new = certificate.domains, "new " if certificate.known_unseen else ""
+    return f"{found.n_at_target} of {found.n_domains} {new}domains had {reached_in_words(certificate)}."
+
+
+def reached_in_words(certificate: Certificate) -> str:
+    """Return what a domain at target has reached."""
+    target = certificate.target_recall
+    if isinstance(target, dict):
+        each = ", ".join(f"{name} at least {percent(value)}" for name, value in target.items())
+        return f"every label with a target caught as often as that ({each} of the time)"
+    what = "the labels of all examples together" if certificate.criterion == "coverage" else "every label"
+    return f"{what} caught at least {percent(target)} of the time"
 
 
 def next_sentence(certificate: Certificate) -> str:
@@ -107,9 +121,17 @@ def truth_sentence(certificate: Certificate) -> str:
     if found.next_truly_at_least < WORTH_SAYING:
         return f"{shown} That is too few to promise anything about true recall in the next domain."
     return (
-        f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's true recalls are all at "
+        f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's {_true(certificate)} at "
         f"target with a probability of at least {probability(found.next_truly_at_least)}."
     )
+
+
+def _true(certificate: Certificate) -> str:
+    return "true coverage is" if certificate.criterion == "coverage" else "true recalls are all"
+
+
+def _truly(certificate: Certificate) -> str:
+    return _true(certificate).removesuffix(" all")
 
 
 def noise_sentence(certificate: Certificate) -> str:

@@ -25,11 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.criteria import TargetRecall
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
-from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import check_share, check_target_recall
+from domaincover.options import CriterionName, ThresholdKind
+from domaincover.prediction_sets import check_share
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 
 MOST_NAMES = 5
@@ -66,9 +67,11 @@ class Certificate:
     target that are shown at target. `share_by_noise` is the share that would be counted at the target if no
     domain differed from another. `smallest_cell` is the smallest number of examples that a recall rests on.
     `thresholds` are those of the report: adapted to each domain's rows or fixed; None where the model has one kind.
+    `known_unseen` tells whether the domains were compared with those that the model has seen. `criterion` says what is
+    at target: every constrained label's recall, or the coverage of a domain, about which no label has a statement.
     """
 
-    target_recall: float
+    target_recall: float | dict[str, float]
     confidence: float
     row_error: float
     n_examples: int
@@ -77,6 +80,8 @@ class Certificate:
     labels: Mapping[str, Evidence]
     share_by_noise: float
     thresholds: ThresholdKind | None = None
+    known_unseen: bool = False
+    criterion: CriterionName = "min-recall"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for strict JSON."""
@@ -104,18 +109,20 @@ class Certificate:
 
 def certify(
     report: DomainReport,
-    target_recall: float,
+    target_recall: TargetRecall,
     *,
     confidence: float = 0.95,
     row_error: float | None = None,
-    seen_domains: Collection[Hashable] = (),
+    seen_domains: Collection[Hashable] | None = None,
 ) -> Certificate:
-    """Bound the probability that the next domain is at the target, from domains that the model has not seen.
+    """Bound the probability that the next domain is at the target, from domains that the model must not have seen.
 
     The certificate applies to sets made as in the report: for a `PromisedSetClassifier`, with either adapted or fixed
-    thresholds (`report.thresholds`). `seen_domains` are the model's (`model.domains_`): a report that contains one of
-    them is rejected. `row_error` bounds the share of domains truly below the target that are shown at target, by
-    default 1 − confidence; it must be chosen before the report is seen.
+    thresholds (`report.thresholds`). `seen_domains` are the model's (`model.seen_domains_`): a report that contains one
+    of them is rejected; without them the certificate does not say that the domains are new. The method `certify` of a
+    classifier knows them. `row_error` bounds the share of domains truly below the target that are shown at target, by
+    default 1 − confidence; it must be chosen before the report is seen. `target_recall` is a number or a mapping by
+    label, which leaves other labels out; a report under the criterion of coverage is certified for its coverage.
 
     >>> import numpy as np
     >>> from domaincover import DomainReport, certify
@@ -125,33 +132,37 @@ def certify(
     >>> found.n_at_target, round(found.next_at_least, 2)
     (9, 0.47)
     """
-    check_target_recall(target_recall)
+    report = report.under(target_recall)
     check_share(confidence, "confidence")
     beta = check_share(1 - confidence if row_error is None else row_error, "row error")
-    _check_domains(report, seen_domains)
-    counts = ~np.isnan(report.recall)
-    by_row = _shown(report, target_recall, beta)
-    at_target = report.recall >= target_recall
+    _check_domains(report, () if seen_domains is None else seen_domains)
+    criterion, recall = report.judged_by, report.group_recall
+    targets = criterion.group_targets
+    counts = ~np.isnan(recall)
+    by_row = _shown(report, targets, beta)
+    at_target = recall >= targets
 
     def evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64]) -> Evidence:
         return _evidence(hits, shown, confidence, beta)
 
     every_label = np.where(counts, by_row, AT_TARGET).min(axis=1)
-    below = (_upper_bounds(report, 1 - beta / counts.sum(axis=1, keepdims=True)) < target_recall).any(axis=1)
+    below = (_upper_bounds(report, 1 - beta / counts.sum(axis=1, keepdims=True)) < targets).any(axis=1)
     decided = np.where(below, BELOW, np.where(every_label == AT_TARGET, AT_TARGET, UNDECIDED))
     return Certificate(
-        target_recall=float(target_recall),
+        target_recall=criterion.plain(report.label_names),
         confidence=float(confidence),
         row_error=beta,
-        n_examples=int(report.n_by_label[counts].sum()),
-        smallest_cell=int(report.n_by_label[counts].min()),
-        domains=evidence(report.min_recall >= target_recall, decided),
+        n_examples=int(report.group_n[counts].sum()),
+        smallest_cell=int(report.group_n[counts].min()),
+        domains=evidence(report.at_target(target_recall), decided),
         labels={
             name: evidence(at_target[counts[:, k], k], by_row[counts[:, k], k])
-            for k, name in enumerate(texts(report.label_names))
+            for k, name in enumerate([] if report.is_coverage else criterion.group_names(texts(report.label_names)))
         },
         share_by_noise=report.share_by_noise(target_recall),
         thresholds=report.thresholds,
+        known_unseen=seen_domains is not None,
+        criterion=criterion.name,
     )
 
 
@@ -187,19 +198,19 @@ def _check_domains(report: DomainReport, seen_domains: Collection[Hashable]) -> 
 
 
 def _n_hits(report: DomainReport) -> NDArray[np.float64]:
-    return np.rint(np.nan_to_num(report.recall) * report.n_by_label)
+    return np.rint(np.nan_to_num(report.group_recall) * report.group_n)
 
 
 def _upper_bounds(report: DomainReport, confidence: Any) -> NDArray[np.float64]:
     """Return an upper bound on the true recall of every cell, 1 where the cell does not count."""
-    bounds = upper_bound(_n_hits(report), report.n_by_label, confidence)
-    return np.where(np.isnan(report.recall), 1.0, bounds)
+    bounds = upper_bound(_n_hits(report), report.group_n, confidence)
+    return np.where(np.isnan(report.group_recall), 1.0, bounds)
 
 
-def _shown(report: DomainReport, target_recall: float, beta: float) -> NDArray[np.int64]:
+def _shown(report: DomainReport, targets: NDArray[np.float64], beta: float) -> NDArray[np.int64]:
     """Return the test of each cell's true recall from its rows."""
-    above = lower_bound(_n_hits(report), report.n_by_label, 1 - beta) >= target_recall
-    below = _upper_bounds(report, 1 - beta) < target_recall
+    above = lower_bound(_n_hits(report), report.group_n, 1 - beta) >= targets
+    below = _upper_bounds(report, 1 - beta) < targets
     return np.where(above, AT_TARGET, np.where(below, BELOW, UNDECIDED))
 
 

@@ -56,11 +56,15 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
     """Return the text and numbers of a certificate, with notes on its model."""
     found, confidence = certificate.domains, percent(certificate.confidence)
     figures = [
-        (f"{found.n_at_target} of {found.n_domains}", "new domains had every label’s recall at target"),
+        (
+            f"{found.n_at_target} of {found.n_domains}",
+            f"{'new ' if certificate.known_unseen else ''}domains had {_what(certificate)} at target",
+        ),
         _figure(found.next_at_least, f"probability that the next one has, with {confidence} confidence"),
         _figure(
             found.next_truly_at_least,
-            f"probability that its true recalls are, the luck of few rows taken out, with {confidence} confidence",
+            f"probability that its true {_true(certificate)}, the luck of few rows taken out, with {confidence} "
+            "confidence",
         ),
     ]
     labels = zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True)
@@ -69,10 +73,21 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
         figures=figures,
         lead=f"{observed_sentence(certificate)} {next_sentence(certificate)}",
         paragraphs=[truth_sentence(certificate), noise_sentence(certificate), *notes],
-        rows=[_row("All labels", found), *(_row(name, of_label) for name, of_label in labels)],
+        rows=[
+            _row("Coverage" if certificate.criterion == "coverage" else "All labels", found),
+            *(_row(name, of_label) for name, of_label in labels),
+        ],
         rests_on=RESTS_ON,
         does_not_say=DOES_NOT_SAY,
     )
+
+
+def _what(certificate: Certificate) -> str:
+    return "coverage" if certificate.criterion == "coverage" else "every label’s recall"
+
+
+def _true(certificate: Certificate) -> str:
+    return "coverage is" if certificate.criterion == "coverage" else "recalls are"
 
 
 def _figure(bound: float, words: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import pandas as pd
 
+from domaincover.criteria import TargetRecall
 from domaincover.report.domain_adaptation import DomainAdaptation
 from domaincover.report.domain_reports import Reports, bound_text
 from domaincover.report.domain_rows import DomainChartData, domain_chart_data
@@ -46,12 +47,12 @@ def overview_chart(data: DomainChartData) -> alt.LayerChart:
     """Return every method's min recalls in rising order, for more domains than have a row each."""
     base = alt.Chart(_drawn(data.curves))
     x = alt.X("share:Q", title="Share of domains, worst first", scale=alt.Scale(domain=[0, 1])).axis(format="%")
-    y = alt.Y("min_recall:Q", title="Min recall", scale=alt.Scale(zero=False))
+    y = alt.Y("min_recall:Q", title=data.measure.capitalize(), scale=alt.Scale(zero=False))
     dash = alt.StrokeDash("method:N", title=None, sort=list(data.methods), scale=alt.Scale(range=DASHES))
     dash = dash.legend(orient="top", symbolStrokeColor=PAGE_INK, symbolSize=500)
     tooltip = [
         alt.Tooltip("method:N", title="Method"),
-        alt.Tooltip("min_recall:Q", title="Min recall", format=".3f"),
+        alt.Tooltip("min_recall:Q", title=data.measure.capitalize(), format=".3f"),
         alt.Tooltip("share:Q", title="Domains up to there", format=".0%"),
     ]
     curves = base.mark_line(interpolate="step-before", stroke=PAGE_INK, strokeWidth=2).encode(x, y, dash)
@@ -89,7 +90,7 @@ def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.
     return chart.configure(**config)
 
 
-def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by domain") -> alt.HConcatChart:
+def domain_plot(reports: Reports, target_recall: TargetRecall, title: str = "Recall by domain") -> alt.HConcatChart:
     """Return the chart of the worst domains with a title, and the marks explained below it."""
     data = domain_chart_data(reports, target_recall)
     lines = [*marks_in_words(data), *note_on_rest(data)]
@@ -102,12 +103,13 @@ def domain_plot(reports: Reports, target_recall: float, title: str = "Recall by 
 def marks_in_words(data: DomainChartData) -> list[str]:
     """Return the explanation of the chart's marks."""
     model, baseline = data.methods[0], data.baseline
+    large = "the coverage of the domain" if data.measure == "coverage" else "the lowest of them, its min recall"
     lines = [
-        f"Small marks: the recall of each label ({model}). Large mark: the lowest of them, its min recall; "
+        f"Small marks: the recall of each label ({model}). Large mark: {large}; "
         "the band is one standard error of counting."
     ]
     if baseline is not None:
-        lines.append(f"Ring and short bar: min recall and set size of {baseline}.")
+        lines.append(f"Ring and short bar: {data.measure} and set size of {baseline}.")
     return lines
 
 
@@ -116,9 +118,9 @@ def note_on_rest(data: DomainChartData) -> list[str]:
     n_left = len(data.domains) - MOST_ROWS
     if n_left <= 0:
         return []
-    bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS], data.target_recall)
+    bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS], data.targets[-1])
     rest = "the other has" if n_left == 1 else f"the other {n_left} have"
-    return [f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} a min recall of {bound} or more."]
+    return [f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} a {data.measure} of {bound} or more."]
 
 
 class DomainPen(NamedTuple):
@@ -210,9 +212,10 @@ class DomainPen(NamedTuple):
     def _x(self, field: str) -> alt.X:
         domains = self.data.domains
         shown = [domains[name].min() for name in ("low", "min_recall", "baseline_min_recall") if name in domains]
-        lowest = min(*shown, self.data.target_recall)
+        lowest = min(*shown, *self.data.targets)
         low = max(lowest - ROOM * (1 - lowest) - 0.005, 0)
-        title = f"Recall (line: target {self.data.target_recall:g})"
+        targets = ", ".join(f"{target:g}" for target in self.data.targets)
+        title = f"Recall (line: target {targets})"
         return alt.X(f"{field}:Q", title=title, scale=alt.Scale(domain=[low, 1 + ROOM * (1 - low)], nice=False))
 
     def _size(self, field: str) -> alt.X:
@@ -234,11 +237,13 @@ class DomainPen(NamedTuple):
 
     def _tooltip(self) -> list[alt.Tooltip]:
         baseline = self.data.baseline
-        its_recall = alt.Tooltip("baseline_min_recall:Q", title=f"Min recall of {baseline}", format=".3f")
+        its_recall = alt.Tooltip(
+            "baseline_min_recall:Q", title=f"{self.data.measure.capitalize()} of {baseline}", format=".3f"
+        )
         return [
             alt.Tooltip("domain:N", title="Domain"),
             alt.Tooltip("n:Q", title="Examples"),
-            alt.Tooltip("min_recall_text:N", title="Min recall"),
+            alt.Tooltip("min_recall_text:N", title=self.data.measure.capitalize()),
             *([] if baseline is None else [its_recall]),
             alt.Tooltip("set_size:Q", title="Mean set size", format=".2f"),
             alt.Tooltip("recalls:N", title="Recall by label"),
@@ -280,7 +285,7 @@ def _config_of_rows(ink: str) -> dict[str, Any]:
 
 
 def _target(data: DomainChartData) -> alt.InlineData:
-    return inline(pd.DataFrame({"target": [data.target_recall]}))
+    return inline(pd.DataFrame({"target": data.targets}))
 
 
 def _drawn(table: pd.DataFrame) -> alt.InlineData:

@@ -1,15 +1,25 @@
 """A report of domains in sentences: number of domains at target, and the worst domain."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.domain_reports import (
+    Reports,
+    highest_target,
+    lowest_labels,
+    recall_text,
+    shortened,
+    worst_first,
+)
 from domaincover.report.readable import percent
 
 LONGEST_NAME = 60
 
 
-def summary_lines(reports: Reports, target_recall: float, *, kind: str = "unseen") -> list[str]:
+def summary_lines(reports: Reports, target_recall: TargetRecall, *, kind: str = "unseen") -> list[str]:
     """Return the headline, the worst domain, and the share by chance alone; `kind` describes the domains."""
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
@@ -17,24 +27,36 @@ def summary_lines(reports: Reports, target_recall: float, *, kind: str = "unseen
     return lines if len(model.domain_names) == 1 else [*lines, _chance(model, target_recall)]
 
 
-def target_in_words(target_recall: float) -> str:
-    """Return the target in percent.
+def target_in_words(target_recall: TargetRecall) -> str:
+    """Return the target in percent, or each label's own.
 
     >>> target_in_words(0.9), target_in_words(0.975)
     ('90 %', '97.5 %')
+    >>> target_in_words({"sick": 0.95, "well": 0.8})
+    '95 % (sick) and 80 % (well)'
     """
+    if isinstance(target_recall, Mapping):
+        return " and ".join(f"{100 * value:.6g} % ({name})" for name, value in target_recall.items())
     return f"{100 * target_recall:.6g} %"
 
 
-def n_at_target(report: DomainReport, target_recall: float) -> int:
-    """Return the number of domains whose min recall is at least the target."""
-    return int((report.min_recall >= target_recall).sum())
+def claim_in_words(report: DomainReport, target_recall: TargetRecall) -> str:
+    """Return what holds in a domain at target."""
+    at_least = f"is at least {target_in_words(target_recall)}"
+    if report.is_coverage:
+        return f"the coverage {at_least}"
+    return f"the recall {at_least}" if isinstance(target_recall, Mapping) else f"every label's recall {at_least}"
 
 
-def _headline(shown: dict[str, DomainReport], target_recall: float, kind: str) -> str:
+def n_at_target(report: DomainReport, target_recall: TargetRecall) -> int:
+    """Return the number of domains at target."""
+    return int(report.at_target(target_recall).sum())
+
+
+def _headline(shown: dict[str, DomainReport], target_recall: TargetRecall, kind: str) -> str:
     (_, model), *others = shown.items()
     n_domains, n_held = len(model.domain_names), n_at_target(model, target_recall)
-    claim = f"every label's recall is at least {target_in_words(target_recall)}"
+    claim = claim_in_words(model, target_recall)
     if n_domains == 1:
         where = f"the only {kind}domain" + ("" if n_held else " not")
     elif n_held in (0, n_domains):
@@ -46,27 +68,30 @@ def _headline(shown: dict[str, DomainReport], target_recall: float, kind: str) -
     return "; ".join([f"In {where} {claim}, with {size}", *rivals]) + "."
 
 
-def _rival(name: str, report: DomainReport, target_recall: float) -> str:
+def _rival(name: str, report: DomainReport, target_recall: TargetRecall) -> str:
     n_domains = len(report.domain_names)
     is_single = bool((report.single_rate == 1).all())
     who = f"a single-label model ({name})" if is_single else name
     size = "" if is_single else f", with {np.median(report.set_size):.2f} labels per set"
     if n_domains == 1:
-        return f"the lowest recall of {who} is {recall_text(report.min_recall[0], target_recall)}{size}"
+        lowest = recall_text(report.min_recall[0], highest_target(target_recall))
+        return f"the {'coverage' if report.is_coverage else 'lowest recall'} of {who} is {lowest}{size}"
     return f"{who} does so in {n_at_target(report, target_recall)} of {n_domains}{size}"
 
 
-def _worst(model: DomainReport, target_recall: float) -> str:
-    label, recall = lowest_labels(model)[0], recall_text(model.min_recall[0], target_recall)
+def _worst(model: DomainReport, target_recall: TargetRecall) -> str:
+    label, recall = lowest_labels(model)[0], recall_text(model.min_recall[0], highest_target(target_recall))
     label_name, domain = (
         shortened([str(name)], LONGEST_NAME)[0] for name in (model.label_names[label], model.domain_names[0])
     )
-    n = int(model.n_by_label[0, label])
+    n = int(model.n[0] if model.is_coverage else model.n_by_label[0, label])
     examples = "1 example" if n == 1 else f"{n} examples"
+    if model.is_coverage:
+        return f"The lowest coverage is {recall}: in domain “{domain}”, from {examples}."
     return f"The lowest recall is {recall}: label “{label_name}” in domain “{domain}”, from {examples}."
 
 
-def _chance(model: DomainReport, target_recall: float) -> str:
+def _chance(model: DomainReport, target_recall: TargetRecall) -> str:
     share = percent(model.share_by_noise(target_recall))
     return (
         f"If no domain differed from another, chance alone would put {share} of domains at the target; "

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
 from domaincover.promises.certificates import Certificate
@@ -19,7 +20,15 @@ from domaincover.report.domain_chart import (
     threshold_chart,
 )
 from domaincover.report.domain_headline import summary_lines, target_in_words
-from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, worst_first, worst_order
+from domaincover.report.domain_reports import (
+    Reports,
+    highest_target,
+    label_targets,
+    lowest_labels,
+    recall_text,
+    worst_first,
+    worst_order,
+)
 from domaincover.report.domain_rows import DomainChartData
 from domaincover.report.domain_table import summary_texts
 from domaincover.report.readable import percent
@@ -49,7 +58,7 @@ class PageColumn(NamedTuple):
 def write_domain_page(
     path: Path,
     reports: Reports,
-    target_recall: float,
+    target_recall: TargetRecall,
     *,
     title: str,
     notes: Sequence[str] = (),
@@ -78,6 +87,7 @@ def write_domain_page(
         summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
         certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
+        measure="coverage" if model.is_coverage else "min recall",
         charts=domain_chart_specs(data, adaptation),
         caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
         most_rows=MOST_ROWS,
@@ -101,29 +111,39 @@ def domain_chart_specs(data: DomainChartData, adaptation: DomainAdaptation | Non
 
 
 def domain_columns(
-    shown: Mapping[str, DomainReport], target_recall: float, adaptation: DomainAdaptation | None = None
+    shown: Mapping[str, DomainReport], target_recall: TargetRecall, adaptation: DomainAdaptation | None = None
 ) -> list[PageColumn]:
     """Return the full table of domains, column by column, worst domain first."""
     (_, model), *others = shown.items()
     lowest = lowest_labels(model)
     n_lowest = model.n_by_label[range(len(lowest)), lowest]
+    targets = label_targets(model, target_recall)
+    of_lowest = [
+        PageColumn("of label", [Cell(str(model.label_names[label])) for label in lowest], is_text=True),
+        PageColumn("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
+    ]
 
-    def recalls(values: Any) -> list[Cell]:
-        return [_recall_cell(float(value), target_recall) for value in values]
+    highest, measure = highest_target(target_recall), "coverage" if model.is_coverage else "min recall"
+
+    def reached(report: DomainReport) -> list[Cell]:
+        known = zip(report.min_recall, report.at_target(target_recall), strict=True)
+        return [Cell(recall_text(value, highest), round(float(value), 6), not is_at) for value, is_at in known]
+
+    def recalls(values: Any, target: float) -> list[Cell]:
+        return [_recall_cell(float(value), target) for value in values]
 
     return [
         PageColumn("Domain", [Cell(str(name)) for name in model.domain_names], is_text=True),
         PageColumn("Examples", [Cell(str(n), int(n)) for n in model.n]),
-        PageColumn("Min recall", recalls(model.min_recall)),
-        PageColumn("of label", [Cell(str(model.label_names[label])) for label in lowest], is_text=True),
-        PageColumn("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
+        PageColumn(measure.capitalize(), reached(model)),
+        *([] if model.is_coverage else of_lowest),
         PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
         PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
-        *(PageColumn(f"Min recall of {name}", recalls(other.min_recall)) for name, other in others),
+        *(PageColumn(f"{measure.capitalize()} of {name}", reached(other)) for name, other in others),
         *([] if adaptation is None else _adaptation_columns(adaptation)),
         *(
-            PageColumn(f"Recall of {name}", recalls(column), of_label=True)
-            for name, column in zip(model.label_names, model.recall.T, strict=True)
+            PageColumn(f"Recall of {name}", recalls(column, target), of_label=True)
+            for name, column, target in zip(model.label_names, model.recall.T, targets, strict=True)
         ),
     ]
 

@@ -9,10 +9,10 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.criteria import TargetRecall
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
-from domaincover.prediction_sets import check_target_recall
 from domaincover.report.readable import ABSENT, printable
 from domaincover.report.style import KNOWN_METHODS, unused_name
 
@@ -20,11 +20,11 @@ Reports = Mapping[str, DomainReport]
 MOST_DECIMALS = 9
 
 
-def worst_first(reports: Reports, target_recall: float) -> dict[str, DomainReport]:
+def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, DomainReport]:
     """Return the reports with rows by the first one's min recall, ties by name; names are distinct and printable."""
-    check_target_recall(target_recall)
     if not reports:
         raise InputError("no reports were given; at least one is needed.")
+    reports = {name: report.under(target_recall) for name, report in reports.items()}
     (first_name, first), *others = reports.items()
     for name, other in others:
         _check_same_domains(first_name, first, name, other)
@@ -65,8 +65,22 @@ def shortened(names: Sequence[str], longest: int) -> list[str]:
 
 
 def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
-    """Return the code of the label with the smallest recall in each domain."""
-    return np.where(np.isnan(report.recall), np.inf, report.recall).argmin(axis=1)
+    """Return the code of the constrained label with the smallest recall in each domain."""
+    counts = ~np.isnan(report.recall)
+    if report.criterion is not None:
+        counts &= report.criterion.constrained
+    return np.where(counts, report.recall, np.inf).argmin(axis=1)
+
+
+def highest_target(target_recall: TargetRecall) -> float:
+    """Return the target, or the highest where each label has its own: what a recall is rounded against."""
+    return max(target_recall.values()) if isinstance(target_recall, Mapping) else target_recall
+
+
+def label_targets(report: DomainReport, target_recall: TargetRecall) -> list[float]:
+    """Return the target that each label's recall is compared with: NaN, with coverage too, for none."""
+    judged = report.under(target_recall)
+    return [math.nan] * len(report.label_names) if judged.is_coverage else judged.targets(target_recall).tolist()
 
 
 def recall_text(recall: float, target_recall: float, decimals: int = 3) -> str:

@@ -1,13 +1,22 @@
 """Tables behind the charts of domains: domains worst first, the recall of their labels, and sorted curves."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_reports import Reports, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.domain_reports import (
+    Reports,
+    highest_target,
+    lowest_labels,
+    recall_text,
+    shortened,
+    worst_first,
+)
 from domaincover.report.readable import MOST_LABELS_IN_TOOLTIP
 
 # Colours of the methods' palette, for light and dark backgrounds; methods have no colour in these charts.
@@ -30,10 +39,11 @@ class DomainChartData(NamedTuple):
 
     `looks` gives each group of labels its colour and shape: every label is its own group while there are looks
     enough, else the labels that are lowest most often are, and the others share one. `curves` has every method's
-    min recalls in rising order. `groups` has the group of each of `label_names`.
+    min recalls in rising order. `groups` has the group of each of `label_names`. `measure` is what is compared with the
+    target: "min recall", or "coverage".
     """
 
-    target_recall: float
+    target_recall: TargetRecall
     methods: tuple[str, ...]
     domains: pd.DataFrame
     labels: pd.DataFrame
@@ -41,6 +51,13 @@ class DomainChartData(NamedTuple):
     curves: pd.DataFrame
     label_names: tuple[str, ...]
     groups: tuple[str, ...]
+    measure: str = "min recall"
+
+    @property
+    def targets(self) -> list[float]:
+        """The distinct targets, lowest first."""
+        given = self.target_recall
+        return sorted(set(given.values())) if isinstance(given, Mapping) else [given]
 
     @property
     def baseline(self) -> str | None:
@@ -53,7 +70,7 @@ class DomainChartData(NamedTuple):
         return self._replace(domains=domains, labels=self.labels[self.labels["domain"].isin(domains["domain"])])
 
 
-def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData:
+def domain_chart_data(reports: Reports, target_recall: TargetRecall) -> DomainChartData:
     """Return the tables behind the charts, with every domain, drawn or not."""
     shown = worst_first(reports, target_recall)
     model, *others = shown.values()
@@ -66,7 +83,10 @@ def domain_chart_data(reports: Reports, target_recall: float) -> DomainChartData
     domains["size_end"] = np.max(sizes, axis=0)  # the number is right of both methods' marks
     names = tuple(map(str, model.label_names))
     labels = _label_rows(model, groups)
-    return DomainChartData(target_recall, tuple(shown), domains, labels, looks, _curves(shown), names, tuple(groups))
+    measure = "coverage" if model.is_coverage else "min recall"
+    return DomainChartData(
+        target_recall, tuple(shown), domains, labels, looks, _curves(shown), names, tuple(groups), measure
+    )
 
 
 def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
@@ -80,9 +100,10 @@ def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
     return middle - reach, middle + reach
 
 
-def _domain_rows(model: DomainReport, groups: list[str], target_recall: float) -> pd.DataFrame:
+def _domain_rows(model: DomainReport, groups: list[str], target_recall: TargetRecall) -> pd.DataFrame:
     lowest, min_recall = lowest_labels(model), model.min_recall
-    n_lowest = model.n_by_label[np.arange(len(lowest)), lowest]
+    n_lowest = model.n if model.is_coverage else model.n_by_label[np.arange(len(lowest)), lowest]
+    label_names = ["all labels"] * len(model.label_names) if model.is_coverage else model.label_names
     low, high = standard_error_ends(min_recall, n_lowest)
     rows = {
         "row": _row_names(model),
@@ -91,9 +112,9 @@ def _domain_rows(model: DomainReport, groups: list[str], target_recall: float) -
         "min_recall": min_recall,
         "low": low,
         "high": high,
-        "at_target": min_recall >= target_recall,
-        "min_recall_text": [recall_text(recall, target_recall) for recall in min_recall],
-        "label": [model.label_names[label] for label in lowest],
+        "at_target": model.at_target(target_recall),
+        "min_recall_text": [recall_text(recall, highest_target(target_recall)) for recall in min_recall],
+        "label": [label_names[label] for label in lowest],
         "group": [groups[label] for label in lowest],
         "n_lowest": n_lowest,
         "set_size": model.set_size,

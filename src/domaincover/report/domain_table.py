@@ -4,9 +4,18 @@ import io
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_headline import n_at_target, target_in_words
-from domaincover.report.domain_reports import Reports, bound_text, lowest_labels, recall_text, shortened, worst_first
+from domaincover.report.domain_headline import claim_in_words, n_at_target, target_in_words
+from domaincover.report.domain_reports import (
+    Reports,
+    bound_text,
+    highest_target,
+    lowest_labels,
+    recall_text,
+    shortened,
+    worst_first,
+)
 from domaincover.report.readable import percent
 from domaincover.report.text_tables import console_on
 
@@ -47,21 +56,22 @@ class TableColumn(NamedTuple):
 
 
 def domain_table(
-    reports: Reports, target_recall: float, *, width: int = 110, color: bool = False, most_rows: int | None = 20
+    reports: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False, most_rows: int | None = 20
 ) -> str:
     """Return one row per domain, worst first; what does not fit the width is left out or shortened with "…"."""
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
     n_rows = len(model.domain_names) if most_rows is None else max(most_rows, 1)
     columns = _domain_columns(shown, target_recall, n_rows)
-    with_labels = [*columns[:4], *_label_columns(model, target_recall, n_rows), *columns[4:]]
+    n_first = 3 if model.is_coverage else 4
+    with_labels = [*columns[:n_first], *_label_columns(model, target_recall, n_rows), *columns[n_first:]]
     fitting = _first_to_fit(width, with_labels, columns, _without(columns, "n"))
     notes = [_rest(model, n_rows, target_recall)] if n_rows < len(model.domain_names) else []
     notes.append(f"{BELOW} below the target of {target_in_words(target_recall)}")
     return _printed(fitting, notes, width, color)
 
 
-def summary_table(reports: Reports, target_recall: float, *, width: int = 110, color: bool = False) -> str:
+def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False) -> str:
     """Return one row per method: min recall and set size over domains, the share at target and by chance alone."""
     shown = worst_first(reports, target_recall)
     rows = [summary_texts(report, target_recall) for report in shown.values()]
@@ -69,18 +79,18 @@ def summary_table(reports: Reports, target_recall: float, *, width: int = 110, c
     columns += [TableColumn("\n".join(head.rsplit(" ", 1)), [row[head] for row in rows]) for head in rows[0]]
     without_percentile = _without(columns, "10th\npercentile")
     fitting = _first_to_fit(width, columns, without_percentile, _without(without_percentile, "By chance\nalone"))
-    notes = [f"at target: every label's recall is at least {target_in_words(target_recall)}"]
+    notes = [f"at target: {claim_in_words(next(iter(shown.values())), target_recall)}"]
     notes += ["by chance alone: if no domain differed from another"] if fitting[-1] is columns[-1] else []
     return _printed(fitting, ["; ".join(notes)], width, color)
 
 
-def summary_texts(report: DomainReport, target_recall: float) -> dict[str, str]:
+def summary_texts(report: DomainReport, target_recall: TargetRecall) -> dict[str, str]:
     """Return the formatted reductions over domains, by column head."""
-    summary = report.summary(target_recall)
+    summary, highest = report.summary(target_recall), highest_target(target_recall)
     return {
-        "Median min recall": recall_text(summary.min_recall, target_recall),
-        "10th percentile": recall_text(summary.min_recall_p10, target_recall),
-        "Worst domain": recall_text(summary.min_recall_worst, target_recall),
+        "Median coverage" if report.is_coverage else "Median min recall": recall_text(summary.min_recall, highest),
+        "10th percentile": recall_text(summary.min_recall_p10, highest),
+        "Worst domain": recall_text(summary.min_recall_worst, highest),
         "Median set size": f"{summary.set_size:.2f}",
         "Domains at target": f"{n_at_target(report, target_recall)} of {summary.n_domains}, "
         + percent(summary.share_at_target),
@@ -88,7 +98,7 @@ def summary_texts(report: DomainReport, target_recall: float) -> dict[str, str]:
     }
 
 
-def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows: int) -> list[TableColumn]:
+def _domain_columns(shown: dict[str, DomainReport], target_recall: TargetRecall, n_rows: int) -> list[TableColumn]:
     (_, model), *others = shown.items()
 
     def column(
@@ -96,16 +106,22 @@ def _domain_columns(shown: dict[str, DomainReport], target_recall: float, n_rows
     ) -> TableColumn:
         return TableColumn(head, [text(value) for value in list(values)[:n_rows]], is_name)
 
-    def marked(recall: float) -> str:
-        return f"{BELOW if recall < target_recall else ' '} {recall_text(recall, target_recall)}"
+    def marked(report: DomainReport) -> list[str]:
+        known = zip(report.min_recall, report.at_target(target_recall), strict=True)
+        return [
+            f"{' ' if reached else BELOW} {recall_text(value, highest_target(target_recall))}"
+            for value, reached in known
+        ]
 
+    what = "coverage" if model.is_coverage else "min recall"
+    of_label = [] if model.is_coverage else [model.label_names[label] for label in lowest_labels(model)]
     return [
         column("Domain", model.domain_names, is_name=True),
         column("n", model.n),
-        column("Min\nrecall", model.min_recall, marked),
-        column("of label", (model.label_names[label] for label in lowest_labels(model)), is_name=True),
+        column("\n".join(what.capitalize().split(" ")), marked(model)),
+        *([column("of label", of_label, is_name=True)] if of_label else []),
         column("Set\nsize", model.set_size, "{:.2f}".format),
-        *(column(f"{_short_name(name, other, model)}\nmin recall", other.min_recall, marked) for name, other in others),
+        *(column(f"{_short_name(name, other, model)}\n{what}", marked(other)) for name, other in others),
     ]
 
 
@@ -115,12 +131,14 @@ def _short_name(name: str, other: DomainReport, model: DomainReport) -> str:
     return "Fixed" if is_same_model else shortened([name], LONGEST_HEAD)[0]
 
 
-def _label_columns(model: DomainReport, target_recall: float, n_rows: int) -> list[TableColumn]:
+def _label_columns(model: DomainReport, target_recall: TargetRecall, n_rows: int) -> list[TableColumn]:
     labels = [str(name) for name in model.label_names]
     if len(labels) > MOST_LABEL_COLUMNS:
         return []
     return [
-        TableColumn(f"Recall\n{name}", [recall_text(recall, target_recall) for recall in recalls[:n_rows]])
+        TableColumn(
+            f"Recall\n{name}", [recall_text(recall, highest_target(target_recall)) for recall in recalls[:n_rows]]
+        )
         for name, recalls in zip(shortened(labels, LONGEST_HEAD), model.recall.T, strict=True)
     ]
 
@@ -134,13 +152,14 @@ def _without(columns: list[TableColumn], head: str) -> list[TableColumn]:
     return [column for column in columns if column.head != head]
 
 
-def _rest(model: DomainReport, n_rows: int, target_recall: float) -> str:
+def _rest(model: DomainReport, n_rows: int, target_recall: TargetRecall) -> str:
     """Return the number of domains not shown, and a lower bound of their min recall."""
     n_more, lowest = len(model.domain_names) - n_rows, float(model.min_recall[n_rows])
-    bound = bound_text(lowest, target_recall)
-    n_below = int((model.min_recall[n_rows:] < target_recall).sum())
+    bound = bound_text(lowest, highest_target(target_recall))
+    n_below = int((~model.at_target(target_recall)[n_rows:]).sum())
     below = f", {n_below} of them below the target" if n_below and n_more > 1 else ""
-    return f"… and {n_more} more {'domain' if n_more == 1 else 'domains, all'} with min recall ≥ {bound}{below}"
+    what = "coverage" if model.is_coverage else "min recall"
+    return f"… and {n_more} more {'domain' if n_more == 1 else 'domains, all'} with {what} ≥ {bound}{below}"
 
 
 def _total(widths: Iterable[int]) -> int:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from domaincover.report.style import KNOWN_METHODS, SINGLE_LABEL_METHODS, MethodStyle, dataset_label, method_styles
+from domaincover.report.ranking import DAGGER, is_best, is_degenerate
+from domaincover.report.style import MethodStyle, dataset_label, method_styles
 
 ABSENT = "–"
 MOST_LABELS_IN_TOOLTIP = 12
@@ -28,7 +29,7 @@ TEXT_HEADS = ("dataset", "method", "target", "split")
 
 
 class ReadableRow(NamedTuple):
-    """One row of results; `best` marks the highest share at target among the methods that give sets."""
+    """One row of results; `best` marks the method that comes first."""
 
     dataset: str
     method: str
@@ -59,16 +60,18 @@ def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
             seeds=str(row["n_seeds"]),
             domains=str(row["n_domains"]),
             min_recall=with_spread(row["min_recall"], row["min_recall_std"]),
-            set_size=with_spread(row["set_size"], row["set_size_std"]),
+            set_size=size_of(row["set_size"], row["set_size_std"], row["n_labels"], bool(no_better)),
             share=percent(row["share_at_target"], row["share_at_target_std"]),
             noise=percent(row["share_by_noise"]),
             p10=with_spread(row["min_recall_p10"]),
             worst=with_spread(row["min_recall_worst"]),
             seconds=seconds(row["train_seconds"]),
-            best=bool(is_best),
+            best=bool(best),
             style=styles[row["method"]],
         )
-        for row, is_best in zip(results.to_dict("records"), best_by_share(results), strict=True)
+        for row, best, no_better in zip(
+            results.to_dict("records"), is_best(results), is_degenerate(results), strict=True
+        )
     ]
 
 
@@ -90,22 +93,6 @@ def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
     return f"every number is the mean over {over} of {each} each, ± standard deviation over seeds"
 
 
-def best_by_share(results: pd.DataFrame) -> pd.Series:
-    """Return for each row whether it has the highest share at target among set-valued methods.
-
-    Compared within a data set, target and split. Single-label methods are left out: they have no size to trade.
-    """
-    share = results["share_at_target"].mask(answers_with_one_label(results))
-    rivals = [results[column] for column in ("dataset", "target_recall", "split")]
-    return share == share.groupby(rivals).transform("max")
-
-
-def answers_with_one_label(results: pd.DataFrame) -> pd.Series:
-    """Return for each row whether its method is single-label: known methods by name, others by their sizes."""
-    one_label_always = (results[["set_size_q25", "set_size", "set_size_q75"]] == 1).all(axis=1)
-    return one_label_always.mask(results["method"].isin(KNOWN_METHODS), results["method"].isin(SINGLE_LABEL_METHODS))
-
-
 def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit: str = "") -> str:
     """Return a number with its standard deviation, if there is one, and its unit.
 
@@ -116,6 +103,15 @@ def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit:
         return ABSENT
     plus_minus = "" if math.isnan(spread) else f" ± {spread:.{decimals}f}"
     return f"{value:.{decimals}f}{plus_minus}{unit}"
+
+
+def size_of(size: float, spread: float, n_labels: float, is_degenerate: bool = False) -> str:
+    """Return a set size with the number of labels, marked if the sets are hardly better than sets drawn by lot.
+
+    >>> size_of(1.234, 0.01, 2), size_of(1.96, math.nan, 2, is_degenerate=True)
+    ('1.23 ± 0.01 of 2', '1.96 of 2 †')
+    """
+    return f"{with_spread(size, spread, decimals=2)} of {n_labels:.0f}{f' {DAGGER}' if is_degenerate else ''}"
 
 
 def percent(share: float, spread: float = math.nan) -> str:

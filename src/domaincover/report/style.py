@@ -11,6 +11,7 @@ class MethodStyle(NamedTuple):
     label: str
     color: str
     shape: str
+    ours: bool = False  # not a method of the paper: drawn hollow
 
     @property
     def glyph(self) -> str:
@@ -25,6 +26,8 @@ HALF_DISC = "M-.5,-1.1A1.1,1.1,0,0,1,-.5,1.1Z"
 PENTAGON = "M0,-1.15L1.09,-.36L.68,.93L-.68,.93L-1.09,-.36Z"
 BOW_TIE = "M-1.1,-.95L0,-.15L1.1,-.95L1.1,.95L0,.15L-1.1,.95Z"
 CORNER = "M-1,-1.1L1.2,1.1L-1,1.1Z"
+RING = "M1.15,0A1.15,1.15,0,1,1,-1.15,0A1.15,1.15,0,1,1,1.15,0ZM.5,0A.5,.5,0,1,0,-.5,0A.5,.5,0,1,0,.5,0Z"
+LOWER_HALF_DISC = "M-1.1,-.5A1.1,1.1,0,0,0,1.1,-.5Z"
 HEXAGON = "M-.6,-1.04L.6,-1.04L1.2,0L.6,1.04L-.6,1.04L-1.2,0Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
@@ -36,28 +39,32 @@ KNOWN_METHODS = {
     "vrex": MethodStyle("VREx", "#c56b02", SALTIRE),
     "mmd": MethodStyle("MMD", "#6285a8", SPARK),
     "coral": MethodStyle("CORAL", "#be2a3f", HALF_DISC),
-    "group-dro": MethodStyle("Group DRO", "#616384", PENTAGON),
-    "qrm": MethodStyle("QRM", "#939773", BOW_TIE),
+    "group-dro": MethodStyle("Group DRO", "#616384", PENTAGON, ours=True),
+    "qrm": MethodStyle("QRM", "#939773", BOW_TIE, ours=True),
     "pooled-train": MethodStyle("Pooling CDFs (TrainC)", "#c18811", "square"),
     "pooled-held-out": MethodStyle("Pooling CDFs (CVC)", "#808e80", "triangle-up"),
     "robust": MethodStyle("Robust conformal", "#31705c", "diamond"),
-    "set-cover": MethodStyle("SET-COVER", "#ff29d4", STAR),
-    "erm-joint": MethodStyle("ERM, promised", "#ca150a", "triangle-right"),
-    "erm-adapted": MethodStyle("ERM, promised, adapted", "#a5904c", "triangle-left"),
-    "set-cover-joint": MethodStyle("SET-COVER, promised", "#b113b0", "triangle-down"),
-    "set-cover-adapted": MethodStyle("SET-COVER, promised, adapted", "#627a74", HEXAGON),
+    "set-cover": MethodStyle("SET-COVER", "#fe2cd2", STAR),
+    "set-cover-best": MethodStyle("SET-COVER (best iterate)", "#9300f9", RING, ours=True),
+    "erm-joint": MethodStyle("ERM, promised", "#ca150a", "triangle-right", ours=True),
+    "erm-adapted": MethodStyle("ERM, promised, adapted", "#a5904c", "triangle-left", ours=True),
+    "set-cover-joint": MethodStyle("SET-COVER, promised", "#b113b0", "triangle-down", ours=True),
+    "set-cover-adapted": MethodStyle("SET-COVER, promised, adapted", "#627a74", HEXAGON, ours=True),
     "set-cover-full-set": MethodStyle("SET-COVER (full-set penalty)", "#8c8538", CORNER),
+    "set-cover-full-set-best": MethodStyle(
+        "SET-COVER (full-set penalty, best iterate)", "#c0228b", LOWER_HALF_DISC, ours=True
+    ),
 }
 SINGLE_LABEL_METHODS = ("erm", "irm", "vrex", "mmd", "coral", "group-dro", "qrm")
 # Groups of methods to compare, in the order of the page's menu.
 COMPARISONS = {
     "sets": (
-        *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover"),
+        *("erm", "pooled-train", "pooled-held-out", "robust", "set-cover", "set-cover-best"),
         *("erm-joint", "set-cover-joint"),
     ),
     "promises": ("erm", "set-cover", "erm-joint", "erm-adapted", "set-cover-joint", "set-cover-adapted"),
     "single-label": (*SINGLE_LABEL_METHODS, "set-cover"),
-    "penalties": ("set-cover", "set-cover-full-set"),
+    "penalties": ("set-cover", "set-cover-best", "set-cover-full-set", "set-cover-full-set-best"),
 }
 COMPARISON_LABELS = {
     "sets": "methods that give sets",
@@ -89,6 +96,8 @@ GLYPHS = {
     BOW_TIE: "⧓",
     CORNER: "◣",
     HEXAGON: "⬢",
+    RING: "◉",
+    LOWER_HALF_DISC: "◒",
 }
 RANDOM_COLOR = "#a88400"
 INK = "#2b2f36"
@@ -122,7 +131,7 @@ def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:
     labels = {style.label for style in KNOWN_METHODS.values()}
     others = (method for method in present if method not in KNOWN_METHODS)
     return known | {
-        method: MethodStyle(unused_name(method, labels), *FURTHER_LOOKS[i % len(FURTHER_LOOKS)])
+        method: MethodStyle(unused_name(method, labels), *FURTHER_LOOKS[i % len(FURTHER_LOOKS)], ours=True)
         for i, method in enumerate(others)
     }
 
@@ -154,6 +163,11 @@ def dataset_label(dataset: str) -> str:
         return DATASET_LABELS.get(dataset, dataset)
     n_dimensions, random = match.groups()
     return f"Synthetic {n_dimensions}-d, {'random' if random else 'shared'} covariance"
+
+
+def short_label(dataset: str) -> str:
+    """Return the name of a data set without what its domains are."""
+    return dataset_label(dataset).partition(", by ")[0]
 
 
 def split_label(split: str) -> str:

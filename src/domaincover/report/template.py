@@ -19,8 +19,10 @@ def rendered(name: str, **content: Any) -> bytes:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
+    environment.filters |= {"capitalize_first": lambda text: text[:1].upper() + text[1:], "with_stop": "{}.".format}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    return environment.get_template(name).render(library=chart_library(), **content).encode(errors="replace")
+    library = chart_library() if content["charts"] else ""
+    return environment.get_template(name).render(library=library, **content).encode(errors="replace")
 
 
 @functools.cache

@@ -28,6 +28,7 @@ LATEX_ESCAPES = {char: f"\\{char}" for char in "&%$#_{}"} | {
     "−": "$-$",
     "–": "--",
     "’": "'",
+    "†": r"\dag{}",
 }
 LATEX_TABLE = r"""% needs \usepackage{{booktabs}} and \usepackage{{graphicx}}
 \begin{{table}}

@@ -36,6 +36,7 @@ from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.table_network import MakeNetwork, check_fit
 from domaincover.estimators.text_network import TextNetwork
 from domaincover.saving.adaptation_check import check_adaptation
+from domaincover.saving.boosters import FORMATS, booster_part, booster_suffix, is_booster, read_booster
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 OWN: dict[str, Any] = {
@@ -76,6 +77,11 @@ class PartsWriter:
 
     def add(self, model: BaseEstimator) -> int:
         """Add an estimator with everything it contains and return its part number."""
+        if is_booster(model) and id(model) not in self._numbers:
+            part, suffix, content = booster_part(model)
+            number = self._numbers[id(model)] = len(self.parts)
+            self.parts.append(part)
+            self.files |= {} if content is None else {f"part-{number}.{suffix}": content}
         if id(model) not in self._numbers:
             is_own = type(model) in OWN.values()
             part = self._own(model) if is_own else {"kind": SKOPS}  # first, since it may add parts itself
@@ -113,7 +119,7 @@ class PartsWriter:
             raise InputError(f"{name} of {type(model).__name__} cannot be saved: {error}") from error
 
     def _other(self, value: Any) -> Json:
-        if isinstance(value, BaseEstimator):
+        if isinstance(value, BaseEstimator) or is_booster(value):
             return {"part": self.add(value)}
         if type(value) in SOURCE_NETWORKS.values():
             return {"source_network": [type(value).__name__, self._fields(value)]}
@@ -143,7 +149,10 @@ class PartsReader:
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
         for number, part in enumerate(parts):
-            self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
+            if part["kind"] in FORMATS:
+                self._made.append(read_booster(part, self._files.get(f"part-{number}.{booster_suffix(part)}")))
+            else:
+                self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
         return self._made[-1]
 
     def _skops(self, number: int) -> Any:

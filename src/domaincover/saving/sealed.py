@@ -25,7 +25,7 @@ FORMAT = "domaincover-model"
 FORMAT_VERSION = 1
 OPENING = f'{{"format":"{FORMAT}",'.encode()  # the first bytes of every manifest
 # The only allowed file names, so that a manifest cannot refer to files outside its folder.
-NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors)|extra\.json")
+NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors|txt|json)|extra\.json")
 
 
 class SavedFolder(NamedTuple):

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
+from inspect import signature
+from typing import Any
 
 import typer
 
+from domaincover.errors import InputError
+
 WIDTH_OF_FILES = 110
+_arguments: ContextVar[Sequence[str]] = ContextVar("_arguments", default=())  # of the command that runs
 
 
 def say(message: str) -> None:
@@ -30,4 +38,38 @@ def warnings_as_notes() -> Iterator[None]:
         warnings.simplefilter("default", UserWarning)
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"Note: {' '.join(message.split())}")
+        say(f"Note: {as_options(' '.join(message.split()), _arguments.get())}")
+
+
+def as_options(message: str, arguments: Sequence[str]) -> str:
+    """Return a message of the library in words of the command line: arguments are named as its options.
+
+    Names in quotes are a user's, and stay.
+
+    >>> as_options("lower min_cell_size, or set calibration='cross-fit'; 'min_cell_size' is a column.",
+    ...            ["min_cell_size", "calibration"])
+    "lower --min-cell-size, or set --calibration cross-fit; 'min_cell_size' is a column."
+    """
+    for name in arguments:
+        option = f"--{name.replace('_', '-')}"
+        message = re.sub(rf"(?<![\w'\"\-.]){name}=(['\"]?)([\w.+\-]+)\1", rf"{option} \2", message)
+        if "_" in name:  # others are words, too
+            message = re.sub(rf"(?<![\w'\"\-.]){name}(?![\w'\"])", option, message)
+    return message
+
+
+def speaks_of_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let errors and notes of a command name options, where the library names arguments of Python."""
+    arguments = tuple(signature(command).parameters)
+
+    @wraps(command)
+    def called(*args: Any, **given: Any) -> None:
+        before = _arguments.set(arguments)
+        try:
+            command(*args, **given)
+        except InputError as error:
+            raise InputError(as_options(str(error), arguments)) from error
+        finally:
+            _arguments.reset(before)
+
+    return called

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
 
@@ -76,17 +76,20 @@ def train(
     judge: Judge | None = None,
     engine: Engine | None = None,
     checkpoints: Checkpoints | None = None,
+    last: Sequence[nn.Module | None] = (),
 ) -> list[History]:
     """Train the networks in place, each as if alone, and return their histories.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
-    training resumes from the newest one, with the same result as without the interruption.
+    training resumes from the newest one, with the same result as without the interruption. `last[r]`, if given, is a
+    copy of `networks[r]` and gets the last weights, whichever iterate `networks[r]` keeps.
     """
     engine = engine or Engine(str(batches.pool.device))
     training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
     try:
-        return training.run()
+        training.run()
+        return training.finish(zip(networks, last, strict=False))
     finally:
         training.tell("finish")
 
@@ -131,7 +134,7 @@ class _Training:
         for listener in self.listeners:
             getattr(listener, what)(*about)
 
-    def run(self) -> list[History]:
+    def run(self) -> None:
         self.tell("start", self.settings.epochs, self.batches.n_batches)
         for epoch in range(self.first_epoch, self.settings.epochs):
             if self.is_finished or self.best.all_closed:
@@ -142,7 +145,9 @@ class _Training:
             self.batches.remember()
             self._keep(epoch + 1, 0)
             self.tell("epoch", epoch + 1)
-        return self._finish()
+        if not self.is_finished:
+            self.is_finished = True
+            self._keep(self.settings.epochs, 0)
 
     def _epoch(self, epoch: int) -> None:
         for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
@@ -155,13 +160,15 @@ class _Training:
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def _finish(self) -> list[History]:
-        if not self.is_finished:
-            if self.settings.iterate == "best":
-                self.best.restore()
-            self.is_finished = True
-            self._keep(self.settings.epochs, 0)
+    def finish(self, copies: Iterable[tuple[nn.Module, nn.Module | None]]) -> list[History]:
+        """Write the weights to the networks, and the last ones to their copies."""
         self.stacked.write_back()
+        for network, last in copies:
+            if last is not None:
+                last.load_state_dict(network.state_dict())
+        if self.settings.iterate == "best":
+            self.best.restore()
+            self.stacked.write_back()
         return self.record.histories()
 
     def _primal_step(self, batch: Batch) -> None:
@@ -218,7 +225,8 @@ class _Training:
     def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
         seen: tuple[float, ...] = ()
         if moved is not None:
-            worst = moved.recall.nan_to_num(torch.inf).amin((-2, -1))
+            counted = moved.recall + 0 * self.dual.target_recall if self.dual is not None else moved.recall
+            worst = counted.nan_to_num(torch.inf).amin((-2, -1))
             seen = float(worst.mean()), float(moved.set_size.mean())
         self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
 
@@ -352,7 +360,7 @@ class _Dual:
             raise InputError(
                 f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
             )
-        batches.pool.check_codes(*loss.shape[-2:])
+        batches.pool.check_codes(loss.shape[-2], loss.n_labels)
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
         self._engine = engine
         loss.gather = settings.recall_from == "batches"

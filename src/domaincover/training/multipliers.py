@@ -1,4 +1,7 @@
-"""Multipliers of (domain, label) cells and their update (the paper's Algorithm 1, update_c)."""
+"""Multipliers of (domain, label) cells and their update (the paper's Algorithm 1, update_c).
+
+With coverage as criterion there is one cell for all labels of a domain.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from domaincover.errors import InputError
 
 
 def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tensor, floor: float, cap: float) -> Tensor:
-    """Raise the multipliers of cells below the target and lower those above; cells without recall (NaN) do not change.
+    """Raise the multipliers of cells below the target and lower those above; without recall or target (NaN), none.
 
     The factor is ν = 1 − (recall − target), doubled below the target.
     """
     factor = 1 - (recall - target_recall)
     factor = torch.where(factor > 1, 2 * factor, factor)
     moved = (multipliers * factor).clamp(floor, cap).to(multipliers.dtype)
-    return torch.where(recall.isnan(), multipliers, moved)
+    return torch.where((recall - target_recall).isnan(), multipliers, moved)
 
 
 def check_codes(codes: Tensor, n: int, what: str) -> None:
@@ -36,8 +39,9 @@ class CellCounts:
 
     MOST_PENDING_SCORES = 2_000_000
 
-    def __init__(self, shape: tuple[int, ...], first_cells: Tensor) -> None:
-        self.shape = shape  # (…replicas, domains, labels)
+    def __init__(self, shape: tuple[int, ...], first_cells: Tensor, n_labels: int) -> None:
+        self._n_labels = n_labels
+        self.shape = shape  # (…replicas, domains, labels), or one group in place of the labels
         self._first_cells = first_cells  # the index of each replica's first cell
         self.reset()
 
@@ -111,7 +115,8 @@ class CellCounts:
 
     def _check(self, labels: Tensor, cells: Tensor) -> None:
         """Raise for codes that would be counted in another cell or replica."""
-        n_domains, n_labels = self.shape[-2:]
-        domains = torch.div(cells - labels, n_labels, rounding_mode="floor")
-        check_codes(labels, n_labels, "label")
+        n_domains, n_groups = self.shape[-2:]
+        group = labels if n_groups == self._n_labels else 0
+        domains = torch.div(cells - group, n_groups, rounding_mode="floor")
+        check_codes(labels, self._n_labels, "label")
         check_codes(domains, n_domains, "domain")

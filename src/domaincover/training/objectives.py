@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from domaincover.errors import InputError
-from domaincover.options import Penalty
+from domaincover.options import CriterionName, Penalty
 from domaincover.prediction_sets import check_target_recall
 from domaincover.training.multipliers import CellCounts, updated_multipliers
 
@@ -34,7 +34,8 @@ class SetCoverLoss(nn.Module):
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
     full-set penalty also relu(1 + score). Costs are summed over labels and averaged over the batch. The multipliers
-    are a buffer; `update` adjusts them by the recall in the batches since the last update.
+    are a buffer; `update` adjusts them by the recall in the batches since the last update. With coverage as criterion,
+    a domain has one multiplier for all labels, which follows the share of its examples whose set holds their label.
 
     >>> import torch
     >>> loss = SetCoverLoss(n_domains=3, n_labels=2, target_recall=0.9)
@@ -57,8 +58,9 @@ class SetCoverLoss(nn.Module):
         self,
         n_domains: int,
         n_labels: int,
-        target_recall: float | Sequence[float] = 0.9,
+        target_recall: float | Sequence[float] | Sequence[Sequence[float]] = 0.9,
         *,
+        criterion: CriterionName = "min-recall",
         penalty: Penalty = "wrong-label",
         initial_multiplier: float | Sequence[float] | Sequence[Sequence[float]] = 5.0,
         floor: float = 1e-6,
@@ -66,12 +68,18 @@ class SetCoverLoss(nn.Module):
     ) -> None:
         """Initialise the loss; a sequence of target recalls defines a stack with one replica each.
 
-        `initial_multiplier` is one number, one per label, or one per replica and label.
+        A replica's target may be one per label, NaN for a label whose multipliers stay as they are.
+        `initial_multiplier` is one number, one per label, or one per replica and label; with coverage, a domain starts
+        with their mean.
         """
         super().__init__()
-        targets = np.atleast_1d(np.asarray(target_recall, dtype=float)).tolist()
-        for target in targets:
+        targets = np.atleast_1d(np.asarray(target_recall, dtype=float))
+        for target in targets[~np.isnan(targets)].tolist() if targets.ndim == 2 else targets.tolist():
             check_target_recall(target)
+        if targets.ndim == 2 and (targets.shape[1] != n_labels or criterion == "coverage"):
+            raise InputError(
+                f"targets by label must be {n_labels}, of min recall, got {targets.shape[1]} of {criterion}."
+            )
         if penalty not in get_args(Penalty):
             raise InputError(f"penalty must be 'wrong-label' or 'full-set', got {penalty!r}.")
         if n_domains < 1 or n_labels < 1:
@@ -85,15 +93,18 @@ class SetCoverLoss(nn.Module):
             span = " to ".join(f"{end:g}" for end in dict.fromkeys((float(start.min()), float(start.max()))))
             raise InputError(f"multipliers need 0 < floor <= start <= cap, got {floor:g}, {span} and {cap:g}.")
         replicas = (len(targets),) if np.ndim(target_recall) else ()
-        self.shape = (*replicas, n_domains, n_labels)
+        if criterion == "coverage":
+            start = start.mean(axis=-1, keepdims=True)
+        n_groups = 1 if criterion == "coverage" else n_labels
+        self.shape, self.n_labels = (*replicas, n_domains, n_groups), n_labels
         self.penalty, self.floor, self.cap = penalty, floor, cap
         self.gather = True  # False if recall is computed separately
-        first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_labels)
+        first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_groups)
         by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
-        self.register_buffer("target_recall", torch.tensor(targets, dtype=torch.float64).view(*replicas, 1, 1))
+        self.register_buffer("target_recall", torch.from_numpy(targets).view(*replicas, 1, -1))
         self.register_buffer("_first_cells", first_cells, persistent=False)
-        self.counts = CellCounts(self.shape, first_cells)
+        self.counts = CellCounts(self.shape, first_cells, n_labels)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss; in training mode, also count its hits for the next update."""
@@ -121,4 +132,5 @@ class SetCoverLoss(nn.Module):
         return recall
 
     def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:
-        return torch.add(self._first_cells + labels, domains, alpha=self.shape[-1])
+        group = labels if self.shape[-1] == self.n_labels else torch.zeros_like(labels)
+        return torch.add(self._first_cells + group, domains, alpha=self.shape[-1])

@@ -32,19 +32,37 @@ def test_a_difference_is_ours_less_the_published_number(results, published):
         assert compared[f"{measure}_difference"].tolist() == expected.tolist()
 
 
-@pytest.mark.parametrize(
-    ("experiment", "source"), [(None, "Table 5"), ("main", "Table 5"), ("single-label", "Table 8")]
-)
-def test_of_several_published_numbers_that_of_the_named_experiment_is_taken_else_the_main_one(
-    results, published, experiment, source
-):
+def test_of_several_published_numbers_the_main_one_is_taken_unless_an_experiment_is_named(results, published):
     both = pd.concat([published.assign(experiment="single-label", source="Table 8"), published])
-    assert set(compared_with_published(results, both, experiment)["source"]) == {source}
+    assert set(compared_with_published(results, both)["source"]) == {"Table 5"}
+    assert set(compared_with_published(results, both, "single-label")["source"]) == {"Table 8"}
 
 
-def test_a_published_number_of_another_experiment_counts_where_there_is_no_main_one(results, published):
-    other = published.assign(experiment="targets")
-    assert len(compared_with_published(results, other, "single-label")) == len(METHODS)
+def test_a_published_row_of_the_named_experiment_never_vanishes(results, published):
+    elsewhere = published.assign(dataset="fmow", source="Table 1")
+    compared = compared_with_published(results, pd.concat([published, elsewhere]), "main")
+    assert len(compared) == 2 * len(METHODS)
+    missing = compared[compared["dataset"] == "fmow"]
+    assert missing["min_recall"].isna().all()
+    assert missing["min_recall_published"].notna().all()
+
+
+def test_an_experiment_stands_beside_its_own_numbers_only(results, published):
+    assert compared_with_published(results, published, "single-label").empty
+
+
+@pytest.mark.parametrize("experiment", [None, "main"])
+def test_a_quick_run_never_stands_beside_published_numbers(results, published, experiment):
+    quick = checked_results(results.assign(note="quick run: not the paper's setting"))
+    assert compared_with_published(quick, published, experiment).empty
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+def test_what_was_not_run_is_said_in_every_style(results, published, style):
+    text = format_results(
+        results, style, color=False, published=published.assign(dataset="fmow"), experiment="main", width=200
+    )
+    assert text.count("not run") >= len(METHODS)
 
 
 def test_targets_that_differ_are_not_compared(results, published):
@@ -76,7 +94,8 @@ def test_texts_have_the_comparison_below_the_results(results, published, style):
     assert text.startswith(format_results(results, style, color=False))
     below = text[len(format_results(results, style, color=False)) :]
     row = compared_with_published(results, published).iloc[-1].to_dict()
-    texts = measure_texts(row, "set_size").values()
+    texts = [text.replace(" ± ", "±") for text in measure_texts(row, "set_size").values()]
+    below = below.replace(r" $\pm$ ", "±").replace(" ± ", "±")
     assert "Beside the paper" in below
     assert all(shown in below or shown.replace("−", "$-$") in below for shown in texts)
 
@@ -94,7 +113,12 @@ def test_the_comparison_keeps_to_the_terminal_s_width(results, published, width)
 
 
 def test_shares_are_compared_in_points_and_what_rounds_to_nothing_has_no_sign():
-    row = {"share_at_target": 0.9, "share_at_target_published": 0.93, "share_at_target_published_std": np.nan}
+    row = {
+        "share_at_target": 0.9,
+        "share_at_target_std": np.nan,
+        "share_at_target_published": 0.93,
+        "share_at_target_published_std": np.nan,
+    }
     assert list(measure_texts(row | {"share_at_target_difference": -0.03}, "share_at_target").values()) == [
         "90 %",
         "93 %",
@@ -111,7 +135,7 @@ def timed():
 
 def test_times_are_those_of_erm_and_set_cover_and_their_ratio(timed):
     times = training_times(timed)
-    assert times.to_numpy().tolist() == [["synthetic-10", 10, 15, 1.5], ["synthetic-10-random", 10, 15, 1.5]]
+    assert times.to_numpy().tolist() == [["synthetic-10", 10, 15, 1.5, ""], ["synthetic-10-random", 10, 15, 1.5, ""]]
 
 
 def test_published_times_stand_beside_ours_with_their_own_ratio(timed):
@@ -119,9 +143,19 @@ def test_published_times_stand_beside_ours_with_their_own_ratio(timed):
     assert times["ratio_published"].tolist() == pytest.approx([133 / 98, np.nan], nan_ok=True)
 
 
-def test_published_times_of_other_data_sets_change_nothing(timed):
-    others = PUBLISHED_TIMES.assign(dataset="fmow")
-    pd.testing.assert_frame_equal(training_times(timed, others), training_times(timed))
+def test_published_times_of_data_sets_that_were_not_run_stay(timed):
+    times = training_times(timed, PUBLISHED_TIMES.assign(dataset="fmow"))
+    assert times["dataset"].tolist() == ["synthetic-10", "synthetic-10-random", "fmow"]
+    assert times["ratio_published"].tolist() == pytest.approx([np.nan, np.nan, 133 / 98], nan_ok=True)
+    assert "not run" in format_times(times, "md")
+    assert "which are 1.36 to 1.36 in the paper" in format_times(times, "md")
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+def test_times_of_a_quick_run_say_so_and_stand_beside_nothing(timed, style):
+    times = training_times(timed.assign(note="quick run: not the paper's setting"), PUBLISHED_TIMES)
+    assert "source" not in times
+    assert "quick run: not the paper's setting" in " ".join(format_times(times, style, color=False).split())
 
 
 @pytest.mark.parametrize("style", ["table", "md", "latex"])

@@ -12,7 +12,8 @@ from domaincover.errors import InputError
 from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
 from domaincover.paper.study_report.results_text import format_results
 from domaincover.paper.study_report.time_tables import format_times, training_times
-from domaincover.report.readable import best_by_share, heads_of, readable_rows
+from domaincover.report.ranking import is_best
+from domaincover.report.readable import heads_of, readable_rows
 from domaincover.report.style import SINGLE_LABEL_METHODS
 
 from .made_up import METHODS, SECONDS, published_numbers, random_domains, results_of
@@ -40,7 +41,7 @@ def test_json_keeps_hostile_names_as_they_are(hostile_results):
 
 
 def test_csv_keeps_full_precision(results):
-    read_back = pd.read_csv(io.StringIO(format_results(results, "csv")))
+    read_back = pd.read_csv(io.StringIO(format_results(results, "csv")), keep_default_na=False)
     expected = checked_results(results)
     assert list(read_back.columns) == list(RESULT_COLUMNS)
     pd.testing.assert_frame_equal(read_back, expected, check_dtype=False, rtol=0, atol=0)
@@ -88,30 +89,50 @@ def test_markdown_escapes_bars_tags_and_line_breaks():
     assert r"| a\|b c\<script\> |" in lines[2]
 
 
-def test_only_the_highest_share_of_a_set_valued_method_is_bold(unseen):
-    first = unseen[unseen["dataset"] == "synthetic-10"].assign(share_at_target=[0.99, 0.2, 0.3, 0.9, 0.8])
-    lines = format_results(first, "md").splitlines()
-    assert [line for line in lines if "**" in line] == [line for line in lines if "Robust" in line]
+def shares_and_sizes(results, shares, sizes, recall=0.95):
+    own = {name: results["method"].map(sizes) for name in ("set_size", "set_size_q25", "set_size_q75")}
+    return checked_results(results.assign(share_at_target=results["method"].map(shares), min_recall=recall, **own))
 
 
-def test_single_label_methods_are_never_bold_whatever_their_sizes():
-    methods = dict.fromkeys((*SINGLE_LABEL_METHODS, "set-cover", "mine"), (0.9, 1.2))
-    results = checked_results(results_of(random_domains(np.random.default_rng(0), ("data",), methods)))
-    shares = results["method"].map({"set-cover": 0.5, "mine": 0.4}).fillna(0.9)
-    assert set(results[best_by_share(results.assign(share_at_target=shares))]["method"]) == {"set-cover"}
+def test_of_about_equal_shares_the_smallest_sets_are_bold(unseen):
+    shares = dict(zip(METHODS, (0.5, 0.2, 0.3, 0.93, 0.9), strict=True))
+    sizes = dict(zip(METHODS, (1.0, 1.1, 1.1, 1.5, 1.2), strict=True))
+    lines = format_results(shares_and_sizes(unseen, shares, sizes), "md").splitlines()
+    assert [line for line in lines if "**" in line] == [line for line in lines if "| SET-COVER" in line]
 
 
-def test_a_method_that_gives_sets_may_be_best_with_sets_of_one_label(unseen):
-    ones = dict.fromkeys(("set_size_q25", "set_size", "set_size_q75"), 1.0)
-    shares = unseen["method"].map({"set-cover": 0.9}).fillna(0.3)
-    checked = checked_results(unseen.assign(share_at_target=shares, **ones))
-    assert set(checked[best_by_share(checked)]["method"]) == {"set-cover"}
+def test_where_one_label_is_enough_it_comes_first(unseen):
+    sizes = dict(zip(METHODS, (1.0, 1.1, 1.1, 1.5, 1.2), strict=True))
+    checked = shares_and_sizes(unseen, dict.fromkeys(METHODS, 0.9), sizes)
+    assert set(checked[is_best(checked)]["method"]) == {"erm"}
 
 
-def test_an_unknown_method_whose_sets_hold_one_label_is_no_competitor(unseen):
-    ones = dict.fromkeys(("set_size_q25", "set_size", "set_size_q75"), 1.0)
-    checked = checked_results(unseen.replace({"method": {"erm": "mine"}}).assign(**ones, share_at_target=0.5))
-    assert "mine" not in set(checked[best_by_share(checked)]["method"])
+def test_sets_hardly_better_than_by_lot_are_marked_and_never_bold(unseen):
+    shares = dict.fromkeys(METHODS, 0.4) | {"robust": 1.0}
+    sizes = dict.fromkeys(METHODS, 1.3) | {"erm": 1.0, "robust": 2.95}
+    checked = shares_and_sizes(unseen, shares, sizes)
+    rows = readable_rows(checked)
+    assert {row.method for row in rows if row.set_size == "2.95 ± 0.00 of 3 †" or "†" in row.set_size} == {
+        "Robust conformal"
+    }
+    assert not any(row.best for row in rows if row.method == "Robust conformal")
+    for style in ("table", "md", "latex"):
+        assert "Degenerate and not ranked" in " ".join(format_results(checked, style, color=False).split())
+
+
+def test_where_all_sets_are_degenerate_nothing_is_bold(unseen):
+    methods = [method for method in METHODS if method != "erm"]
+    own = unseen[unseen["method"].isin(methods)]
+    checked = shares_and_sizes(own, dict.fromkeys(methods, 1.0), dict.fromkeys(methods, 2.99))
+    assert not is_best(checked).any()
+
+
+@pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
+def test_a_quick_run_says_so_in_every_table(results, style):
+    mark = "not the paper's setting"
+    text = format_results(results.assign(note=f"quick run: {mark}"), style, color=False)
+    assert mark in " ".join(text.split())
+    assert mark not in format_results(results, style, color=False)
 
 
 @pytest.mark.parametrize("style", ["table", "md", "latex"])
@@ -123,10 +144,9 @@ def test_single_label_methods_have_their_names_in_every_table(style):
     assert sorted(names, key=lambda name: text.index(f"{name} ")) == names
 
 
-def test_equal_shares_are_both_best(unseen):
-    checked = checked_results(unseen.assign(share_at_target=0.5))
-    best = checked[best_by_share(checked)]
-    assert set(best["method"]) == set(METHODS) - {"erm"}
+def test_equal_shares_and_sizes_are_both_best(unseen):
+    checked = shares_and_sizes(unseen, dict.fromkeys(METHODS, 0.5), dict.fromkeys(METHODS, 1.2))
+    assert set(checked[is_best(checked)]["method"]) == set(METHODS)
 
 
 def test_a_missing_number_is_a_dash_and_a_missing_spread_is_left_out(unseen):
@@ -155,7 +175,8 @@ def test_the_terminal_table_keeps_to_its_width(results, width):
 def test_a_narrow_terminal_wraps_names_not_numbers(unseen, width):
     text = format_results(unseen, "table", width=width, color=False)
     rows = readable_rows(checked_results(unseen))
-    assert all(number in text for row in rows for number in (row.min_recall, row.set_size, row.share))
+    numbers = [number for row in rows for number in (row.min_recall, row.set_size, row.share)]
+    assert all(number.replace(" ± ", "±") in text for number in numbers)
     assert all(word in text.split() for row in rows for word in row.method.split())
 
 
@@ -194,7 +215,7 @@ def test_the_terminal_table_without_colour_is_plain_text(unseen):
 
 def test_the_terminal_table_in_colour_has_the_best_share_in_bold(unseen):
     text = format_results(unseen, "table", color=True)
-    best = [row.share for row in readable_rows(checked_results(unseen)) if row.best]
+    best = [row.share.replace(" ± ", "±") for row in readable_rows(checked_results(unseen)) if row.best]
     assert best
     assert all(share in "".join(part.split("\x1b[0m")[0] for part in text.split("\x1b[1m")[1:]) for share in best)
 
@@ -267,4 +288,4 @@ def test_an_unknown_style_is_refused(results):
 
 
 def test_extra_columns_are_ignored(results):
-    assert format_results(results.assign(note="x"), "csv") == format_results(results, "csv")
+    assert format_results(results.assign(extra="x"), "csv") == format_results(results, "csv")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 PAGE = "report.html"
-QUICK_NOTE = "Smoke run with few epochs, domains and rows: do not quote its numbers."
 MADE = ".made.json"
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 
@@ -145,7 +144,7 @@ def measured_times(out: Path) -> pd.DataFrame:
 
     from domaincover.paper.training_times import read_times
 
-    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover"])
+    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover", "note"])
     return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
 
 
@@ -173,7 +172,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all results in a study's directory."""
-    from domaincover.paper.published import published_results, published_times
+    from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
 
     write_page(
@@ -181,12 +180,19 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         tables.domains,
         page,
         settings=tables.settings,
-        published=published_results(),
+        published=published() if is_of_paper(out) else None,
         times=measured_times(out),
-        published_times=published_times(),
         theory=read_theory(out),
-        notes=[QUICK_NOTE] if "True" in tables.settings.get("quick", "") else [],
     )
+
+
+def is_of_paper(out: Path) -> bool:
+    """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
+    from domaincover.paper.datasets import DATASET_GROUPS
+    from domaincover.paper.experiment import PAPER
+
+    of_paper = {*PAPER, "synthetic", "wilds", *DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
+    return any((out / RESULTS / name).is_dir() for name in of_paper)
 
 
 def print_table(experiment: Experiment, out: Path) -> None:

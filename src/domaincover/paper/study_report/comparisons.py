@@ -49,7 +49,8 @@ def compared_methods(
         raise InputError(f"data set {dataset!r} has no split {split!r}, only {present}.")
     rows = rows[rows["split"] == split]
     methods = [styles[method] for method in rows["method"]]
-    rows = rows.assign(label=[style.label for style in methods]).reset_index(drop=True)
+    rows = rows.assign(label=[style.label for style in methods], ours=[style.ours for style in methods])
+    rows = rows.reset_index(drop=True)
     return ComparedMethods(dataset, target_recall, split, rows, methods)
 
 
@@ -61,6 +62,7 @@ def share_table(compared: ComparedMethods) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "label": rows["label"],
+            "ours": rows["ours"],
             "share": share.round(DECIMALS),
             "low": (share - spread).clip(0, 1).round(DECIMALS),
             "high": (share + spread).clip(0, 1).round(DECIMALS),

@@ -53,6 +53,15 @@ class Scales(NamedTuple):
         """Return the colour of each method."""
         return alt.Color("label:N", title=None, scale=self.color, legend=self.legend)
 
+    def strokes(self) -> alt.Stroke:
+        """Return the outline of each method's points, in its colour."""
+        return alt.Stroke("label:N", title=None, scale=self.color, legend=self.legend)
+
+    def points(self) -> dict[str, Any]:
+        """Return the look of a method's point: filled for the paper's methods, hollow for others."""
+        hollow: Any = alt.condition("datum.ours", alt.value(0), alt.value(1))
+        return {"shape": self.shapes(), "stroke": self.strokes(), "fillOpacity": hollow}
+
     def shapes(self) -> alt.Shape:
         """Return the shape of each method."""
         return alt.Shape("label:N", title=None, scale=self.shape, legend=self.legend)
@@ -205,8 +214,8 @@ class Pen(NamedTuple):
         recalls = base.mark_rule(strokeWidth=self.look.stroke).encode(
             x=self._x("set_size"), y=self._y("min_recall_q25"), y2="min_recall_q75", **look
         )
-        medians = base.mark_point(size=self.look.point, filled=True).encode(
-            x=self._x("set_size"), y=self._y("min_recall"), shape=self.scales.shapes(), **look
+        medians = base.mark_point(size=self.look.point, filled=True, strokeWidth=0.6 * self.look.stroke).encode(
+            x=self._x("set_size"), y=self._y("min_recall"), **self.scales.points(), **look
         )
         # The legend is clickable only if the selection is in a layer with the legend's field.
         return [sizes, recalls, medians.add_params(chosen_method()) if self.interactive else medians]

@@ -47,12 +47,13 @@ def cross_plot_data(results: CheckedResults, split: str | None = None) -> pd.Dat
     styles = method_styles(results["method"])
     crosses = results.assign(
         label=[styles[method].label for method in results["method"]],
+        ours=[styles[method].ours for method in results["method"]],
         set_size_quartiles=_quartiles(results, "set_size"),
         min_recall_quartiles=_quartiles(results, "min_recall"),
         share=[percent(share) for share in results["share_at_target"]],
     )
     columns = (
-        *("dataset", "target_recall", "split", "method", "label", "n_domains", "n_seeds"),
+        *("dataset", "target_recall", "split", "method", "label", "ours", "n_domains", "n_seeds"),
         *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
         *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
     )

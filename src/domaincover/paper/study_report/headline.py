@@ -4,8 +4,11 @@ import math
 from collections import Counter
 from typing import Any
 
+import pandas as pd
+
 from domaincover.paper.study_report.results_table import CheckedResults, experiments, of_experiment
-from domaincover.report.readable import answers_with_one_label
+from domaincover.prediction_sets import size_by_lot
+from domaincover.report.ranking import SAME_SHARE, answers_with_one_label, ranked
 from domaincover.report.style import method_styles
 
 OURS = "set-cover"
@@ -14,7 +17,7 @@ ONE_SEED = " (one seed: the spread is unknown)"
 
 
 def overall_sentence(results: CheckedResults) -> str:
-    """Return how often each method has the largest share of unseen domains at target, and the uncertainty."""
+    """Return how often each method comes first in unseen domains, and the uncertainty."""
     rankings = [ranked_unseen(results, dataset, target) for dataset, target in experiments(results)]
     rankings = [ranking for ranking in rankings if ranking]
     if not rankings:
@@ -23,15 +26,25 @@ def overall_sentence(results: CheckedResults) -> str:
     compared = [ranking for ranking in rankings if len(ranking) > 1]
     if not compared:
         return _without_rivals([row for (row,) in rankings], doubt)
-    (winner, n_wins), *others = Counter(ranking[0]["label"] for ranking in compared).most_common()
-    n_close = sum(within_spread(*ranking[:2]) for ranking in compared)
-    claim = f"{winner} holds the target in the largest share of unseen domains"
+    firsts = Counter(ranking[0]["label"] for ranking in compared if not ranking[0]["degenerate"])
+    degenerate = _degenerate_overall(compared)
+    if not firsts:
+        return f"No method has sets worth having{doubt}.{degenerate}"
+    (winner, n_wins), *others = firsts.most_common()
+    claim = f"At the highest share of unseen domains at target, {winner} has the smallest sets"
     if len(compared) == 1:
-        return f"{claim}{', by no more than the spread between seeds' if n_close else ''}{doubt}."
+        return f"{claim}{doubt}.{degenerate}"
     noun = "data sets" if results["target_recall"].nunique() == 1 else "comparisons of data set and target"
     rest = "".join(f", {label} on {count}" for label, count in others)
-    close = f" On {n_close} of these, the lead is no more than the spread between seeds." if n_close else ""
-    return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{close}"
+    return f"{claim} on {n_wins} of {len(compared)} {noun}{rest}{doubt}.{degenerate}"
+
+
+def _degenerate_overall(rankings: list[list[dict[str, Any]]]) -> str:
+    found = Counter(row["label"] for ranking in rankings for row in ranking if row["degenerate"])
+    if not found:
+        return ""
+    times = ", ".join(f"{label} on {count}" for label, count in found.most_common())
+    return f" Degenerate, with nearly every label in every set, and not ranked: {times}."
 
 
 def experiment_sentences(results: CheckedResults, dataset: str, target_recall: float) -> list[str]:
@@ -39,9 +52,14 @@ def experiment_sentences(results: CheckedResults, dataset: str, target_recall: f
     ranking = ranked_unseen(results, dataset, target_recall)
     if not ranking:
         return ["No unseen domains were evaluated."]
-    first, *others = ranking
+    worth = [row for row in ranking if not row["degenerate"]]
+    degenerate = [_degenerate(row) for row in ranking if row["degenerate"]]
+    if not worth:
+        return degenerate
+    first, *others = worth
     sentences = [_first_place(first)]
     sentences += [_against_first(row, first) for row in others if row is others[0] or row["method"] == OURS]
+    sentences += degenerate
     if not first["one_label"]:
         sentences += _closest_with_one_label([row for row in others if row["one_label"]])
     if others and first["share_at_target"] < 0.5:
@@ -50,19 +68,12 @@ def experiment_sentences(results: CheckedResults, dataset: str, target_recall: f
 
 
 def ranked_unseen(results: CheckedResults, dataset: str, target_recall: float) -> list[dict[str, Any]]:
-    """Return the rows of unseen domains by share at target, ties by smaller sets."""
+    """Return the rows of unseen domains by rank, degenerate sets last."""
     labels = {method: style.label for method, style in method_styles(results["method"]).items()}
-    rows = of_experiment(results, dataset, target_recall)
-    rows = rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()]
-    rows = rows.sort_values(["share_at_target", "set_size"], ascending=[False, True], kind="stable")
+    rows: pd.DataFrame = of_experiment(results, dataset, target_recall)
+    rows = ranked(rows[(rows["split"] == "unseen") & rows["share_at_target"].notna()])
     rows = rows.assign(label=rows["method"].map(labels), one_label=answers_with_one_label(rows))
     return [dict(zip(rows.columns, row, strict=True)) for row in rows.itertuples(index=False)]
-
-
-def within_spread(first: dict[str, Any], second: dict[str, Any]) -> bool:
-    """Return whether two shares at target differ by at most the spread over seeds; False with one seed."""
-    gap = first["share_at_target"] - second["share_at_target"]
-    return bool(gap <= math.hypot(first["share_at_target_std"], second["share_at_target_std"]))
 
 
 def _without_rivals(rows: list[dict[str, Any]], doubt: str) -> str:
@@ -81,7 +92,7 @@ def _first_place(row: dict[str, Any]) -> str:
     return (
         f"{row['label']} keeps every label's recall at {row['target_recall']:g} or more in "
         f"{100 * row['share_at_target']:.0f} % of unseen domains{between_seeds}, "
-        f"with {row['set_size']:.2f} labels per set."
+        f"with {row['set_size']:.2f} of {row['n_labels']} labels per set."
     )
 
 
@@ -89,13 +100,20 @@ def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
     sizes = "smaller" if row["set_size"] < first["set_size"] else "larger"
     if f"{row['set_size']:.2f}" == f"{first['set_size']:.2f}":
         sizes = "equally large"
-    share = f"{100 * row['share_at_target']:.0f} %"
-    behind = row["share_at_target"] < first["share_at_target"]
-    place = f"follows with {share} and" if behind else f"does so in {share} too, with"
-    sentence = f"{row['label']} {place} {sizes} sets ({row['set_size']:.2f})"
-    if behind and within_spread(first, row):
-        sentence += "; the gap is within the spread between seeds"
-    return f"{sentence}."
+    share, with_sets = f"{100 * row['share_at_target']:.0f} %", f"{sizes} sets ({row['set_size']:.2f})"
+    if abs(row["share_at_target"] - first["share_at_target"]) <= SAME_SHARE + 1e-9:
+        return f"{row['label']} does so in {share}, about as many, with {with_sets}."
+    return f"{row['label']} follows with {share} and {with_sets}."
+
+
+def _degenerate(row: dict[str, Any]) -> str:
+    """Return what a degenerate predictor is."""
+    lot = float(size_by_lot(row["n_labels"], row["min_recall"]))
+    return (
+        f"The {100 * row['share_at_target']:.0f} % of {row['label']} come from sets of {row['set_size']:.2f} of "
+        f"{row['n_labels']} labels; sets drawn by lot with the same recall would have {lot:.2f}. It is degenerate and "
+        "not ranked."
+    )
 
 
 def _closest_with_one_label(ranking: list[dict[str, Any]]) -> list[str]:

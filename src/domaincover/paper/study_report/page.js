@@ -75,12 +75,40 @@ function chosenIn(data, number) {
     const box = form.querySelector(`[name="${name}-${number + 1}"]:checked`);
     return box ? Number(box.value) : usual;
   };
+  const [target, group] = [chosen("target", data.main), chosen("group", 0)];
   return {
-    target: chosen("target", data.main),
-    group: chosen("group", 0),
+    target,
+    group: data.groups[group],
+    frame: data.by_target[target].frames[group],
     split: chosen("split", data.splits[0]),
     points: form.querySelector("[type=checkbox]").checked,
   };
+}
+
+// What a plot of one of the paper's figures shows; nothing of it can be chosen.
+function exhibited(data, place) {
+  const { methods, target, frames } = charts.exhibits[place.dataset.exhibit];
+  return {
+    target: data.targets.indexOf(target),
+    group: { methods: charts.methods.filter((method) => methods.includes(method)) },
+    frame: frames[place.dataset.number],
+    split: place.dataset.split ? Number(place.dataset.split) : data.splits[0],
+    points: false,
+  };
+}
+
+const SHORT = { x: "Mean set size", cross: "Min recall", curves: "Min recall", coverage: "Share at target" };
+
+// A plot of a figure of several: lower, with short titles, and without a legend, which the figure has once.
+function asPanel(spec, kind) {
+  if (!(kind in SHORT)) return spec;
+  spec.height = 230;
+  spec.layer.forEach(({ encoding }) => {
+    Object.values(encoding).filter((channel) => channel.legend).forEach((channel) => { channel.legend = null; });
+    if (encoding.x?.title) encoding.x.title = SHORT.x;
+    if (encoding.y?.title) encoding.y.title = SHORT[kind];
+  });
+  return spec;
 }
 
 // What every template needs: the methods of the choice that have rows, in order, with their looks.
@@ -108,8 +136,7 @@ function looks(rows, group, width) {
 const makers = {
   cross(data, choice, width) {
     const own = data.by_target[choice.target];
-    const group = data.groups[choice.group];
-    const frame = own.frames[choice.group];
+    const { group, frame } = choice;
     const { kept, values } = looks(own.crosses.filter((row) => row.split === charts.split_names[choice.split]), group, width);
     const points = !choice.points ? [] : domainsOf(data, (run) => run.target === choice.target
       && run.split === choice.split && group.methods.includes(run.method));
@@ -130,7 +157,7 @@ const makers = {
     return { spec, caption: `Min recall against mean set size. ${frame.note}` };
   },
   share(data, choice) {
-    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group]);
+    const { kept, values } = looks(data.by_target[choice.target].shares, choice.group);
     const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
     const spec = filled(charts.templates.share, { ...values, title });
     spec.height = 30 * values.labels.length;
@@ -140,8 +167,8 @@ const makers = {
   },
   "min-recall"(data, choice) {
     const own = data.by_target[choice.target];
-    const { kept, values } = looks(own.boxes, data.groups[choice.group]);
-    const outliers = looks(own.outliers, data.groups[choice.group]).kept;
+    const { kept, values } = looks(own.boxes, choice.group);
+    const outliers = looks(own.outliers, choice.group).kept;
     const target = data.targets[choice.target];
     const recall = around(
       [...kept.flatMap((row) => [row.low, row.high]), ...outliers.map((row) => row.min_recall), target], 0.05, 0, 1);
@@ -152,9 +179,8 @@ const makers = {
     spec.description = inWords("Median min recall of unseen domains", data, kept.map((row) => `${row.label} ${row.said}`));
     return { spec, caption: own.captions["min-recall"] };
   },
-  curves(data, _, width) {
-    const all = { methods: charts.methods };
-    const { kept, values } = looks(data.curves.rows, all, width);
+  curves(data, choice, width) {
+    const { kept, values } = looks(data.curves.rows, choice.isPanel ? choice.group : { methods: charts.methods }, width);
     const spec = filled(charts.templates.curves, { ...values, size: data.curves.size, recall: data.curves.recall });
     spec.datasets = { rows: kept, target: data.curves.targets.map((target) => ({ target })) };
     spec.description = inWords("Min recall against set size by target recall", data, kept.map((row) =>
@@ -162,7 +188,7 @@ const makers = {
     return { spec };
   },
   coverage(data, choice, width) {
-    const { kept, values } = looks(data.by_target[choice.target].shares, data.groups[choice.group], width);
+    const { kept, values } = looks(data.by_target[choice.target].shares, choice.group, width);
     const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
     const size = around(kept.flatMap((row) => [row.set_size, row.size_low, row.size_high]), 0.1);
     const recall = around(kept.flatMap((row) => [row.share, row.low, row.high]), 0.05, 0, 1);
@@ -181,12 +207,15 @@ function inWords(title, data, numbers) {
 const drawn = new Map(); // place of a chart: the promise of its view
 
 function drawPlace(place) {
+  if (!place.clientWidth) return; // in a part that is closed
   const { kind } = place.dataset;
   const number = Number(place.dataset.number);
   const data = charts.datasets[number];
+  const isPanel = "exhibit" in place.dataset;
   const { spec, caption } = kind === "theory" ? { spec: charts.theory }
-    : makers[kind](data, chosenIn(data, number), place.clientWidth);
-  if (caption) place.nextElementSibling.textContent = caption;
+    : makers[kind](data, isPanel ? { ...exhibited(data, place), isPanel } : chosenIn(data, number), place.clientWidth);
+  if (isPanel) asPanel(spec, kind);
+  else if (caption) place.nextElementSibling.textContent = caption;
   const before = drawn.get(place);
   if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
   const now = Promise.resolve(before).then((view) => {
@@ -212,7 +241,7 @@ document.querySelectorAll("form.choices").forEach((form) => {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", ({ target }) => {
     const only = /^(split|points)-/.test(target.name) ? ["cross"] : ["cross", "share", "min-recall", "coverage"];
-    places.filter((place) => place.dataset.number === form.dataset.number && only.includes(place.dataset.kind)
+    places.filter((place) => !("exhibit" in place.dataset) && place.dataset.number === form.dataset.number && only.includes(place.dataset.kind)
       && drawn.has(place)).forEach(drawPlace);
   });
 });

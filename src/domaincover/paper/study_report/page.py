@@ -1,17 +1,18 @@
 """A self-contained HTML page: sentences, tables, interactive plots and their code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover.files import write_whole
+from domaincover.paper.published import Published
 from domaincover.paper.study_report.comparisons import compared_methods
+from domaincover.paper.study_report.exhibits import CAPTIONS, exhibit_sections
 from domaincover.paper.study_report.headline import experiment_sentences, overall_sentence
 from domaincover.paper.study_report.page_charts import chart_templates
-from domaincover.paper.study_report.page_data import captions_of, page_data
-from domaincover.paper.study_report.published_comparison import MEASURES, compared_with_published, measure_texts
+from domaincover.paper.study_report.page_data import captions_of, exhibit_data, page_data
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -20,6 +21,7 @@ from domaincover.paper.study_report.results_table import (
     checked_results,
     experiments,
     main_target,
+    notes_of,
     of_dataset,
     of_experiment,
     targets_of,
@@ -34,6 +36,7 @@ from domaincover.paper.study_report.theory_chart import (
 from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
 from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, left_out_in_words
 from domaincover.paper.study_report.tradeoffs import curves_of, has_curves
+from domaincover.report.ranking import rule_in_words
 from domaincover.report.readable import (
     HEADS,
     TEXT_HEADS,
@@ -42,28 +45,21 @@ from domaincover.report.readable import (
     readable_rows,
     seeds_and_domains,
 )
-from domaincover.report.style import dataset_label
+from domaincover.report.style import dataset_label, short_label
 from domaincover.report.template import chart_library, rendered
 
 __all__ = ["chart_library", "write_page"]
 
-COLUMN_OF = {"min_recall": "min_recall", "set_size": "set_size", "share_at_target": "share"}
+HEADS_OF_SETTINGS = {"synthetic": "Synthetic", "synthetic-10": "Synthetic, d = 10", "synthetic-50": "Synthetic, d = 50"}
 
 
-class TableRow(NamedTuple):
-    """A row of results and, by column, the paper's number with the difference."""
-
-    row: ReadableRow
-    paper: dict[str, str]
-
-
-class Section(NamedTuple):
+class DatasetSection(NamedTuple):
     """The page's content for one data set; captions by kind of chart."""
 
     title: str
     sentences: list[str]
-    rows: list[TableRow]
-    sources: str
+    rows: list[ReadableRow]
+    rule: str
     target: str
     captions: dict[str, str]
     evidence: list[StudyEvidence]
@@ -75,83 +71,84 @@ def write_page(
     path: Path,
     title: str = "Prediction sets in new domains",
     settings: Mapping[str, str] | None = None,
-    published: pd.DataFrame | None = None,
+    published: Published | None = None,
     times: pd.DataFrame | None = None,
-    published_times: pd.DataFrame | None = None,
     theory: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
 ) -> None:
     """Write the report atomically, as one file that needs no network.
 
-    Published numbers and times are shown beside ours for the same data sets; `times` has seconds of ERM and SET-COVER
-    by data set, and `theory` is the content of a `theory.json`. Notes are shown below the headline.
+    With a published paper, the page opens with its index and has a section for each of its tables and figures, ours
+    beside the paper's; what is ours alone follows. `times` has seconds of ERM and SET-COVER by data set, and `theory`
+    is the content of a `theory.json`.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
     rows = readable_rows(table)
-    compared_times = None if times is None or times.empty else training_times(times, published_times)
+    exhibits = [] if published is None else exhibit_sections(published, table)
+    compared_times = _times(times, published)
     data = page_data(table, single)
     page = rendered(
         "page.html",
-        title=title,
+        title=title if published is None else published.title,
+        paper=published,
+        exhibits=exhibits,
+        exhibit_captions=CAPTIONS,
         headline=overall_sentence(at_main_targets(table)),
-        sections=[_section(table, single, rows, dataset, published) for dataset in dict.fromkeys(table["dataset"])],
+        sections=[_section(table, single, rows, dataset) for dataset in dict.fromkeys(table["dataset"])],
         charts=data
         | {"templates": chart_templates()}
+        | {"exhibits": {one.number: exhibit_data(one, table, single) for one in exhibits if one.is_figure}}
         | {"theory": None if theory is None else learnability_spec(learnability_data(theory))},
-        rows=[TableRow(row, {}) for row in rows],
+        rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
-        heads_of=lambda shown: heads_of(one.row for one in shown),
-        seeds_and_domains=lambda shown: seeds_and_domains(one.row for one in shown),
+        heads_of=heads_of,
+        seeds_and_domains=seeds_and_domains,
+        rule=rule_in_words(table),
         rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         times=None if compared_times is None else times_table(compared_times),
         times_caption="" if compared_times is None else times_caption(compared_times),
+        printed_settings=lambda name: {} if published is None else _printed_settings(published, name),
         theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
-        notes=notes,
+        notes=notes_of(table),
         settings=settings or {},
     )
     write_whole(Path(path), page)
 
 
-def _section(
-    results: CheckedResults,
-    domains: CheckedDomains,
-    rows: list[ReadableRow],
-    dataset: str,
-    published: pd.DataFrame | None,
-) -> Section:
+def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFrame | None:
+    """Return our times beside the paper's; None if there are neither."""
+    measured = pd.DataFrame(columns=["dataset", "erm_seconds", "set_cover_seconds"]) if times is None else times
+    if measured.empty and published is None:
+        return None
+    return training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
+
+
+def _printed_settings(published: Published, name: str) -> dict[str, Any]:
+    """Return one of the paper's tables of settings: heads, and rows of texts."""
+    own = published.settings[published.settings["source"] == name].drop(columns="source")
+    own = own.loc[:, (own != "").any()]
+    heads = ["", *(HEADS_OF_SETTINGS.get(name) or short_label(name) for name in own.columns[1:])]
+    return {"heads": heads, "rows": own.to_numpy().tolist()}
+
+
+def _section(results: CheckedResults, domains: CheckedDomains, rows: list[ReadableRow], dataset: str) -> DatasetSection:
     target = main_target(results, dataset)
     own = of_dataset(results, dataset)
     own = CheckedResults(own[own["split"] == "unseen"])
     # The main target first, then the others from the lowest.
     order = [target, *(other for other in targets_of(results, dataset) if other != target)]
     places = [place for one in order for place in own.index[own["target_recall"] == one]]
-    compared = None if published is None or own.empty else compared_with_published(own, published)
-    beside = {} if compared is None else {_key(row): row for row in compared.to_dict("records")}
-    papers = [beside.get(_key(results.loc[place])) for place in places]
-    return Section(
+    return DatasetSection(
         title=dataset_label(dataset),
         sentences=experiment_sentences(results, dataset, target),
-        rows=[TableRow(rows[place], _paper_texts(paper)) for place, paper in zip(places, papers, strict=True)],
-        sources=", ".join(dict.fromkeys(str(paper["source"]) for paper in papers if paper is not None)),
+        rows=[rows[place] for place in places],
+        rule=rule_in_words(own),
         target=f"{target:g}",
         captions=_captions(results, dataset, target),
         evidence=study_evidence(results, domains, dataset),
     )
-
-
-def _key(row: Any) -> tuple[float, str]:
-    return row["target_recall"], row["method"]
-
-
-def _paper_texts(paper: Mapping[Any, Any] | None) -> dict[str, str]:
-    """Return by column the paper's number and, in brackets, ours minus the paper's."""
-    if paper is None:
-        return {}
-    texts = {measure: list(measure_texts(paper, measure).values())[1:] for measure in MEASURES}
-    return {COLUMN_OF[measure]: f"{theirs} ({difference})" for measure, (theirs, difference) in texts.items()}
 
 
 def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str, str]:

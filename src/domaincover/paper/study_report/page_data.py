@@ -9,6 +9,7 @@ from domaincover.paper.study_report.comparison_charts import captions, two_lines
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes
 from domaincover.paper.study_report.cross_plot_layers import place_of_target
 from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
+from domaincover.paper.study_report.exhibits import Section, rows_of
 from domaincover.paper.study_report.packing import least_at_target, packed_domains
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
@@ -32,7 +33,7 @@ from domaincover.report.style import (
 
 DECIMALS = 4
 CROSS_COLUMNS = (
-    *("method", "split", "n_domains", "n_seeds"),
+    *("method", "split", "ours", "n_domains", "n_seeds"),
     *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
     *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
 )
@@ -42,7 +43,13 @@ def page_data(results: CheckedResults, domains: CheckedDomains) -> dict[str, Any
     """Return the script's data from checked results and domains; single domains have codes into its lists."""
     styles = method_styles(results["method"])
     methods = {
-        method: {"label": style.label, "color": style.color, "shape": style.shape, "lines": two_lines(style.label)}
+        method: {
+            "label": style.label,
+            "color": style.color,
+            "shape": style.shape,
+            "ours": style.ours,
+            "lines": two_lines(style.label),
+        }
         for method, style in styles.items()
     }
     splits = splits_in_order(results["split"])
@@ -111,6 +118,28 @@ def _of_target(
         ):
             content[name] = _records(table.assign(method=table["label"].map(methods)).drop(columns="label"))
     return content
+
+
+def exhibit_data(section: Section, results: CheckedResults, domains: CheckedDomains) -> dict[str, Any]:
+    """Return the methods and target of one of the paper's figures, and the axis limits of its plots by data set."""
+    exhibit = section.exhibit
+    target = exhibit.target_recalls[-1]
+    crosses = cross_plot_data(rows_of(exhibit, results))
+    names = list(dict.fromkeys(results["dataset"]))
+    numbers = dict.fromkeys(panel.number for panel in (*section.panels, *section.others))
+    frames = {}
+    if exhibit.kind.startswith("cross"):
+        splits = ["unseen"] if exhibit.kind == "cross" else splits_in_order(crosses["split"])
+        crosses = crosses[crosses["split"].isin(splits)]
+        frames = {
+            number: _frame(
+                of_experiment(crosses, names[number], target),
+                int(of_dataset(domains, names[number])["n_labels"].max()),
+                target,
+            )
+            for number in numbers
+        }
+    return {"methods": [*exhibit.methods, *exhibit.ours], "target": target, "frames": frames}
 
 
 def captions_of(compared: ComparedMethods) -> dict[str, str]:

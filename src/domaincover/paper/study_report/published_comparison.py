@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.study_report.results_table import CheckedResults
+from domaincover.paper.published import WILDS_MISSING
+from domaincover.paper.study_report.results_table import NOTE, CheckedResults, rank
 from domaincover.report.readable import ABSENT, percent, printable, with_spread
 from domaincover.report.style import dataset_label, method_styles
 from domaincover.report.text_tables import TextTable
@@ -19,7 +20,12 @@ PUBLISHED_COLUMNS = (
     *(column for measure in MEASURES for column in (measure, f"{measure}_std")),
     "source",
 )
+VALUES = [column for measure in MEASURES for column in (measure, f"{measure}_std")]
+COMPARED = [
+    f"{measure}{kind}" for measure in MEASURES for kind in ("", "_std", "_published", "_published_std", "_difference")
+]
 MAIN = "main"
+NOT_RUN = "not run"
 SPLIT = "unseen"  # the only split with published numbers
 DIGITS = 6  # targets that agree to this many digits are the same
 
@@ -46,54 +52,54 @@ BESIDE_TERMINAL_HEADS = {
     for name, head in BESIDE_HEADS.items()
     if name != "dataset"
 }
-BESIDE_DROPPED_FIRST = ("source", *(f"{measure}_difference" for measure in MEASURES))
+BESIDE_DROPPED_FIRST = ("source", *(f"{measure}_difference" for measure in MEASURES), "target")
 
 
 def compared_with_published(
     results: CheckedResults, published: pd.DataFrame, experiment: str | None = None
 ) -> pd.DataFrame:
-    """Return the rows of unseen domains that were published too: ours, theirs, and the difference of each measure.
+    """Return published rows of unseen domains: theirs, ours, and the difference of each measure.
 
-    Where several experiments published the same, that of the named experiment is taken, else that of "main".
+    Of a named experiment these are all rows that it published, ours NaN where it was not run. Without a name, they are
+    the rows that were run, and of several published numbers that of "main" is taken. Rows with a note, such as those of
+    a quick run, do not stand beside published numbers.
     """
-    ours = results[results["split"] == SPLIT]
     missing = [column for column in PUBLISHED_COLUMNS if column not in published.columns]
     if missing:
         raise InputError(f"the published numbers lack the columns {', '.join(missing)}.")
-    place = {experiment: 0, MAIN: 1} if experiment != MAIN else {MAIN: 0}
-    order = published["experiment"].map(place).fillna(2)
-    theirs = published.assign(order=order).sort_values("order", kind="stable").drop_duplicates(KEYS)
-    values = [column for measure in MEASURES for column in (measure, f"{measure}_std")]
-    theirs = theirs[[*KEYS, *values, "source"]].assign(target_recall=theirs["target_recall"].round(DIGITS))
-    merged = (
-        ours[[*KEYS, *values]]
-        .assign(key=ours["target_recall"].round(DIGITS))
-        .merge(
-            theirs.rename(columns={"target_recall": "key"}),
-            on=["dataset", "key", "method"],
-            suffixes=("", "_published"),
-        )
+    if experiment is None:
+        is_other = published["experiment"] != MAIN
+        theirs = published.assign(order=is_other).sort_values("order", kind="stable").drop_duplicates(KEYS)
+    else:
+        theirs = published[published["experiment"] == experiment]
+    theirs = theirs[[*KEYS, *VALUES, "source"]].assign(key=theirs["target_recall"].round(DIGITS))
+    ours = results[results["split"] == SPLIT]
+    is_quotable = ours[NOTE] == ""
+    if not is_quotable.any() and len(ours):
+        theirs = theirs[:0]
+    ours = ours[is_quotable]
+    ours = ours[[*KEYS, *VALUES, "n_labels"]].assign(key=ours["target_recall"].round(DIGITS))
+    merged = theirs.merge(
+        ours.drop(columns="target_recall"),
+        on=["dataset", "key", "method"],
+        how="inner" if experiment is None else "left",
+        suffixes=("_published", ""),
     )
     for measure in MEASURES:
         merged[f"{measure}_difference"] = merged[measure] - merged[f"{measure}_published"]
-    columns = [
-        column
-        for measure in MEASURES
-        for column in (
-            *(measure, f"{measure}_std", f"{measure}_published"),
-            *(f"{measure}_std_published", f"{measure}_difference"),
-        )
-    ]
-    return merged[[*KEYS, *columns, "source"]].rename(
-        columns={f"{measure}_std_published": f"{measure}_published_std" for measure in MEASURES}
-    )
+    merged = merged.rename(columns={f"{measure}_std_published": f"{measure}_published_std" for measure in MEASURES})
+    compared = merged[[*KEYS, *COMPARED, "n_labels", "source"]]
+    return compared.sort_values(["dataset", "target_recall", "method"], key=rank, kind="stable", ignore_index=True)
 
 
 def with_published(results: CheckedResults, compared: pd.DataFrame) -> pd.DataFrame:
-    """Return the results with columns of published numbers; empty where there are none."""
-    added = [f"{measure}_{kind}" for measure in MEASURES for kind in ("published", "difference")]
+    """Return the results with columns of published numbers, empty where there are none, and rows that were not run."""
+    added = [f"{measure}_{kind}" for measure in MEASURES for kind in ("published", "published_std", "difference")]
     theirs = compared[[*KEYS, *added, "source"]].rename(columns={"source": "published_source"})
-    wide = results.merge(theirs.assign(split=SPLIT), on=[*KEYS, "split"], how="left")
+    wide = results.merge(theirs.assign(split=SPLIT), on=[*KEYS, "split"], how="outer", sort=False)
+    wide["note"] = wide["note"].fillna("not run").where(wide["n_seeds"].isna(), wide["note"])
+    counts = dict.fromkeys(("n_seeds", "n_domains", "n_labels"), "Int64")
+    wide = wide.astype(counts)
     return wide.assign(published_source=wide["published_source"].astype(object).where(wide["published_source"].notna()))
 
 
@@ -114,13 +120,16 @@ def beside_table(compared: pd.DataFrame) -> TextTable:
 
 
 def measure_texts(row: Mapping[Any, Any], measure: str) -> dict[str, str]:
-    """Return our number, the published one and the difference of one measure; shares in percent."""
-    ours, theirs = row[measure], row[f"{measure}_published"]
-    spread, difference = row[f"{measure}_published_std"], row[f"{measure}_difference"]
+    """Return our number, the published one, both with their spreads, and the difference; shares in percent."""
+    ours, spread = row[measure], row[f"{measure}_std"]
+    theirs, their_spread = row[f"{measure}_published"], row[f"{measure}_published_std"]
+    difference = row[f"{measure}_difference"]
     if measure == "share_at_target":
-        texts = (percent(ours), percent(theirs, spread), signed(100 * difference, 0))
+        texts = (percent(ours, spread), percent(theirs, their_spread), signed(100 * difference, 0))
     else:
-        texts = (with_spread(ours, decimals=2), with_spread(theirs, spread, decimals=2), signed(difference, 2))
+        texts = (with_spread(ours, spread, 2), with_spread(theirs, their_spread, 2), signed(difference, 2))
+    if math.isnan(ours):
+        texts = (NOT_RUN, texts[1], ABSENT)
     return dict(zip((measure, f"{measure}_published", f"{measure}_difference"), texts, strict=True))
 
 
@@ -142,5 +151,6 @@ def beside_caption(compared: pd.DataFrame) -> str:
     sources = ", ".join(printable(str(source)) for source in dict.fromkeys(compared["source"]))
     return (
         f"ours, the paper’s ({sources}) and ours less the paper’s, in unseen domains; "
-        "shares in percent, their difference in points"
+        "± standard deviation over seeds; shares in percent, their difference in points"
+        + (f"; {WILDS_MISSING}" if compared["min_recall"].isna().any() else "")
     )

@@ -17,9 +17,10 @@ AnyTable = TypeVar("AnyTable", bound=pd.DataFrame)
 
 RESULT_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "n_seeds", "n_domains"),
-    *("min_recall", "min_recall_std", "set_size", "set_size_std", "share_at_target", "share_at_target_std"),
+    *("min_recall", "min_recall_std", "min_recall_ci", "set_size", "set_size_std", "set_size_ci"),
+    *("share_at_target", "share_at_target_std", "share_at_target_ci"),
     *("train_seconds", "min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"),
-    *("min_recall_p10", "min_recall_worst", "share_by_noise"),
+    *("min_recall_p10", "min_recall_worst", "share_by_noise", "n_labels", "note"),
 )
 DOMAIN_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "seed", "domain", "n"),
@@ -27,13 +28,14 @@ DOMAIN_COLUMNS = (
 )
 USUAL_TARGET = 0.9
 TEXT_COLUMNS = ("dataset", "method", "split")
+NOTE = "note"  # what a reader must know of a row wherever it stands, such as that it is of a quick run
 
 
 def checked_results(results: pd.DataFrame) -> CheckedResults:
     """Return the columns of a results table in report order: data set, target, split, method."""
     checked = _checked(results, RESULT_COLUMNS, "results")
     order = ["dataset", "target_recall", "split", "method"]
-    return CheckedResults(checked.sort_values(order, key=_rank, kind="stable", ignore_index=True))
+    return CheckedResults(checked.sort_values(order, key=rank, kind="stable", ignore_index=True))
 
 
 def checked_domains(domains: pd.DataFrame, results: CheckedResults) -> CheckedDomains:
@@ -43,6 +45,11 @@ def checked_domains(domains: pd.DataFrame, results: CheckedResults) -> CheckedDo
     if unknown:
         raise InputError(f"domains has no row of data set {unknown[0]!r}, which is in results.")
     return CheckedDomains(checked.assign(domain=checked["domain"].astype(str)))
+
+
+def notes_of(results: pd.DataFrame) -> list[str]:
+    """Return what must be said wherever these rows stand, each once."""
+    return [str(note) for note in dict.fromkeys(results[NOTE]) if note]
 
 
 def of_dataset(table: AnyTable, dataset: str) -> AnyTable:
@@ -96,10 +103,14 @@ def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
     missing = [column for column in columns if column not in table.columns]
     if missing:
         raise InputError(f"{name} lacks the columns {', '.join(missing)}.")
-    return table.loc[:, list(columns)].astype(dict.fromkeys(TEXT_COLUMNS, "str")).reset_index(drop=True)
+    return (
+        table.loc[:, list(columns)]
+        .astype(dict.fromkeys((*TEXT_COLUMNS, *({NOTE} & set(columns))), "str"))
+        .reset_index(drop=True)
+    )
 
 
-def _rank(column: pd.Series) -> pd.Series:
+def rank(column: pd.Series) -> pd.Series:
     """Return a sort key: known data sets, methods and splits in a fixed order, others in order of appearance."""
     if column.name == "target_recall":
         return column

@@ -18,7 +18,8 @@ from domaincover.paper.study_report.published_comparison import (
     compared_with_published,
     with_published,
 )
-from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results
+from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results, notes_of
+from domaincover.report.ranking import rule_in_words
 from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
 
@@ -41,8 +42,7 @@ CAPTION = (
     "Recall and size of prediction sets. Min recall is the smallest recall over a domain's labels. The "
     "columns give its median over domains, the median of the mean set size, the share of domains whose min "
     "recall is at least the target, and the share that counting noise alone would leave if every domain's true "
-    "recall were at its mean; then the 10th percentile of min recall and its worst domain. Here {counted}. Bold: "
-    "highest share at target among methods that give sets."
+    "recall were at its mean; then the 10th percentile of min recall and its worst domain. Here {counted}. {rule}"
 )
 
 
@@ -72,7 +72,7 @@ def format_results(
     beside = beside_table(compared)
     look = TerminalLook(BESIDE_TERMINAL_HEADS, BESIDE_DROPPED_FIRST, width, color)
     writers: dict[str, Callable[[], str]] = {
-        "table": lambda: f"{BESIDE_TITLE}\n{terminal(beside, look, [beside_caption(compared)])}",
+        "table": lambda: f"{BESIDE_TITLE}\n{terminal(_narrow(beside), look, [beside_caption(compared)])}",
         "md": lambda: f"{BESIDE_TITLE}: {beside_caption(compared)}.\n\n{markdown(beside)}",
         "latex": lambda: latex(beside, f"{BESIDE_TITLE}: {beside_caption(compared)}.", BESIDE_TERMINAL_HEADS),
     }
@@ -85,14 +85,27 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     if style == "csv":
         return as_csv(table)
     rows = readable_rows(table)
-    if style == "table":
-        return _terminal(rows, width, color)
+    marks, rule = [_sentence(note) for note in notes_of(table)], rule_in_words(table)
     if style == "md":
-        counted = seeds_and_domains(rows)
-        return f"{markdown(_text_table(rows, heads_of(rows)))}\n{counted[0].upper()}{counted[1:]}.\n"
+        said = [*marks, _sentence(seeds_and_domains(rows)), rule]
+        return f"{markdown(_text_table(rows, heads_of(rows)))}\n{' '.join(said)}\n"
     shown, once = _said_once(rows)
-    counted = "; ".join([*once, seeds_and_domains(rows)])
-    return latex(shown, CAPTION.format(counted=counted), TERMINAL_HEADS)
+    counted = [*once, seeds_and_domains(rows)]
+    if style == "table":
+        look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
+        return terminal(_narrow(shown), look, [*notes_of(table), *counted, rule.rstrip(".")])
+    caption = CAPTION.format(counted="; ".join(counted), rule=rule)
+    return latex(shown, " ".join([*marks, caption]), TERMINAL_HEADS)
+
+
+def _narrow(table: TextTable) -> TextTable:
+    """Return the table without spaces around ±, as narrow as a terminal."""
+    rows = [{name: text.replace(" ± ", "±") for name, text in row.items()} for row in table.rows]
+    return table._replace(rows=rows)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def as_json(table: pd.DataFrame) -> str:
@@ -116,13 +129,6 @@ def _null_unless_finite(value: object) -> object:
 def _text_table(rows: list[ReadableRow], heads: dict[str, str]) -> TextTable:
     texts = [{name: getattr(row, name) for name in HEADS} for row in rows]
     return TextTable(heads, texts, TEXT_HEADS, ["share" if row.best else None for row in rows])
-
-
-def _terminal(rows: list[ReadableRow], width: int, color: bool) -> str:
-    """Return one block per data set; values common to all rows are listed once below."""
-    shown, once = _said_once(rows)
-    look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
-    return terminal(shown, look, [*once, seeds_and_domains(rows)])
 
 
 def _said_once(rows: list[ReadableRow]) -> tuple[TextTable, list[str]]:

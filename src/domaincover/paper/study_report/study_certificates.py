@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, main_target, of_experiment
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
-from domaincover.report.readable import answers_with_one_label
+from domaincover.report.ranking import answers_with_one_label
 from domaincover.report.style import MethodStyle, method_styles
 
 CONFIDENCE = 0.95

@@ -1,11 +1,15 @@
 """Training times of ERM and SET-COVER, and their ratio."""
 
+import math
 from typing import get_args
 
 import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.options import TableStyle
+from domaincover.paper.published import WILDS_MISSING
+from domaincover.paper.study_report.published_comparison import NOT_RUN
+from domaincover.paper.study_report.results_table import NOTE, notes_of, rank
 from domaincover.paper.study_report.results_text import as_csv, as_json
 from domaincover.report.readable import printable, seconds, with_spread
 from domaincover.report.style import dataset_label
@@ -27,17 +31,22 @@ OURS = (
     "Seconds to train one network: small ones are timed separately, ERM and SET-COVER alternating in one process; "
     "for networks with all layers trained, the mean over runs"
 )
-THEIRS = ". The paper’s times are from other machines and networks, so compare ratios"
+THEIRS = (
+    ". The paper’s times are from other machines and networks, so compare ratios, which are {low:.2f} to {high:.2f} "
+    "in the paper"
+)
 
 
 def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return seconds of both methods by data set (columns dataset, erm_seconds, set_cover_seconds), with their ratio.
 
-    Published times (columns dataset, erm_minutes, set_cover_minutes, source) are added as columns.
+    Published times (columns dataset, erm_minutes, set_cover_minutes, source) are added as columns, and as rows where
+    nothing was measured; those of a quick run are not compared.
     """
     ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
-    times = seconds.assign(ratio=ratio)[list(TIME_COLUMNS)]
-    if published_times is None:
+    note = seconds.get(NOTE, "")
+    times = seconds.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
+    if published_times is None or (len(times) and (times[NOTE] != "").all()):
         return times
     missing = [
         name for name in ("dataset", "erm_minutes", "set_cover_minutes", "source") if name not in published_times
@@ -49,20 +58,30 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
     theirs = theirs.assign(
         ratio_published=theirs["set_cover_minutes_published"] / theirs["erm_minutes_published"],
     )
-    joined = times.merge(theirs, on="dataset", how="left")[[*TIME_COLUMNS, *PUBLISHED_COLUMNS]]
-    return joined if joined["source"].notna().any() else times
+    columns = [*TIME_COLUMNS, *PUBLISHED_COLUMNS, NOTE]
+    joined = times.assign(key=times["dataset"].where(times[NOTE] == "")).merge(
+        theirs.rename(columns={"dataset": "key"}), on="key", how="outer", sort=False
+    )
+    joined["dataset"] = joined["dataset"].fillna(joined["key"])
+    joined[NOTE] = joined[NOTE].fillna("")
+    return joined[columns].sort_values("dataset", key=rank, kind="stable", ignore_index=True)
 
 
 def times_caption(times: pd.DataFrame) -> str:
     """Return the caption of the times, without a full stop."""
-    return OURS + (THEIRS if "source" in times else "")
+    said = [OURS, *(f" ({note})" for note in notes_of(times))]
+    if "source" in times and times["ratio_published"].notna().any():
+        ratio = times["ratio_published"]
+        said.append(THEIRS.format(low=ratio.min(), high=ratio.max()))
+        said += [f"; {WILDS_MISSING}"] if times["ratio"].isna().any() else []
+    return "".join(said)
 
 
 def times_table(times: pd.DataFrame) -> TextTable:
     """Return the times as texts."""
-    heads = {name: TIME_HEADS[name] for name in times.columns}
+    heads = {name: TIME_HEADS[name] for name in times.columns if name in TIME_HEADS}
     rows = [
-        {name: _text(name, value) for name, value in record.items() if isinstance(name, str)}
+        {str(name): _text(str(name), value) for name, value in record.items() if name in heads}
         for record in times.to_dict("records")
     ]
     return TextTable(heads, rows, ("dataset", "source"), [None] * len(rows))
@@ -85,7 +104,7 @@ def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int
     table = times_table(times)
     heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
     if style == "md":
-        return markdown(table)
+        return f"{markdown(table)}\n{times_caption(times)}.\n"
     if style == "latex":
         return latex(table, f"{times_caption(times)}.", heads, blocks=False)
     return terminal(table, TerminalLook(heads, ("source",), width, color), [times_caption(times)], blocks=False)
@@ -97,6 +116,8 @@ def _text(name: str, value: object) -> str:
     if name == "source":
         return printable(value) if isinstance(value, str) else "–"
     number = float(str(value))
+    if math.isnan(number) and name in TIME_COLUMNS:
+        return NOT_RUN
     if name.endswith("_seconds"):
         return seconds(number)
     return with_spread(number, decimals=0 if name.endswith("_published") and "minutes" in name else 2)

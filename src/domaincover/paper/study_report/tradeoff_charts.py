@@ -89,7 +89,9 @@ def curve_layers(points: Data, targets: Data, scales: Scales, look: Look) -> alt
     layers = [
         rules.encode(y=alt.Y("target:Q", title=RECALL_TITLE, scale=scales.recall)),
         base.mark_line(strokeWidth=0.8 * look.stroke, opacity=0.7).encode(order="target:Q"),
-        base.mark_point(size=0.7 * look.point, filled=True, opacity=1).encode(shape=scales.shapes()),
+        base.mark_point(size=0.7 * look.point, filled=True, opacity=1, strokeWidth=0.6 * look.stroke).encode(
+            **scales.points()
+        ),
         above.encode(text="name:N"),
         below.encode(text="name:N"),
     ]
@@ -111,8 +113,8 @@ def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.
     layers = [
         known.mark_rule(**line).encode(x=x("size_low"), x2="size_high", y=y("share")),
         known.mark_rule(**line).encode(x=x("set_size"), y=y("low"), y2="high"),
-        base.mark_point(size=look.point, filled=True, opacity=1).encode(
-            x=x("set_size"), y=y("share"), shape=scales.shapes()
+        base.mark_point(size=look.point, filled=True, opacity=1, strokeWidth=0.6 * look.stroke).encode(
+            x=x("set_size"), y=y("share"), **scales.points()
         ),
     ]
     return alt.LayerChart(layer=layers, description="Share of domains at target against set size, a point per method")

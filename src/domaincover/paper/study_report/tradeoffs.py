@@ -48,6 +48,7 @@ def curves_of(results: CheckedResults, dataset: str, split: str = "unseen") -> C
     points = pd.DataFrame(
         {
             "label": [styles[method].label for method in rows["method"]],
+            "ours": [styles[method].ours for method in rows["method"]],
             "target": rows["target_recall"],
             "set_size": rows["set_size"].astype(float).round(DECIMALS),
             "min_recall": rows["min_recall"].astype(float).round(DECIMALS),

@@ -81,8 +81,8 @@ class WildsSource:
 
     @property
     def recall_from(self) -> str:
-        """How recall is estimated for the multipliers; full passes over images would be too expensive."""
-        return "batches"
+        """How recall is estimated for the multipliers: as in the paper, by full passes."""
+        return "full-pass"
 
     @property
     def min_cell_size(self) -> int:

@@ -1,0 +1,201 @@
+"""What is worth changing in a table before a fit, in the order of harm, each with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.calibration.confidence import domains_needed
+from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
+
+Harm = Literal["stops", "misleads", "weakens", "note"]
+HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")
+NEARLY = 0.95  # mean recall of labels from which a single column is suspicious
+TELLS_DOMAIN = 0.9  # share of rows
+MANY_MISSING = 0.5
+MOST_NAMES = 6
+CONFIDENCE = 0.9
+
+
+class Finding(NamedTuple):
+    """Something to know or change: its harm, what was found, what to do, and columns to leave out, if any."""
+
+    harm: Harm
+    what: str
+    advice: str
+    drop: tuple[str, ...] = ()
+
+
+class Cells(NamedTuple):
+    """Rows by domain and label, and the rows without one of both."""
+
+    label: str
+    domain: str
+    label_names: tuple[str, ...]
+    domain_names: tuple[str, ...]
+    counts: NDArray[np.int64]
+    min_cell_size: int
+    n_without_label: int
+    n_without_domain: int
+
+
+def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, ...]:
+    """Return all findings, the most harmful first."""
+    sound = [column for column in columns if column.fault is None]
+    leaks = {column.name: _label_leak(column, cells) or _domain_leak(column, cells) for column in sound}
+    told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
+    found = [
+        *_stops(cells, columns),
+        *(finding for column in told if (finding := leaks[column.name])),
+        *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
+        *_small_cells(cells),
+        *_missing(sound, cells),
+    ]
+    return tuple(sorted(found, key=lambda finding: HARMS.index(finding.harm)))
+
+
+def _stops(cells: Cells, columns: Sequence[ColumnCheck]) -> Iterator[Finding]:
+    for name, n_missing in ((cells.label, cells.n_without_label), (cells.domain, cells.n_without_domain)):
+        if n_missing:
+            yield Finding("stops", f"{name} is empty in {_rows(n_missing)}.", "Drop those rows, or name the value.")
+    if len(cells.domain_names) == 1:
+        yield Finding(
+            "stops",
+            f"{cells.domain} has one value only, {cells.domain_names[0]!r}.",
+            "An evaluation on unseen domains needs two or more; --hold-out-domains 0 fits without one.",
+        )
+    for column in columns:
+        if column.fault is not None:
+            yield Finding("stops", column.fault, "Correct the values, or leave the column out.", (column.name,))
+    if columns and all(column.kind == "ignored" for column in columns):
+        yield Finding("stops", "No column can be learned from: texts differ in almost every row.", "Add columns.")
+
+
+def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Iterator[Finding]:
+    name = column.name
+    if column.n_distinct == 0:
+        yield Finding("note", f"{name} is empty in all rows.", "It can be left out.", (name,))
+        return
+    if column.is_key and (leak is None or not leak.drop):
+        each = "another whole number in every row" if column.n_distinct == cells.counts.sum() else "the name of one"
+        yield Finding("weakens", f"{name} looks like an identifier: it has {each}.", "Leave it out.", (name,))
+    if column.n_distinct == 1 and column.n_missing == 0:
+        yield Finding("note", f"{name} has the same value in all rows.", "It can be left out.", (name,))
+    if column.doubt is not None:
+        what, _, advice = column.doubt.rpartition("; ")
+        yield Finding("weakens", f"{name} {what}.", f"{advice[:1].upper()}{advice[1:]}.")
+    elif column.kind == "category" and column.n_distinct > MOST_CATEGORIES:
+        yield Finding(
+            "note",
+            f"{name} has {column.n_distinct:,} categories; the {MOST_CATEGORIES} most frequent are kept.",
+            "Group them into fewer, if others matter.",
+        )
+    if column.kind == "ignored":
+        yield Finding("note", f"{name} is ignored: its texts differ in almost every row.", _on_ignored(column))
+
+
+def _on_ignored(column: ColumnCheck) -> str:
+    longest = max((len(text) for text in column.examples), default=0)
+    return "To learn from texts, give fit --text-column." if longest > 20 else "Nothing needs to be done."
+
+
+def _label_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
+    told, name = column.tells_label, column.name
+    advice = "Unless it is known when you predict, leave it out."
+    if told is not None and told >= GIVEN_AWAY:
+        what = f"{name} gives {cells.label} away: by itself it tells {_percent(told)} of each label in other domains."
+        return Finding("misleads", what, advice, (name,))
+    if column.tells_one is not None:
+        label = cells.label_names[column.tells_one]
+        return Finding("misleads", f"{name} gives the label {label!r} away in domains that did not teach it.", advice)
+    if told is not None and told >= NEARLY:
+        what = f"{name} nearly gives {cells.label} away: by itself it tells {_percent(told)} of each label."
+        return Finding("misleads", what, advice)
+    return None
+
+
+def _domain_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
+    name, largest = column.name, cells.counts.sum(axis=1).max() / max(cells.counts.sum(), 1)
+    if column.kind == "ignored" or len(cells.domain_names) < 2:
+        return None
+    if column.is_copy_of_domain:
+        what = f"{name} is another name of {cells.domain}: one value for each."
+        return Finding("misleads", what, "In a new domain it is new too. Leave it out.", (name,))
+    if column.tells_domain is not None and column.tells_domain >= TELLS_DOMAIN and largest < TELLS_DOMAIN - 0.1:
+        what = f"{name} gives {cells.domain} away: it tells the domain of {_percent(column.tells_domain)} of the rows."
+        advice = "In a new domain its values are new. Leave it out, or measure it relative to the domain."
+        return Finding("misleads", what, advice, (name,))
+    if column.is_constant_in_domains:
+        what = (
+            f"{name} has one value in each {cells.domain}, so there are {len(cells.domain_names)} values to learn from."
+        )
+        return Finding("weakens", what, "Keep it only if it means something in a new domain.")
+    return None
+
+
+def _small_cells(cells: Cells) -> Iterator[Finding]:
+    n_domains, needed = len(cells.domain_names), domains_needed(CONFIDENCE)
+    enough = (cells.counts >= cells.min_cell_size).sum(axis=0)
+    absent = (cells.counts == 0).sum(axis=0)
+    if enough.max() < needed:
+        yield Finding(
+            "weakens",
+            f"No label has {cells.min_cell_size} rows or more in {needed} domains, which a promise of {CONFIDENCE:g} "
+            f"takes; the most is {_domains(int(enough.max()))} of {n_domains}.",
+            "Add domains, or ask for less (--domain-confidence).",
+        )
+    elif (rare := np.flatnonzero(enough < needed)).size:
+        listed = _listed([f"{cells.label_names[k]} ({enough[k]})" for k in rare])
+        yield Finding(
+            "weakens",
+            f"Too few domains have {cells.min_cell_size} rows or more of: {listed}. A promise of {CONFIDENCE:g} takes "
+            f"{needed}.",
+            "Their rows are pooled, and the label is promised by itself; add rows, or merge labels.",
+        )
+    small = (cells.counts < cells.min_cell_size) & (cells.counts > 0)
+    if small.any():
+        yield Finding(
+            "weakens",
+            f"In {small.sum():,} of {cells.counts.size:,} cells (a label in a domain) there are 1 to "
+            f"{cells.min_cell_size - 1} rows: their recall is mostly chance, and a promise does not count them.",
+            "Add rows, or merge small domains or rare labels.",
+        )
+    if absent.any():
+        listed = _listed([f"{cells.label_names[k]} ({absent[k]})" for k in np.flatnonzero(absent)])
+        yield Finding("note", f"Some domains lack a label: {listed}.", "Nothing needs to be done.")
+
+
+def _missing(columns: Sequence[ColumnCheck], cells: Cells) -> Iterator[Finding]:
+    n_rows = int(cells.counts.sum())
+    somewhere = [column for column in columns if column.n_domains_without and column.n_distinct]
+    if somewhere:
+        listed = _listed([f"{column.name} ({column.n_domains_without})" for column in somewhere])
+        yield Finding(
+            "weakens",
+            f"Empty in whole domains: {listed} of {len(cells.domain_names)}.",
+            "The sets there rest on the other columns; leave the column out if new domains will lack it.",
+        )
+    many = [column for column in columns if column.n_distinct and column.n_missing > MANY_MISSING * n_rows]
+    if many:
+        listed = _listed([f"{column.name} ({_percent(column.n_missing / n_rows)})" for column in many])
+        yield Finding("note", f"Mostly empty: {listed}.", "That a value is missing is learned from, too.")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f", … and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 0.9995 else "100 %"
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
+
+def _domains(count: int) -> str:
+    return f"{count} domain{'' if count == 1 else 's'}"

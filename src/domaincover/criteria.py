@@ -1,0 +1,198 @@
+"""What a domain has to reach: the loss L(h, e) of the paper's framework, as one object.
+
+A criterion puts every (domain, label) cell into a constrained group and gives the group its target:
+
+- min recall: each cell is a group of its own, so every label has to reach its target in every domain;
+- with targets by label, a label without a target is in no group: it is not constrained;
+- coverage: all labels of a domain are one group, so the share of its examples whose set holds their label counts.
+
+SET-COVER has a multiplier for every group, rules calibrate a threshold for every group, and a domain is at target if
+every group of it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from domaincover.data.cells import merge_small_cells
+from domaincover.data.dataset import texts
+from domaincover.errors import InputError
+from domaincover.options import CriterionName
+from domaincover.prediction_sets import check_target_recall
+
+TargetRecall = float | Mapping[Any, float]
+NO_GROUP = -1
+MOST_NAMES = 10
+
+
+class Criterion(NamedTuple):
+    """What every domain has to reach, for labels in a known order.
+
+    `targets` is one per label, NaN where a label is not constrained, and `given` is what a user wrote.
+    """
+
+    name: CriterionName
+    targets: NDArray[np.float64]
+    given: TargetRecall
+
+    @property
+    def is_coverage(self) -> bool:
+        """Whether all labels of a domain count together."""
+        return self.name == "coverage"
+
+    @property
+    def constrained(self) -> NDArray[np.bool_]:
+        """Which labels count."""
+        return ~np.isnan(self.targets)
+
+    @property
+    def group_of_label(self) -> NDArray[np.int64]:
+        """The group of each label among those of a domain; −1 for a label that is not constrained."""
+        if self.is_coverage:
+            return np.zeros(len(self.targets), dtype=np.int64)
+        return np.where(self.constrained, np.cumsum(self.constrained) - 1, NO_GROUP)
+
+    @property
+    def group_targets(self) -> NDArray[np.float64]:
+        """The target of each group."""
+        return self.targets[:1] if self.is_coverage else self.targets[self.constrained]
+
+    def group_names(self, label_names: Sequence[Any]) -> list[Any]:
+        """Return the names of the groups: those of their labels, or "any label" for all of them."""
+        if self.is_coverage:
+            return ["any label"]
+        return [name for name, counts in zip(label_names, self.constrained.tolist(), strict=True) if counts]
+
+    def group_counts(self, n_by_cell: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of examples in each group, domains × groups, from those in cells."""
+        return n_by_cell.sum(axis=1, keepdims=True) if self.is_coverage else n_by_cell[:, self.constrained]
+
+    def by_label(self, of_groups: NDArray[Any], unconstrained: Any) -> NDArray[Any]:
+        """Return values of groups along the last axis for each label; others for labels that are not constrained."""
+        group = self.group_of_label
+        return np.where(group == NO_GROUP, unconstrained, of_groups[..., group])
+
+    def of_labels(self, labels: NDArray[np.int64]) -> Criterion:
+        """Return the criterion for some of the labels, given by their codes."""
+        return self._replace(targets=self.targets[labels])
+
+    def merged_domains(
+        self, domains: NDArray[np.int64], labels: NDArray[np.int64], n_domains: int, min_cell_size: int
+    ) -> NDArray[np.int64]:
+        """Return domain codes in which small cells of a label are merged; with coverage, small domains."""
+        codes, n_codes = (np.zeros_like(labels), 1) if self.is_coverage else (labels, len(self.targets))
+        return merge_small_cells(domains, codes, n_domains, n_codes, min_cell_size)
+
+    def plain(self, label_names: Sequence[Any]) -> float | dict[str, float]:
+        """Return the target as plain data: one number, or one for each constrained label's name."""
+        if not isinstance(self.given, Mapping):
+            return self.given
+        names = texts(tuple(label_names))
+        return {name: float(t) for name, t in zip(names, self.targets, strict=True) if not np.isnan(t)}
+
+
+def check_criterion(name: str, target_recall: Any) -> None:
+    """Reject an unknown criterion, and targets that are not between 0 and 1."""
+    if name not in get_args(CriterionName):
+        known = " or ".join(map(repr, get_args(CriterionName)))
+        raise InputError(f"criterion must be {known}, got {name!r}.")
+    if not isinstance(target_recall, Mapping):
+        check_target_recall(target_recall)
+        return
+    if name == "coverage":
+        raise InputError("criterion='coverage' counts all labels together and has one target; give one number.")
+    if not target_recall:
+        raise InputError("target recall by label names no label; give at least one, such as {'sick': 0.95}.")
+    for value in target_recall.values():
+        check_target_recall(value)
+
+
+def criterion_for(
+    target_recall: TargetRecall, label_names: Sequence[Hashable], name: CriterionName = "min-recall"
+) -> Criterion:
+    """Return the criterion for these labels; a mapping gives targets by label, and leaves other labels unconstrained.
+
+    A key that is no label may be the text of one, as on the command line.
+
+    >>> criterion_for({"sick": 0.95}, ("sick", "well")).targets
+    array([0.95,  nan])
+    """
+    check_criterion(name, target_recall)
+    if not isinstance(target_recall, Mapping):
+        return Criterion(name, np.full(len(label_names), float(target_recall)), target_recall)
+    position = _positions(label_names)
+    unknown = [key for key in target_recall if key not in position]
+    if unknown:
+        known = ", ".join(map(repr, label_names[:MOST_NAMES])) + (" …" if len(label_names) > MOST_NAMES else "")
+        raise InputError(f"target recall names {unknown[0]!r}, which is none of the labels: {known}.")
+    targets = np.full(len(label_names), np.nan)
+    for key, value in target_recall.items():
+        targets[position[key]] = value
+    return Criterion(name, targets, target_recall)
+
+
+def targets_among(targets: Mapping[Any, float], label_names: Sequence[Hashable]) -> TargetRecall:
+    """Return the targets of labels that are among these; the highest for every label where none is."""
+    known = _positions(label_names)
+    return {key: value for key, value in targets.items() if key in known} or max(targets.values())
+
+
+def _positions(label_names: Sequence[Hashable]) -> dict[Any, int]:
+    """Return the place of each label by its name and by its text."""
+    by_text: dict[Any, int] = {text: k for k, text in enumerate(texts(tuple(label_names)))}
+    return by_text | {label: k for k, label in enumerate(label_names)}
+
+
+def targets_by_group(target_recall: ArrayLike | Criterion) -> NDArray[np.float64]:
+    """Return targets with labels or groups along the last axis: (…several targets, 1), or the groups of a criterion."""
+    if isinstance(target_recall, Criterion):
+        return target_recall.group_targets
+    return np.asarray(target_recall, dtype=float)[..., None]
+
+
+def checked_targets(target_recall: ArrayLike | Criterion) -> NDArray[np.float64]:
+    """Return what `targets_by_group` does; reject targets that are not between 0 and 1, and none at all."""
+    if not isinstance(target_recall, Criterion) and np.asarray(target_recall).dtype.kind not in "fiu":
+        raise InputError(f"target recall must be a number between 0 and 1, got {target_recall!r}.")
+    found = targets_by_group(target_recall)
+    if found.size == 0:
+        raise InputError("there is no target recall; give one, such as 0.9.")
+    for target in found.ravel().tolist():
+        check_target_recall(target)
+    return found
+
+
+def free_thresholds(scores: NDArray[Any], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return thresholds at which each label is in as many sets as there are examples of it: for unconstrained labels.
+
+    −∞ for a label without examples, as for any label that nothing is known of. Works on scores of any scale.
+    """
+    n_of_label = np.bincount(labels, minlength=scores.shape[1])
+    ranked = np.sort(np.asarray(scores, dtype=float), axis=0)
+    picks = np.where(n_of_label > 0, len(ranked) - n_of_label, 0)
+    if not len(ranked):
+        return np.full(scores.shape[1], -np.inf)
+    return np.where(n_of_label > 0, ranked[picks, np.arange(scores.shape[1])], -np.inf)
+
+
+def thresholds_by_label(
+    of_groups: NDArray[Any], scores: NDArray[Any], labels: NDArray[np.int64], target_recall: ArrayLike | Criterion
+) -> NDArray[Any]:
+    """Return each label's threshold from those of groups; unconstrained labels get `free_thresholds`."""
+    if not isinstance(target_recall, Criterion):
+        return of_groups
+    is_free = not (target_recall.is_coverage or target_recall.constrained.all())
+    return target_recall.by_label(of_groups, free_thresholds(scores, labels) if is_free else -np.inf)
+
+
+def names_of_groups(
+    label_names: Sequence[Hashable] | None, target_recall: ArrayLike | Criterion
+) -> Sequence[Hashable] | None:
+    """Return the names of what is constrained, where names are known."""
+    if label_names is None or not isinstance(target_recall, Criterion):
+        return label_names
+    return target_recall.group_names(label_names)

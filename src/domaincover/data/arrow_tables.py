@@ -1,0 +1,132 @@
+"""Tables with types of their own: Parquet and Arrow files, folders of images."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from domaincover.data.arrow_columns import to_pandas
+from domaincover.data.image_folder import image_folder
+from domaincover.data.table import Table
+from domaincover.data.table_errors import reading
+from domaincover.errors import InputError
+
+INDEX_COLUMN = re.compile(r"__index_level_\d+__")
+
+
+class ParquetTable(Table):
+    """A Parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        with _parquet_file(path) as file:
+            names, n_rows = file.schema_arrow.names, file.metadata.num_rows
+        super().__init__(path, _named(path, names), n_rows > 0)
+
+    def _blocks(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        with _parquet_file(self.path) as file:
+            for batch in file.iter_batches(rows_at_once, columns=columns):
+                yield to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
+
+    def _read(
+        self,
+        columns: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> pd.DataFrame:
+        with _parquet_file(self.path) as file:
+            return to_pandas(file.read(columns).select(columns), text_columns)
+
+
+class ArrowTable(Table):
+    """An Arrow file (Feather), whose batches are checked in full: Arrow itself trusts offsets within them."""
+
+    def __init__(self, path: Path) -> None:
+        with _arrow_file(path) as file:
+            n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+            super().__init__(path, _named(path, file.schema.names), n_rows > 0)
+
+    def _blocks(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        with _arrow_file(self.path) as file:
+            for k in range(file.num_record_batches):
+                batch = file.get_batch(k).select(columns)
+                batch.validate(full=True)
+                for start in range(0, batch.num_rows, rows_at_once):
+                    part = pa.Table.from_batches([batch.slice(start, rows_at_once)])
+                    yield to_pandas(part, text_columns)
+
+    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:  # noqa: ARG002
+        with _arrow_file(self.path) as file:
+            table = file.read_all().select(columns)
+            table.validate(full=True)
+            return to_pandas(table, text_columns)
+
+
+class FolderTable(Table):
+    """A folder of images, domain/label/image, with the columns path, label and domain."""
+
+    def __init__(self, path: Path) -> None:
+        self._table = image_folder(path)
+        super().__init__(path, list(self._table.columns))
+
+    def _blocks(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        text_columns: Collection[str],  # noqa: ARG002
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[pd.DataFrame]:
+        for start in range(0, len(self._table), rows_at_once):
+            yield self._table[columns].iloc[start : start + rows_at_once].reset_index(drop=True)
+
+    def _read(
+        self,
+        columns: list[str],
+        text_columns: Collection[str],  # noqa: ARG002
+        prose: Collection[str],  # noqa: ARG002
+    ) -> pd.DataFrame:
+        return self._table[columns].copy()
+
+
+def _named(path: Path, names: list[str]) -> list[str]:
+    """Return the columns without unnamed row numbers of pandas."""
+    named = [name for name in names if not INDEX_COLUMN.fullmatch(name)]
+    if not named:
+        raise InputError(f"{path} has no columns.")
+    return named
+
+
+@contextmanager
+def _arrow_file(path: Path) -> Iterator[Any]:
+    with reading(path), pa.OSFile(os.fsencode(path)) as source:
+        yield pa.ipc.open_file(source)
+
+
+@contextmanager
+def _parquet_file(path: Path) -> Iterator[Any]:
+    # OSFile, because pyarrow resolves URLs such as s3://…; a buffer, because pre_buffer loads whole row groups
+    with (
+        reading(path),
+        pa.OSFile(os.fsencode(path)) as source,
+        pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file,
+    ):
+        yield file

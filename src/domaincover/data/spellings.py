@@ -1,0 +1,210 @@
+"""Numbers and dates that a text column writes in its own way: 1,200 and $1,000.50, 12 %, 31/12/2020, ? for missing.
+
+A spelling is found only if every value of the column follows it, so it never guesses at a part of the values. Dates are
+read only if a day above 12, a year in front or points between the parts settle their order. A text column of nothing
+but digits stays text: it may hold postcodes. Whoever fits remembers the spelling, so that new tables are read alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from domaincover.data.columns import ISO_DATE
+from domaincover.errors import InputError
+
+MISSING_MARKS = ("?", "-", "--", ".")
+PLAIN_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+CODE = r"[+-]?0\d+"  # a leading zero is for names such as postcodes
+DATE = r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}:\d{2}(?::\d{2})?))?"
+MONTHS, DIGITS_OF_YEAR = 12, 4
+MOSTLY = 0.5  # share of numbers from which a text column nearly looks like numbers
+LONGEST = 20  # characters of a value that are quoted
+
+
+class NumberSpelling(NamedTuple):
+    """The unit of numbers and their decimal mark; the other mark, spaces and apostrophes may part thousands."""
+
+    unit: str
+    decimal: str
+
+    def read(self, texts: pd.Series[Any]) -> pd.Series[Any]:
+        """Return the numbers, NaN for texts that are written in another way."""
+        if self.unit:
+            unit = re.escape(self.unit)
+            texts = texts.where(texts.str.fullmatch(rf"[+-]?\s*{unit}.*|.*{unit}"))
+            texts = texts.str.replace(self.unit, "", n=1, regex=False).str.replace(r"\s+", " ", regex=True).str.strip()
+        mark, thousands = re.escape(self.decimal), r"[, \u00a0\u202f']" if self.decimal == "." else r"[. \u00a0\u202f']"
+        pattern = rf"[+-]?\s?(?:\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)(?:{mark}\d+)?|[+-]?{mark}\d+|{PLAIN_NUMBER}"
+        if self.decimal == ",":
+            pattern = pattern.removesuffix(f"|{PLAIN_NUMBER}")  # 1.200 is 1200 here
+        followed = texts.where(texts.str.fullmatch(pattern))
+        bare = followed.str.replace(rf"{thousands}|\s", "", regex=True).str.replace(self.decimal, ".", regex=False)
+        return pd.to_numeric(bare, errors="coerce")
+
+
+class DateSpelling(NamedTuple):
+    """The places of year, month and day among the three parts of a date."""
+
+    year: int
+    month: int
+    day: int
+
+    def read(self, texts: pd.Series[Any]) -> pd.Series[Any]:
+        """Return the dates, NaT for texts that are written in another way."""
+        parts = texts.str.extract(f"^{DATE}$")
+        named = parts[[0, 2, 3]].set_axis(range(3), axis=1)
+        has_year = named[self.year].str.len() == DIGITS_OF_YEAR
+        iso = named[self.year] + "-" + named[self.month].str.zfill(2) + "-" + named[self.day].str.zfill(2)
+        with_time = iso + "T" + parts[4].str.zfill(5)
+        spelled = with_time.where(parts[4].notna(), iso).where(has_year)
+        return pd.Series(pd.to_datetime(spelled, errors="coerce", format="ISO8601"))
+
+
+# By what `fit` prints and a saved model keeps.
+NUMBERS = {
+    "1,200.50": NumberSpelling("", "."),
+    "1.200,50": NumberSpelling("", ","),
+    **{f"{unit}1,200.50": NumberSpelling(unit, ".") for unit in "$€£¥"},
+    **{f"{unit}1.200,50": NumberSpelling(unit, ",") for unit in "$€£¥"},
+    "12.5 %": NumberSpelling("%", "."),
+    "12,5 %": NumberSpelling("%", ","),
+}
+DATES = {
+    "day/month/year": DateSpelling(2, 1, 0),
+    "month/day/year": DateSpelling(2, 0, 1),
+    "year/month/day": DateSpelling(0, 1, 2),
+}
+SPELLINGS: Mapping[str, NumberSpelling | DateSpelling] = {**NUMBERS, **DATES}
+
+
+def spelling_of(column: pd.Series[Any]) -> str | None:
+    """Return how a text column writes numbers or dates, None where it holds something else or writes them plainly.
+
+    >>> [spelling_of(pd.Series(values)) for values in (["$1,000", "$7.50"], ["31/12/2020", "?"], ["12345", "60200"])]
+    ['$1,200.50', 'day/month/year', None]
+    """
+    texts = _distinct(column)
+    if texts is None or texts.empty:
+        return None
+    if texts.str.fullmatch(f"{PLAIN_NUMBER}|{ISO_DATE}").all() and not column.isin(MISSING_MARKS).any():
+        return None
+    date = _date_spelling(texts)
+    return date if date is not None else _number_spelling(texts)
+
+
+def plain_table(table: pd.DataFrame, spellings: Mapping[Any, str]) -> pd.DataFrame:
+    """Return a table in which the columns of these spellings are numbers and dates."""
+    plain = table.copy(deep=False)
+    for name, spelling in spellings.items():
+        plain[name] = as_plain(table[name], spelling)
+    return plain
+
+
+def spellings_of(table: pd.DataFrame) -> dict[Any, str]:
+    """Return the spelling of each column that has one."""
+    found = {name: spelling_of(table[name]) for name in table}
+    return {name: spelling for name, spelling in found.items() if spelling is not None}
+
+
+def doubt_about(column: pd.Series[Any]) -> str | None:
+    """Say why a text column is not read as numbers or dates, where it nearly looks like them, and what to do."""
+    texts = _distinct(column)
+    if texts is None or texts.empty or spelling_of(column) is not None:
+        return None
+    if texts.str.fullmatch(DATE).all() and not texts.str.fullmatch(ISO_DATE).all():
+        return f"holds dates such as {texts.iloc[0]!r}, whose order nothing settles; write them as 2026-01-31"
+    counts = column.astype("string").str.strip().value_counts()
+    spelled = pd.Series(counts.index, dtype="string")
+    is_number = _looks_like_number(spelled).to_numpy(dtype=bool)
+    share = counts.to_numpy()[is_number].sum() / max(counts.sum(), 1)
+    if share < MOSTLY or texts.str.fullmatch(PLAIN_NUMBER).all():
+        return None
+    others = ", ".join(repr(text[:LONGEST]) for text in spelled[~is_number].head(3))
+    if not others:
+        ways = ", ".join(repr(text) for text in spelled[:3])
+        return (
+            f"holds numbers that are not all written alike ({ways}); write them as 1200.50, or keep them as categories"
+        )
+    return (
+        f"is text though {100 * share:.3g} % of its values are numbers (not {others}); "
+        "correct or empty the others to have it read as numbers"
+    )
+
+
+def as_plain(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
+    """Return the numbers or dates of a column that is written like this; marks such as ? are missing values."""
+    reader = SPELLINGS[spelling]
+    if column.dtype.kind not in "OTU":  # already numbers or dates, as in a block without a mark
+        if isinstance(reader, NumberSpelling) and reader.unit == "%" and column.notna().any():
+            raise _unlike(column, int(column.notna().to_numpy().argmax()), spelling)  # 0.12 or 12?
+        return column
+    codes, distinct = pd.factorize(column.astype("string"))
+    texts = pd.Series(distinct, dtype="string").str.strip()
+    values = reader.read(texts)
+    bad = (values.isna() & ~texts.isin(MISSING_MARKS)).to_numpy(dtype=bool)
+    wrong = np.append(bad, False)[codes]  # code −1 (missing) selects the last
+    if wrong.any():
+        raise _unlike(column, int(wrong.argmax()), spelling)
+    dates = isinstance(reader, DateSpelling)
+    found: NDArray[Any] = values.to_numpy(dtype="datetime64[us]" if dates else np.float64)
+    nothing = np.array([np.datetime64("NaT") if dates else np.nan], dtype=found.dtype)
+    return pd.Series(np.concatenate([found, nothing])[codes], index=column.index, name=column.name)
+
+
+def _distinct(column: pd.Series[Any]) -> pd.Series[Any] | None:
+    """Return the distinct texts of a column without marks of missing values; None if some values are not text."""
+    if column.dtype.kind not in "OTU" or isinstance(column.dtype, pd.CategoricalDtype):
+        return None
+    try:
+        values = pd.Series(column.dropna().unique())
+    except TypeError:  # lists
+        return None
+    if pd.api.types.infer_dtype(values, skipna=True) != "string":
+        return None
+    texts = values.astype("string").str.strip()
+    return texts[~texts.isin(MISSING_MARKS) & (texts != "")]
+
+
+def _number_spelling(texts: pd.Series[Any]) -> str | None:
+    if texts.str.fullmatch(CODE).any():
+        return None
+    for name, spelling in NUMBERS.items():
+        if spelling.unit in texts.iloc[0] and spelling.read(texts).notna().all():
+            return name
+    return None
+
+
+def _date_spelling(texts: pd.Series[Any]) -> str | None:
+    parts = texts.str.extract(f"^{DATE}$")
+    if parts[0].isna().any():
+        return None
+    first, second = (parts[k].astype("int64") for k in (0, 2))
+    if (parts[0].str.len() == DIGITS_OF_YEAR).all():
+        name = "year/month/day"
+    elif (parts[1] == ".").all() or ((first > MONTHS).any() and not (second > MONTHS).any()):
+        name = "day/month/year"
+    elif (second > MONTHS).any() and not (first > MONTHS).any():
+        name = "month/day/year"
+    else:
+        return None
+    return name if DATES[name].read(texts).notna().all() else None
+
+
+def _looks_like_number(texts: pd.Series[Any]) -> Any:
+    bare = texts.str.replace(r"^([+-]?)\s*[$€£¥]\s*|\s*[$€£¥%]$", r"\1", regex=True)
+    return bare.str.fullmatch(rf"{PLAIN_NUMBER}|[+-]?\d{{1,3}}(?:[,. ']\d{{3}})+(?:[.,]\d+)?|[+-]?\d+,\d+").fillna(
+        False
+    )
+
+
+def _unlike(column: pd.Series[Any], position: int, spelling: str) -> InputError:
+    return InputError(
+        f"column {column.name!r} was written like {spelling} when the model was fitted, "
+        f"but holds {str(column.iloc[position])!r} at row {column.index[position]}."
+    )

@@ -1,0 +1,93 @@
+"""What every open table can do, whatever its format: read all rows, or blocks of them, of some columns."""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from domaincover.errors import InputError
+
+ROWS_AT_ONCE = 65_536
+# pandas' default missing values; they must be listed if any column is read differently.
+MISSING = (
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
+    *("NULL", "NaN", "None", "n/a", "nan", "null"),
+)
+
+
+class Table(ABC):
+    """An open table file; only its column names have been read.
+
+    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number.
+    """
+
+    has_types = True
+
+    def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True, notes: Sequence[str] = ()) -> None:
+        self.path = path
+        self.columns = tuple(columns)
+        self.has_rows = has_rows
+        self.notes = tuple(notes)
+        for name, count in Counter(columns).most_common(1):
+            if count > 1:
+                raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
+
+    def read(
+        self,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+        prose: Collection[str] = (),
+    ) -> pd.DataFrame:
+        """Read the table, or some of its columns in the given order; the other parameters are those of `blocks`."""
+        return self._read(self._wanted(columns), {*text_columns, *prose}, prose)
+
+    def blocks(
+        self,
+        rows_at_once: int = ROWS_AT_ONCE,
+        columns: Sequence[str] | None = None,
+        text_columns: Collection[str] = (),
+        prose: Collection[str] = (),
+    ) -> Iterator[pd.DataFrame]:
+        """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
+
+        `text_columns` are read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose`
+        columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
+        """
+        return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
+
+    def check_rows(self) -> None:
+        """Raise if there are no rows."""
+        if not self.has_rows:
+            raise InputError(f"{self.path} has columns but no rows.")
+
+    def check_column(self, name: str, option: str) -> None:
+        """Raise if there is no such column, and suggest a similar one."""
+        if name not in self.columns:
+            given = f" ({option})" if option else ""
+            raise InputError(f"{self.path} has no column {name!r}{given}; {self._suggestion(name)}")
+
+    def _suggestion(self, name: str) -> str:
+        by_plain_name = {column.strip().casefold(): column for column in self.columns}
+        near = difflib.get_close_matches(name.strip().casefold(), by_plain_name, n=1)
+        if near:
+            return f"did you mean {by_plain_name[near[0]]!r}?"
+        more = f", … and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
+        return f"its columns are {', '.join(self.columns[:8])}{more}."
+
+    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+        for name in columns or ():
+            self.check_column(name, option="")
+        return list(self.columns if columns is None else columns)
+
+    @abstractmethod
+    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame: ...
+
+    @abstractmethod
+    def _blocks(
+        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
+    ) -> Iterator[pd.DataFrame]: ...
