@@ -1,7 +1,10 @@
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
 from domaincover.errors import InputError
+from domaincover.paper.real.audiomnist import read_recording
 from domaincover.paper.real.catalogue import REAL
 from tests.paper.real.released_folders import SHARED, build_audiomnist, tone, write_wav
 
@@ -46,6 +49,8 @@ def cut(path):
         (lambda path: write_wav(path, tone(300), n_channels=2), r"1_02_0\.wav has 2 channels of 16 bits"),
         (lambda path: write_wav(path, tone(300), n_bytes=1), r"1_02_0\.wav has 1 channels of 8 bits"),
         (lambda path: write_wav(path, tone(300), rate=8000), r"1_02_0\.wav has 8,000 samples per second"),
+        (lambda path: write_wav(path, tone(300), rate=2_000_000_000), r"1_02_0\.wav has 2,000,000,000 samples per"),
+        (lambda path: path.unlink() or path.symlink_to("nowhere"), r"cannot read .*1_02_0\.wav: No such file"),
         (lambda path: write_wav(path, tone(300)[:0]), r"1_02_0\.wav is truncated: 0 of 0 samples"),
         (lambda path: path.rename(path.with_name("one_02_0.wav")), r"one_02_0\.wav is not named DIGIT_02_NUMBER\.wav"),
         (lambda path: path.rename(path.with_name("1_03_0.wav")), r"1_03_0\.wav is not named DIGIT_02_NUMBER\.wav"),
@@ -54,8 +59,25 @@ def cut(path):
 def test_a_faulty_recording_is_named(tmp_path, damage, message):
     place = build_audiomnist(tmp_path)
     damage(place / "02" / "1_02_0.wav")
-    with pytest.raises(InputError, match=message):
-        DATA.read(place)
+    for cache in (None, tmp_path / "cache"):
+        with pytest.raises(InputError, match=message):
+            DATA.read(place, cache)
+
+
+def test_a_damaged_header_is_a_fault_and_nothing_else(tmp_path):
+    write_wav(tmp_path / "0_01_0.wav", tone(300))
+    path, content = tmp_path / "0_01_0.wav", (tmp_path / "0_01_0.wav").read_bytes()
+    rng = np.random.default_rng(0)
+    for n_bytes in range(44):
+        path.write_bytes(content[:n_bytes])
+        with pytest.raises(InputError, match=r"0_01_0\.wav is (damaged|truncated)"):
+            read_recording(path)
+    for _ in range(300):
+        damaged = np.frombuffer(content, np.uint8).copy()
+        damaged[rng.integers(0, 44, 3)] = rng.integers(0, 256, 3)
+        path.write_bytes(damaged.tobytes())
+        with suppress(InputError):
+            assert read_recording(path).shape == (32, 32)
 
 
 def test_all_faults_are_counted_and_the_rest_can_be_used(tmp_path):
@@ -83,7 +105,7 @@ def test_recordings_that_a_smaller_copy_lacks_are_listed(tmp_path):
     assert "01/0_01_0.wav" not in missing
 
 
-@pytest.mark.skipif(not (SHARED / "audiomnist.npz").is_file(), reason="a prepared copy lies beside the project")
+@pytest.mark.skipif(not (SHARED / "audiomnist.npz").is_file(), reason="needs a prepared copy beside the project")
 def test_the_prepared_copy_has_all_speakers_with_all_digits():
     X, y, domains = DATA.read(DATA.find(SHARED))
     assert X.shape == (30_000, 32, 32)

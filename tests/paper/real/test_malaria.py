@@ -78,7 +78,7 @@ def test_a_folder_without_cells_is_a_fault(tmp_path):
         DATA.read(place)
 
 
-@pytest.mark.skipif(not (SHARED / "malaria.npz").is_file(), reason="a prepared copy lies beside the project")
+@pytest.mark.skipif(not (SHARED / "malaria.npz").is_file(), reason="needs a prepared copy beside the project")
 def test_the_file_names_of_the_release_give_its_200_patients():
     from domaincover.paper.real.malaria import CELL as PATTERN
 

@@ -71,7 +71,7 @@ def test_products_and_parts_that_are_absent_are_listed(tmp_path):
     assert "dvd.task.test" in missing
 
 
-@pytest.mark.skipif(not (SHARED / "fdu_mtl.parquet").is_file(), reason="a prepared copy lies beside the project")
+@pytest.mark.skipif(not (SHARED / "fdu_mtl.parquet").is_file(), reason="needs a prepared copy beside the project")
 def test_the_prepared_copy_has_the_sixteen_products():
     from domaincover.paper.real.product_reviews import PRODUCTS
 

@@ -50,6 +50,8 @@ def test_a_question_mark_is_a_missing_value_and_comments_are_skipped(tmp_path):
         (("N", 1, 2, 3, 4), "ACTIVITY is 'N', which is none of"),
         (("A", 1, "two", 3, 4), "X1 is 'two', which is not a number"),
         (("A", 1, "", 3, 4), "X1 is '', which is not a number"),
+        (("A", 1, "inf", 3, 4), "X1 is 'inf', which is not a number"),
+        (("A", 1, "nan", 3, 4), "X1 is 'nan', which is not a number"),
     ],
 )
 def test_a_faulty_line_is_named_and_the_others_are_used(tmp_path, row, fault):
@@ -84,7 +86,7 @@ def test_a_faulty_file_is_named(tmp_path, text, message):
         DATA.read(place)
 
 
-@pytest.mark.skipif(not PREPARED.is_file(), reason="a prepared copy lies beside the project")
+@pytest.mark.skipif(not PREPARED.is_file(), reason="needs a prepared copy beside the project")
 def test_the_prepared_copy_written_as_released_is_read_as_it_is(tmp_path):
     names = "walking jogging stairs sitting standing typing teeth soup chips pasta drinking sandwich kicking catch "
     letters = dict(zip((names + "dribbling writing clapping folding").split(), "ABCDEFGHIJKLMOPQRS", strict=True))

@@ -88,10 +88,10 @@ class RealData:
         if folder is None:
             return None
         folder = Path(os.path.abspath(folder))
-        if folder.name == self.prepared and folder.is_file():
+        if folder.name == self.prepared and os.path.isfile(folder):  # False, too, where access is denied
             return folder
         for place in (folder, *folders_in(folder)):
-            if (place / self.prepared).is_file():
+            if os.path.isfile(place / self.prepared):
                 return place / self.prepared
             if self.layout is not None and (found := self.layout.locate(place)) is not None:
                 return found
@@ -144,7 +144,7 @@ def packaged_file(package: str, *parts: str) -> Path:
 
 def folders_in(folder: Path) -> list[Path]:
     """Return the folders in a folder, sorted, without hidden ones; none if it cannot be listed."""
-    return [folder / name for name in names_in(folder) if not name.startswith(".") and (folder / name).is_dir()]
+    return [folder / name for name in names_in(folder) if not name.startswith(".") and os.path.isdir(folder / name)]
 
 
 def names_in(folder: Path) -> list[str]:

@@ -6,6 +6,7 @@ wages: low below 15,000 dollars, high from 50,000. Features are ages, household,
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ LEVELS = {"low": -np.inf, "mid": 15_000, "high": 50_000}  # each from here on
 
 def locate(folder: Path) -> Path | None:
     """Return the file in a folder."""
-    return folder / FILE if (folder / FILE).is_file() else None
+    return folder / FILE if os.path.isfile(folder / FILE) else None
 
 
 def load(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - it is read within seconds
