@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover import InputError, domain_report, evaluation
+from domaincover.criteria import criterion_for
 from tests.recall import recall_by_cell
 
 LABELS, DOMAINS = ("cat", "dog", "owl"), ("north", "south", "empty")
@@ -53,6 +54,32 @@ def test_sizes_and_rates_are_means_over_a_domains_examples(small):
     assert small.set_size.tolist() == [1.0, 3.0]
     assert small.empty_rate.tolist() == pytest.approx([1 / 3, 0])
     assert small.single_rate.tolist() == pytest.approx([1 / 3, 0])
+
+
+def test_sizes_over_counted_rows_leave_out_the_rows_of_small_cells():
+    sets, labels, domains = [[1, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 1], [1, 1, 0]], [0, 0, 1, 2, 2], [0, 0, 0, 1, 1]
+    arrays = np.array(sets, bool), np.array(labels), np.array(domains)
+    over_all, counted = (
+        domain_report(*arrays, LABELS, DOMAINS, min_cell_size=2, sized_rows=rows) for rows in ("all", "counted")
+    )
+    assert over_all.set_size.tolist() == [1.0, 2.5]
+    assert counted.set_size.tolist() == [0.5, 2.5]  # without the only dog of the north
+    assert counted.empty_rate.tolist() == [0.5, 0.0]
+    assert counted.single_rate.tolist() == [0.5, 0.0]
+    for name in ("recall", "n_by_label", "covered"):
+        assert np.array_equal(getattr(over_all, name), getattr(counted, name), equal_nan=True)
+
+
+def test_with_coverage_all_rows_of_a_domain_that_counts_are_sized():
+    sets, labels, domains = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool), np.array([0, 0, 1]), np.zeros(3, int)
+    coverage = criterion_for(0.9, LABELS, "coverage")
+    found = domain_report(sets, labels, domains, LABELS, ("one",), 2, coverage, sized_rows="counted")
+    assert found.set_size.tolist() == [2.0]
+
+
+def test_other_rows_to_size_are_refused():
+    with pytest.raises(InputError, match="sized_rows must be 'all' or 'counted', got 'some'"):
+        domain_report(np.ones((1, 3), bool), np.array([0]), np.array([0]), LABELS, ("a",), sized_rows="some")
 
 
 def test_a_domain_without_examples_is_left_out(small):

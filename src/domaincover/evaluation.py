@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from domaincover.criteria import Criterion, TargetRecall, criterion_for
 from domaincover.data.cells import cell_of, chosen_cell_size
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
-from domaincover.options import ThresholdKind
+from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
     Sets,
     checked_codes,
@@ -277,13 +277,18 @@ def domain_report(
     domain_names: tuple[Hashable, ...],
     min_cell_size: int | None = None,
     criterion: Criterion | None = None,
+    *,
+    sized_rows: SizedRows = "all",
 ) -> DomainReport:
     """Build the table from sets, label codes and domain codes.
 
     Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
     None is 20, or 1 with a warning where no cell has 20. With a `criterion`, constrained labels decide which domains
-    count; with coverage, it is the number of a domain's examples.
+    count; with coverage, it is the number of a domain's examples. Set sizes and the rates of empty and single-label
+    sets are means over all examples of a domain, or, with `sized_rows="counted"`, over those in cells that count.
     """
+    if sized_rows not in get_args(SizedRows):
+        raise InputError(f"sized_rows must be 'all' or 'counted', got {sized_rows!r}.")
     n_domains = len(domain_names)
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
@@ -303,14 +308,19 @@ def domain_report(
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
     n = counts.sum(axis=1)
+    sized, n_sized = tallies, n
+    if sized_rows == "counted" and not (criterion is not None and criterion.is_coverage):  # with which all rows count
+        counted = (counts >= min_cell_size)[domains, labels]
+        sized = _tallies(sets[counted], labels[counted], domains[counted], n_domains)
+        n_sized = sized.n_by_cell.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
         n_by_label=counts[kept],
         recall=recall[kept],
-        set_size=share(tallies.labels_in_sets, n)[kept],
-        empty_rate=share(tallies.empty, n)[kept],
-        single_rate=share(tallies.single, n)[kept],
+        set_size=share(sized.labels_in_sets, n_sized)[kept],
+        empty_rate=share(sized.empty, n_sized)[kept],
+        single_rate=share(sized.single, n_sized)[kept],
         min_cell_size=min_cell_size,
         left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
         criterion=criterion,

@@ -105,7 +105,8 @@ class Experiment:
             shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings}
             if self.sizes and not own:
                 shared["sizes"] = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
-            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), quick=quick).setting(dataset)
+            marks = {"quick": quick, "as_authors": settings.get("as_authors", False)}
+            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), **marks).setting(dataset)
             confidence = settings.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():

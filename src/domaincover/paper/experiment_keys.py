@@ -44,6 +44,7 @@ STUDY_KEYS = {
     "epochs": INTEGER,
     "batch_size": INTEGER,
     "learning_rate": NUMBER,
+    "initial_multiplier": NUMBER,
     "update_every": INTEGER,
     "recall_from": TEXT,
     "iterate": TEXT,
@@ -51,6 +52,7 @@ STUDY_KEYS = {
     "domain_confidence": NUMBER,
     "domains_per_batch": INTEGER,
     "penalty_weight": NUMBER,
+    "as_authors": BOOLEAN,
 }
 SIZE_KEYS = dict.fromkeys(Sizes._fields, INTEGER)
 # Networks on WILDS, and how they read examples.

@@ -45,6 +45,7 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
             note(f"{name} is left out: give --set text_network=FOLDER, the folder of a BERT-like model.")
             continue
         settings = _network_settings(release, experiment.wilds)
+        settings |= {"as_authors": experiment.settings.get("as_authors", False)}
         execution = _execution(experiment.wilds)
         sources.append(wilds_source(name, folder, model=network, **settings, **sizes, execution=execution))
     return tuple(sources)
