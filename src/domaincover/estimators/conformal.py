@@ -75,6 +75,8 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     on_infeasible : {"raise", "widen"}, default="raise"
         With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
         promise into every set.
+    n_jobs : int or None, default=None
+        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
         Determines the calibration domains.
 
@@ -110,6 +112,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         folds: int | None = None,
         min_cell_size: int = MIN_CELL_SIZE,
         on_infeasible: OnInfeasible = "raise",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -122,6 +125,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         self.folds = folds
         self.min_cell_size = min_cell_size
         self.on_infeasible = on_infeasible
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def predict_set(self, X: Any) -> Sets:
