@@ -103,6 +103,12 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     ) -> DomainReport:
         """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
+        if hasattr(self, "adapted_") and len(coded.names) > 1:
+            warnings.warn(
+                f"the model is adapted to one domain, and these are rows of {len(coded.names)}: for others its promise "
+                "does not hold; use the model that it came from.",
+                stacklevel=3,
+            )
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
