@@ -184,3 +184,50 @@ def test_a_subset_holds_the_given_domains_in_the_given_order(small, rows):
     assert found.label_names == small.label_names
     for name in ("n_by_label", "recall", "set_size", "empty_rate", "single_rate", "min_recall"):
         assert np.array_equal(getattr(found, name), getattr(small, name)[rows], equal_nan=True)
+
+
+# Beside sets drawn by lot
+
+
+def drawn_by_lot(shares, n=20_000, n_domains=3, seed=0):
+    """Return the report of sets in which each label is with a probability of its own, whatever the example."""
+    rng = np.random.default_rng(seed)
+    sets = rng.random((n, len(shares))) < shares
+    labels, domains = rng.integers(len(shares), size=n), rng.integers(n_domains, size=n)
+    names = tuple(range(len(shares))), tuple(range(n_domains))
+    return domain_report(sets, labels, domains, *names, min_cell_size=1)
+
+
+def test_sets_that_do_not_look_at_the_example_have_the_size_by_lot():
+    shares = np.array([0.95, 0.5, 0.8, 0.1])
+    report = drawn_by_lot(shares)
+    # The recall of each label comes from about 20,000 / 12 rows, its share in sets from 20,000 / 3.
+    error = np.sqrt((shares * (1 - shares) * (12 + 3) / 20_000).sum())
+    assert np.abs(report.size_by_lot - report.set_size).max() < 4 * error
+    assert report.is_useless
+
+
+@pytest.mark.parametrize("constant", [[True] * 3, [True, False, True]])
+def test_the_same_set_for_every_example_is_useless_whatever_it_holds(constant):
+    report = drawn_by_lot(np.array(constant, float), n=300)
+    assert report.size_by_lot.tolist() == [sum(constant)] * 3
+    assert report.is_useless
+
+
+def test_sets_of_the_true_label_are_not_useless():
+    labels, domains = np.arange(60) % 3, np.arange(60) % 2
+    report = domain_report(np.eye(3, dtype=bool)[labels], labels, domains, (0, 1, 2), ("a", "b"), min_cell_size=1)
+    assert report.size_by_lot.tolist() == [3, 3]
+    assert not report.is_useless
+
+
+def test_a_label_that_a_domain_lacks_has_its_recall_elsewhere_by_lot():
+    labels, domains = np.array([0, 1, 0, 0]), np.array([0, 0, 1, 1])
+    sets = np.array([[True, True], [True, False], [True, False], [True, False]])
+    report = domain_report(sets, labels, domains, ("x", "y"), ("a", "b"), min_cell_size=1)
+    assert report.size_by_lot.tolist() == [1, 1]
+
+
+def test_the_summary_has_the_size_by_lot_and_the_number_of_labels():
+    summary = drawn_by_lot(np.ones(4), n=300).summary(0.9)
+    assert (summary.set_size_by_lot, summary.n_labels) == (4, 4)

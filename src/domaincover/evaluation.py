@@ -15,12 +15,14 @@ from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
+    SMALLEST_SAVING,
     Sets,
     checked_codes,
     covers,
     hits_needed,
     set_sizes,
     share,
+    size_by_lot,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
-MOST_ROWS_IN_NOTEBOOK = 30
 MOST_NAMES = 5
 
 
@@ -37,7 +38,8 @@ class Summary:
     """Reductions over domains: medians and quartiles of min recall and mean set size, and the share at target.
 
     `share_by_noise` is the share at target that binomial noise alone would give if no domain differed from another:
-    every cell's true recall at its label's mean over domains.
+    every cell's true recall at its label's mean over domains. `set_size_by_lot` is the median size of sets that are
+    drawn by lot with the same recalls, out of `n_labels`.
     """
 
     n_domains: int
@@ -52,6 +54,8 @@ class Summary:
     set_size_q75: float
     share_at_target: float
     share_by_noise: float
+    set_size_by_lot: float
+    n_labels: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers by name."""
@@ -118,6 +122,25 @@ class DomainReport:
         """The smallest recall over the constrained labels that a domain has; its coverage, if that is the criterion."""
         recall = self.group_recall
         return np.where(np.isnan(recall), np.inf, recall).min(axis=1)
+
+    @property
+    def size_by_lot(self) -> NDArray[np.float64]:
+        """The size, by domain, of sets drawn by lot with the same recalls.
+
+        There, each label is in a set with a probability of its recall, whatever the example. Where a label does not
+        count in a domain, its mean recall over domains stands for it.
+        """
+        recall = self.recall
+        for axis in (0, 1):  # of the label in other domains, or else of other labels in the domain
+            known = ~np.isnan(recall)
+            mean = share(np.where(known, recall, 0).sum(axis=axis), known.sum(axis=axis))
+            recall = np.where(known, recall, np.expand_dims(mean, axis))
+        return np.asarray(size_by_lot(len(self.label_names), recall.mean(axis=1)))
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether sets are hardly smaller than those drawn by lot with the same recalls, in the median domain."""
+        return bool(np.median(self.set_size - (1 - SMALLEST_SAVING) * self.size_by_lot) > 0)
 
     def under(self, target_recall: TargetRecall) -> DomainReport:
         """Return the report with this target, a number or a mapping by label, in its criterion.
@@ -204,6 +227,8 @@ class DomainReport:
             set_size_q75=float(size_q75),
             share_at_target=float(judged.at_target(target_recall).mean()),
             share_by_noise=self.share_by_noise(target_recall),
+            set_size_by_lot=float(np.median(self.size_by_lot)),
+            n_labels=len(self.label_names),
         )
 
     def records(self) -> list[dict[str, Any]]:
@@ -245,7 +270,7 @@ class DomainReport:
 
     def plot(
         self,
-        target_recall: TargetRecall,
+        target_recall: TargetRecall | None = None,
         *,
         name: str = "model",
         baseline: Mapping[str, DomainReport] | None = None,
@@ -253,20 +278,30 @@ class DomainReport:
     ) -> alt.HConcatChart:
         """Return an Altair chart of recall and set size by domain, worst domain first.
 
-        `baseline` adds the min recall and set size of another method on the same domains, under its name. Save the
-        chart with `report.plot(0.9).save("domains.png")`.
+        Without a target, it is that of the model whose report this is. `baseline` adds the min recall and set size of
+        another method on the same domains, under its name. Save the chart with `report.plot().save("domains.png")`.
         """
         from domaincover.report.domain_chart import domain_plot
 
         others = baseline or {}
         if name in others:
             raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
-        return domain_plot({name: self, **others}, target_recall, title)
+        if target_recall is None and self.criterion is None:
+            raise InputError("the report has no target; give one: report.plot(0.9).")
+        target = self.judged_by.given if target_recall is None else target_recall
+        return domain_plot({name: self, **others}, target, title)
+
+    def __str__(self) -> str:
+        """Return a table of the domains, worst first, and what it says in sentences."""
+        from domaincover.report.shown import report_text
+
+        return report_text(self)
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, worst domain first; names are escaped."""
-        frame = self.to_frame().sort_values("min_recall", kind="stable")
-        return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK)
+        """Return a small chart and the table for a notebook, worst domain first; names are escaped."""
+        from domaincover.report.shown import report_html
+
+        return report_html(self)
 
 
 def domain_report(

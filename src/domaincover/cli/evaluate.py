@@ -119,11 +119,13 @@ class Evaluation(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        """A line about unusual domains, if there are any."""
+        """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
+        from domaincover.cli.domain_sets import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
         if self.adaptation is None:
-            return []
+            line = meant_for_another_domain(self.model, self.settings.get("adapted_to"), self.report.domain_names)
+            return [] if line is None else [line]
         line = unusual_domains(self.report.domain_names, self.adaptation.p_values, self.adaptation.level)
         return [] if line is None else [line]
 

@@ -78,6 +78,8 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     on_infeasible : {"raise", "widen"}, default="raise"
         With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
         promise into every set.
+    n_jobs : int or None, default=None
+        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
         Determines the calibration domains.
 
@@ -114,6 +116,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         min_cell_size: int = MIN_CELL_SIZE,
         small_cells: SmallCells = "pool",
         on_infeasible: OnInfeasible = "raise",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -127,6 +130,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         self.min_cell_size = min_cell_size
         self.small_cells = small_cells
         self.on_infeasible = on_infeasible
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def predict_set(self, X: Any) -> Sets:
