@@ -157,3 +157,20 @@ def test_a_subset_holds_the_given_domains_in_the_given_order(small, rows):
     assert found.label_names == small.label_names
     for name in ("n_by_label", "recall", "set_size", "empty_rate", "single_rate", "min_recall"):
         assert np.array_equal(getattr(found, name), getattr(small, name)[rows], equal_nan=True)
+
+
+def test_sets_are_counted_by_domain_and_size():
+    rng = np.random.default_rng(0)
+    sets, labels, domains = rng.random((500, 4)) < 0.4, rng.integers(0, 4, 500), rng.integers(0, 3, 500)
+    found = domain_report(sets, labels, domains, tuple("abcd"), ("x", "y", "z"))
+    expected = [[int((sets[domains == d].sum(axis=1) == size).sum()) for size in range(5)] for d in range(3)]
+    assert found.n_by_size.tolist() == expected
+    assert found.subset([2, 0]).n_by_size.tolist() == [expected[2], expected[0]]
+    assert found.sets_by_size.tolist() == np.sum(expected, axis=0).tolist()
+
+
+def test_a_report_prints_its_domains_worst_first_and_how_large_sets_are(small):
+    lines = str(small).splitlines()
+    order = np.argsort(small.min_recall, kind="stable")
+    assert [line.split()[0] for line in lines[2 : 2 + len(order)]] == [str(small.domain_names[k]) for k in order]
+    assert lines[-1].startswith(f"Labels per set ({small.n.sum()} sets): ")

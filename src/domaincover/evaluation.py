@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size
+from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROWS_AT_ONCE = 2**16
 MOST_ROWS_IN_NOTEBOOK = 30
+MOST_COLUMNS = 12
 MOST_NAMES = 5
 
 
@@ -67,7 +68,8 @@ class DomainReport:
     of examples from which on a label counts in a domain, and `left_out` are the domains without a label that counts.
 
     `criterion` says what a domain has to reach; None is every label's recall. `covered` is the share of each domain's
-    examples whose set holds their label, in small cells too; None where it is not known.
+    examples whose set holds their label, in small cells too; None where it is not known. `n_by_size` has the number of
+    sets of each size, domains × (0, 1, …, number of labels); None where it is not known.
     """
 
     domain_names: tuple[Hashable, ...]
@@ -82,6 +84,7 @@ class DomainReport:
     left_out: tuple[Hashable, ...] = ()
     criterion: Criterion | None = None
     covered: NDArray[np.float64] | None = None
+    n_by_size: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -95,6 +98,11 @@ class DomainReport:
             return self.covered
         counted = np.where(np.isnan(self.recall), 0, self.n_by_label)
         return share((np.nan_to_num(self.recall) * counted).sum(axis=1), counted.sum(axis=1))
+
+    @property
+    def sets_by_size(self) -> NDArray[np.int64] | None:
+        """The number of sets with 0, 1, … labels over all domains; None where it is not known."""
+        return None if self.n_by_size is None else self.n_by_size.sum(axis=0)
 
     @property
     def is_coverage(self) -> bool:
@@ -172,7 +180,8 @@ class DomainReport:
         names = np.arange(len(self.domain_names))[rows]
         by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
         taken = {name: getattr(self, name)[rows] for name in by_domain}
-        taken |= {} if self.covered is None else {"covered": self.covered[rows]}
+        known = {name: getattr(self, name) for name in ("covered", "n_by_size")}
+        taken |= {name: values[rows] for name, values in known.items() if values is not None}
         return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
     def share_by_noise(self, target_recall: TargetRecall) -> float:
@@ -263,10 +272,34 @@ class DomainReport:
             raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
         return domain_plot({name: self, **others}, target_recall, title)
 
+    def __str__(self) -> str:
+        """Return the table, worst domain first, and how large the sets are."""
+        frame = self.to_frame().sort_values("min_recall", kind="stable").drop(columns="empty_rate")
+        shown = frame.loc[:, ~frame.columns.str.startswith("n[")]
+        table = shown.to_string(
+            float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK, max_cols=MOST_COLUMNS
+        )
+        counts = self.sets_by_size
+        return table if counts is None else f"{table}\n\n{sizes_in_words(counts)}"
+
     def _repr_html_(self) -> str:
         """Return the table for a notebook, worst domain first; names are escaped."""
         frame = self.to_frame().sort_values("min_recall", kind="stable")
         return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK)
+
+
+def sizes_in_words(counts: NDArray[np.int64]) -> str:
+    """Return the share of sets of each size in a line; sizes from six on are counted together.
+
+    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
+    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
+    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
+    Labels per set (100 sets): one 99 %, six or more 1 %.
+    """
+    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
+    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
+    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
+    return f"Labels per set ({n:,} sets): {shares}."
 
 
 def domain_report(
@@ -302,30 +335,29 @@ def domain_report(
     kept = np.flatnonzero(does_count)
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
-    n = counts.sum(axis=1)
+    n, sizes = counts.sum(axis=1), tallies.n_by_size
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
         n_by_label=counts[kept],
         recall=recall[kept],
-        set_size=share(tallies.labels_in_sets, n)[kept],
-        empty_rate=share(tallies.empty, n)[kept],
-        single_rate=share(tallies.single, n)[kept],
+        set_size=share(sizes @ np.arange(sizes.shape[1]), n)[kept],
+        empty_rate=share(sizes[:, 0], n)[kept],
+        single_rate=share(sizes[:, 1], n)[kept],
         min_cell_size=min_cell_size,
         left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
         criterion=criterion,
         covered=share(tallies.hits_by_cell.sum(axis=1), n)[kept],
+        n_by_size=sizes[kept],
     )
 
 
 class _Tallies(NamedTuple):
-    """Examples and covered ones by cell; labels in sets, empty sets and sets of one label by domain."""
+    """Examples and covered ones by cell, and sets by domain and size."""
 
     n_by_cell: NDArray[np.int64]
     hits_by_cell: NDArray[np.int64]
-    labels_in_sets: NDArray[np.int64]
-    empty: NDArray[np.int64]
-    single: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]
 
 
 def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
@@ -336,14 +368,11 @@ def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], 
     n_labels = sets.shape[1]
     n_rows = max(ROWS_AT_ONCE, n_domains * n_labels)
     cells = np.zeros((2, n_domains, n_labels), dtype=np.int64)
-    sizes = np.zeros((3, n_domains), dtype=np.int64)
+    sizes = np.zeros((n_domains, n_labels + 1), dtype=np.int64)
     for start in range(0, len(sets), n_rows):
         block = slice(start, start + n_rows)
         cell, size = cell_of(domains[block], labels[block], n_labels), set_sizes(sets[block])
         hit = covers(sets[block], labels[block])
         cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
-        sizes += [
-            np.bincount(domains[block], weights=weights, minlength=n_domains).astype(np.int64)
-            for weights in (size, size == 0, size == 1)
-        ]
-    return _Tallies(*cells, *sizes)
+        sizes += count_cells(domains[block], size, n_domains, n_labels + 1)
+    return _Tallies(*cells, sizes)
