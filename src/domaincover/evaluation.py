@@ -375,4 +375,4 @@ def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], 
         hit = covers(sets[block], labels[block])
         cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
         sizes += count_cells(domains[block], size, n_domains, n_labels + 1)
-    return _Tallies(*cells, sizes)
+    return _Tallies(cells[0], cells[1], sizes)
