@@ -231,3 +231,20 @@ def test_a_label_that_a_domain_lacks_has_its_recall_elsewhere_by_lot():
 def test_the_summary_has_the_size_by_lot_and_the_number_of_labels():
     summary = drawn_by_lot(np.ones(4), n=300).summary(0.9)
     assert (summary.set_size_by_lot, summary.n_labels) == (4, 4)
+
+
+def test_sets_are_counted_by_domain_and_size():
+    rng = np.random.default_rng(0)
+    sets, labels, domains = rng.random((500, 4)) < 0.4, rng.integers(0, 4, 500), rng.integers(0, 3, 500)
+    found = domain_report(sets, labels, domains, tuple("abcd"), ("x", "y", "z"))
+    expected = [[int((sets[domains == d].sum(axis=1) == size).sum()) for size in range(5)] for d in range(3)]
+    assert found.n_by_size.tolist() == expected
+    assert found.subset([2, 0]).n_by_size.tolist() == [expected[2], expected[0]]
+    assert found.sets_by_size.tolist() == np.sum(expected, axis=0).tolist()
+
+
+def test_a_report_prints_its_domains_worst_first_and_how_large_sets_are(small):
+    lines = str(small).splitlines()
+    order = np.argsort(small.min_recall, kind="stable")
+    assert [line.split()[0] for line in lines[2 : 2 + len(order)]] == [str(small.domain_names[k]) for k in order]
+    assert lines[-1].startswith(f"Labels per set ({small.n.sum()} sets): ")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size
+from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
@@ -71,7 +71,8 @@ class DomainReport:
     of examples from which on a label counts in a domain, and `left_out` are the domains without a label that counts.
 
     `criterion` says what a domain has to reach; None is every label's recall. `covered` is the share of each domain's
-    examples whose set holds their label, in small cells too; None where it is not known.
+    examples whose set holds their label, in small cells too; None where it is not known. `n_by_size` has the number of
+    sets of each size, domains × (0, 1, …, number of labels); None where it is not known.
     """
 
     domain_names: tuple[Hashable, ...]
@@ -86,6 +87,7 @@ class DomainReport:
     left_out: tuple[Hashable, ...] = ()
     criterion: Criterion | None = None
     covered: NDArray[np.float64] | None = None
+    n_by_size: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -99,6 +101,11 @@ class DomainReport:
             return self.covered
         counted = np.where(np.isnan(self.recall), 0, self.n_by_label)
         return share((np.nan_to_num(self.recall) * counted).sum(axis=1), counted.sum(axis=1))
+
+    @property
+    def sets_by_size(self) -> NDArray[np.int64] | None:
+        """The number of sets with 0, 1, … labels over all domains; None where it is not known."""
+        return None if self.n_by_size is None else self.n_by_size.sum(axis=0)
 
     @property
     def is_coverage(self) -> bool:
@@ -195,7 +202,8 @@ class DomainReport:
         names = np.arange(len(self.domain_names))[rows]
         by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
         taken = {name: getattr(self, name)[rows] for name in by_domain}
-        taken |= {} if self.covered is None else {"covered": self.covered[rows]}
+        known = {name: getattr(self, name) for name in ("covered", "n_by_size")}
+        taken |= {name: values[rows] for name, values in known.items() if values is not None}
         return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
     def share_by_noise(self, target_recall: TargetRecall) -> float:
@@ -304,6 +312,20 @@ class DomainReport:
         return report_html(self)
 
 
+def sizes_in_words(counts: NDArray[np.int64]) -> str:
+    """Return the share of sets of each size in a line; sizes from six on are counted together.
+
+    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
+    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
+    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
+    Labels per set (100 sets): one 99 %, six or more 1 %.
+    """
+    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
+    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
+    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
+    return f"Labels per set ({n:,} sets): {shares}."
+
+
 def domain_report(
     sets: Sets,
     labels: NDArray[np.int64],
@@ -343,34 +365,33 @@ def domain_report(
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
     n = counts.sum(axis=1)
-    sized, n_sized = tallies, n
+    sizes, n_sized = tallies.n_by_size, n
     if sized_rows == "counted" and not (criterion is not None and criterion.is_coverage):  # with which all rows count
         counted = (counts >= min_cell_size)[domains, labels]
-        sized = _tallies(sets[counted], labels[counted], domains[counted], n_domains)
-        n_sized = sized.n_by_cell.sum(axis=1)
+        sizes = _tallies(sets[counted], labels[counted], domains[counted], n_domains).n_by_size
+        n_sized = sizes.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
         n_by_label=counts[kept],
         recall=recall[kept],
-        set_size=share(sized.labels_in_sets, n_sized)[kept],
-        empty_rate=share(sized.empty, n_sized)[kept],
-        single_rate=share(sized.single, n_sized)[kept],
+        set_size=share(sizes @ np.arange(sizes.shape[1]), n_sized)[kept],
+        empty_rate=share(sizes[:, 0], n_sized)[kept],
+        single_rate=share(sizes[:, 1], n_sized)[kept],
         min_cell_size=min_cell_size,
         left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
         criterion=criterion,
         covered=share(tallies.hits_by_cell.sum(axis=1), n)[kept],
+        n_by_size=sizes[kept],
     )
 
 
 class _Tallies(NamedTuple):
-    """Examples and covered ones by cell; labels in sets, empty sets and sets of one label by domain."""
+    """Examples and covered ones by cell, and sets by domain and size."""
 
     n_by_cell: NDArray[np.int64]
     hits_by_cell: NDArray[np.int64]
-    labels_in_sets: NDArray[np.int64]
-    empty: NDArray[np.int64]
-    single: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]
 
 
 def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
@@ -381,14 +402,11 @@ def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], 
     n_labels = sets.shape[1]
     n_rows = max(ROWS_AT_ONCE, n_domains * n_labels)
     cells = np.zeros((2, n_domains, n_labels), dtype=np.int64)
-    sizes = np.zeros((3, n_domains), dtype=np.int64)
+    sizes = np.zeros((n_domains, n_labels + 1), dtype=np.int64)
     for start in range(0, len(sets), n_rows):
         block = slice(start, start + n_rows)
         cell, size = cell_of(domains[block], labels[block], n_labels), set_sizes(sets[block])
         hit = covers(sets[block], labels[block])
         cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
-        sizes += [
-            np.bincount(domains[block], weights=weights, minlength=n_domains).astype(np.int64)
-            for weights in (size, size == 0, size == 1)
-        ]
-    return _Tallies(*cells, *sizes)
+        sizes += count_cells(domains[block], size, n_domains, n_labels + 1)
+    return _Tallies(cells[0], cells[1], sizes)

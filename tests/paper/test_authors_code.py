@@ -14,16 +14,16 @@ from scipy.stats import t
 
 from domaincover import InputError, robust_thresholds
 from domaincover.cli import main
-from domaincover.paper import datasets
+from domaincover.paper import study_datasets
 from domaincover.paper.authors_code import AUTHORS_CODE, AUTHORS_MARK, PAPER_TEXT, SilentChoices
 from domaincover.paper.collect import collect
 from domaincover.paper.commands.study_options import StudyOptions
-from domaincover.paper.datasets import TableDataset, study_dataset
 from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_split, draw_study_data
+from domaincover.paper.study_datasets import TableDataset, study_dataset
 from domaincover.paper.wilds.source import wilds_source
 from tests.tiny_models import tiny_bert_folder
 
@@ -168,7 +168,7 @@ CLINICS = TableDataset(
 def both(tmp_path_factory):
     """Runs of three seeds, by default and as the authors."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(datasets.REGISTERED, "clinics", CLINICS)
+        patch.setitem(study_datasets.REGISTERED, "clinics", CLINICS)
         found = {}
         for as_authors in (False, True):
             out = tmp_path_factory.mktemp("runs") / "study"
@@ -201,7 +201,7 @@ def test_training_rows_are_filled_before_test_rows():
 
 @pytest.mark.parametrize("as_authors", [False, True])
 def test_without_rows_left_to_hold_out_results_have_no_seen_part(tmp_path, monkeypatch, as_authors):
-    monkeypatch.setitem(datasets.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
+    monkeypatch.setitem(study_datasets.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
     study = Study(("clinics",), ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
     run_study(plan_study(study, tmp_path), tmp_path)
     assert set(collect(tmp_path).results["split"]) == {"train", "unseen", *(() if as_authors else ("seen",))}
@@ -249,7 +249,7 @@ def test_the_deviation_over_seeds_divides_by_their_number_or_by_one_less(both, a
 
 
 def test_on_synthetic_data_set_cover_stays_as_it_is_and_erm_does_not(tmp_path):
-    sizes = datasets.Sizes(4, 3, 150, 120)
+    sizes = study_datasets.Sizes(4, 3, 150, 120)
     study = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=1, sizes=sizes, min_cell_size=20)
     tables = {}
     for as_authors in (False, True):

@@ -12,20 +12,20 @@ from typing import Any, Literal
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
-from domaincover.paper.datasets import (
+from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
+from domaincover.paper.methods import GROUPS, METHODS, study_methods
+from domaincover.paper.packaged_data import INSTALLABLE
+from domaincover.paper.plugins import registered
+from domaincover.paper.study import Study, why_not
+from domaincover.paper.study_datasets import (
     DATASET_GROUPS,
     REGISTERED,
     SYNTHETIC_NAME,
     Sizes,
     check_plain,
-    is_installed,
     study_dataset,
     study_datasets,
 )
-from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
-from domaincover.paper.methods import GROUPS, METHODS, study_methods
-from domaincover.paper.plugins import registered
-from domaincover.paper.study import Study, why_not
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 from domaincover.paper.wilds.source import WildsSource
 
@@ -128,9 +128,11 @@ class Experiment:
                 members = tuple(member for member in members if member in given)
                 if not members:
                     note("WILDS is left out: give --wilds, the folder with the released data sets.")
-            elif name == "installable" and not is_installed():
-                note(f"{', '.join(members)} are left out: pip install 'domaincover[data]'.")
-                members = ()
+            elif name == "installable":
+                absent = [member for member in members if not INSTALLABLE[member].is_installed]
+                if absent:
+                    note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
+                members = tuple(member for member in members if member not in absent)
             elif name in WILDS and name not in given:
                 raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
             present += members

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import FIGURES, Learn, TextFeatures
-from domaincover.paper.datasets import Sizes
 from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS
+from domaincover.paper.study_datasets import Sizes
 
 MOST_TRAINING_DOMAINS = 1000  # of the theory: all their examples are in memory
 KINDS = ("grid", "theory", "times")

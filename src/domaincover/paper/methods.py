@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, WeightedPenalty
-from domaincover.paper.datasets import check_plain
+from domaincover.paper.study_datasets import check_plain
 
 if TYPE_CHECKING:
     from domaincover.paper.study import Run

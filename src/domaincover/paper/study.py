@@ -14,8 +14,8 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
-from domaincover.paper.datasets import QUICK, Sizes, StudyDataset, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
+from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset, study_dataset
 from domaincover.paper.wilds.source import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 

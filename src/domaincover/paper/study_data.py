@@ -16,7 +16,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.encoding import TableEncoder
 from domaincover.data.splits import Split, paper_split
 from domaincover.paper.authors_code import PAPER_TEXT, SilentChoices
-from domaincover.paper.datasets import StudyDataset
+from domaincover.paper.study_datasets import StudyDataset
 from domaincover.paper.wilds.source import WildsSource
 
 Setting = StudyDataset | WildsSource

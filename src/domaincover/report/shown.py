@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from domaincover.criteria import TargetRecall
-from domaincover.evaluation import DomainReport
+from domaincover.evaluation import DomainReport, sizes_in_words
 from domaincover.report.domain_headline import summary_lines
 from domaincover.report.domain_reports import Reports, highest_target
 from domaincover.report.domain_table import domain_table, summary_texts
@@ -17,11 +17,13 @@ WIDTH, ROW, LEFT, RIGHT, TOP = 560, 22, 170, 12, 18
 
 
 def report_text(report: DomainReport) -> str:
-    """Return the domains worst first, and the headline if the report has a target."""
+    """Return the domains worst first, how large sets are, and the headline if the report has a target."""
+    sizes = [] if report.sets_by_size is None else [sizes_in_words(report.sets_by_size)]
     if report.criterion is None:
-        return report.to_frame().sort_values("min_recall", kind="stable").to_string(max_rows=MOST_ROWS)
+        table = report.to_frame().sort_values("min_recall", kind="stable").to_string(max_rows=MOST_ROWS)
+        return "\n".join([table, *sizes])
     target, reports = report.criterion.given, {"model": report}
-    lines = [*summary_lines(reports, target, kind=""), *filter(None, [report.not_counted()])]
+    lines = [*summary_lines(reports, target, kind=""), *sizes, *filter(None, [report.not_counted()])]
     return "\n".join([domain_table(reports, target), *lines])
 
 
