@@ -131,6 +131,9 @@ def domain_columns(
         known = zip(report.min_recall, report.at_target(target_recall), strict=True)
         return [Cell(recall_text(value, highest), round(float(value), 6), not is_at) for value, is_at in known]
 
+    def sizes(values: Any) -> list[Cell]:
+        return [Cell(f"{size:.2f}", round(float(size), 6)) for size in values]
+
     def recalls(values: Any, target: float) -> list[Cell]:
         return [_recall_cell(float(value), target) for value in values]
 
@@ -139,7 +142,8 @@ def domain_columns(
         PageColumn("Examples", [Cell(str(n), int(n)) for n in model.n]),
         PageColumn(measure.capitalize(), reached(model)),
         *([] if model.is_coverage else of_lowest),
-        PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
+        PageColumn(f"Set size of {len(model.label_names)}", sizes(model.set_size)),
+        PageColumn("By lot", sizes(model.size_by_lot)),
         PageColumn("One label", [Cell(percent(rate), float(rate)) for rate in model.single_rate]),
         PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
         *(PageColumn(f"{measure.capitalize()} of {name}", reached(other)) for name, other in others),
