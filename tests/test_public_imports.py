@@ -1,4 +1,4 @@
-"""What README, docs, examples and notebooks import is public: in `__all__` of `domaincover` or `domaincover.datasets`."""
+"""What README, docs, examples and notebooks import is public: in `__all__` of domaincover or domaincover.datasets."""
 
 import ast
 import json
