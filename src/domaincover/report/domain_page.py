@@ -76,7 +76,7 @@ def write_domain_page(
     """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
-    headline, *lines = summary_lines(reports, target_recall, kind=kind)
+    headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
     data = domain_chart_data(reports, target_recall)
     if adaptation is not None:
         adaptation = adaptation.subset(worst_order(next(iter(reports.values()))))
@@ -101,6 +101,12 @@ def write_domain_page(
         settings=settings or {},
     )
     write_whole(Path(path), page)
+
+
+def _spoken_of(reports: Reports) -> Reports:
+    """Return what the first sentence is about: not the same model with its other thresholds, which the table has."""
+    (first_name, first), *others = reports.items()
+    return {first_name: first} | {name: report for name, report in others if report.thresholds is None}
 
 
 def domain_chart_specs(data: DomainChartData, adaptation: DomainAdaptation | None = None) -> dict[str, dict[str, Any]]:
