@@ -21,6 +21,8 @@ from domaincover.prediction_sets import check_share, check_target_recall
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
 
+Source = StudyDataset | WildsSource
+
 
 @dataclass(frozen=True)
 class Run:
@@ -41,7 +43,7 @@ class Run:
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
     penalty_weight: float | None = None  # for penalty methods; None is the paper's
-    source: WildsSource | None = None  # for data read from a folder
+    source: Source | None = None  # for data read from files
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
 
@@ -51,7 +53,7 @@ class Run:
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     @property
-    def setting(self) -> StudyDataset | WildsSource:
+    def setting(self) -> Source:
         """The source of its examples, or their sizes."""
         return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
@@ -68,7 +70,7 @@ class Run:
 class Study:
     """A grid of runs, validated at construction. None is the data set's default.
 
-    Data sets read from a folder have a source of the same name.
+    Data sets read from files have a source of the same name.
     """
 
     datasets: tuple[str, ...]
@@ -85,7 +87,7 @@ class Study:
     recall_from: str | None = None
     iterate: Iterate | None = None  # None is the method's default
     min_cell_size: int | None = None
-    sources: tuple[WildsSource, ...] = ()
+    sources: tuple[Source, ...] = ()
     sizes: Sizes | None = None
     quick: bool = False  # a smoke run
 
@@ -124,11 +126,11 @@ class Study:
             if (value := getattr(self, name)) not in (None, *known):
                 raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
 
-    def source(self, dataset: str) -> WildsSource | None:
-        """Return a data set's source, if it is read from a folder."""
+    def source(self, dataset: str) -> Source | None:
+        """Return a data set's source, if it is read from files."""
         return next((source for source in self.sources if source.name == dataset), None)
 
-    def setting(self, dataset: str) -> StudyDataset | WildsSource:
+    def setting(self, dataset: str) -> Source:
         """Return a data set, with the study's sizes."""
         return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
 
@@ -187,10 +189,10 @@ def _given(value: Value | None, otherwise: Value) -> Value:
     return otherwise if value is None else value
 
 
-def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
+def why_not(name: str, setting: Source, domain_confidence: float) -> str | None:
     """Return why a method cannot be run on a data set, and a remedy; None if it can."""
     method = study_method(name)
-    if method.promises and setting.trains_whole_networks:
+    if method.promises and setting.trains_large_networks:
         return f'it trains {PROMISED_FOLDS} networks, which is too costly for all layers; set learn = "head".'
     if method.promises:
         try:
