@@ -1,0 +1,95 @@
+"""AudioMNIST (Becker et al., 2018): spoken digits of 60 speakers, as released at github.com/soerenab/AudioMNIST.
+
+data/01/0_01_0.wav is the first of 50 recordings of the digit 0 by speaker 01: mono, 16 bits, 48 kHz.
+"""
+
+from __future__ import annotations
+
+import re
+import wave
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.errors import InputError
+from domaincover.paper.real.decoded_files import Files, decode_files
+from domaincover.paper.real.log_mel import HIGHEST_HZ, log_mel_image
+from domaincover.paper.real.real_data import Contents, RealData, folders_in, names_in
+
+RECORDING = re.compile(r"(\d)_(\d\d)_(\d+)\.wav")
+SPEAKER = re.compile(r"\d\d")
+N_DIGITS, N_RECORDINGS = 10, 50
+RECIPE = "audiomnist-log-mel-1"
+
+
+def locate(folder: Path) -> Path | None:
+    """Return the folder of the speakers' folders: the given one, or its folder data."""
+    for place in (folder / "data", folder):
+        if any(RECORDING.fullmatch(name) for speaker in _speakers(place) for name in names_in(speaker)):
+            return place
+    return None
+
+
+def load(place: Path, cache: Path | None = None) -> Contents:
+    """Read all recordings as images of 32 mel bands by 32 times; the label is the digit, the domain the speaker."""
+    paths: list[Path] = []
+    absent: list[str] = []
+    faults: list[str] = []
+    for speaker in _speakers(place):
+        names = {name for name in names_in(speaker) if name.endswith(".wav")}
+        wanted = {f"{digit}_{speaker.name}_{i}.wav" for digit, i in product(range(N_DIGITS), range(N_RECORDINGS))}
+        faults += [
+            f"{speaker / name} is not named DIGIT_{speaker.name}_NUMBER.wav, as the speaker's recordings are"
+            for name in sorted(names - wanted)
+        ]
+        if not names & wanted:
+            faults.append(f"{speaker} has no recording of speaker {speaker.name}, such as 0_{speaker.name}_0.wav")
+            continue
+        absent += sorted(f"{speaker.name}/{name}" for name in wanted - names)
+        paths += [speaker / name for name in sorted(names & wanted)]
+    digits = np.array([int(path.name[0]) for path in paths], dtype=np.int64)
+    speakers = np.array([path.parent.name for path in paths], dtype=str)
+    table, unreadable = decode_files(Files(paths, digits, speakers), read_recording, RECIPE, cache)
+    return Contents(table, (*faults, *unreadable), tuple(absent))
+
+
+def read_recording(path: Path) -> NDArray[np.uint8]:
+    """Return a recording as an image."""
+    try:
+        with wave.open(str(path)) as file:
+            rate, n_samples, n_channels, n_bytes = (
+                file.getframerate(),
+                file.getnframes(),
+                file.getnchannels(),
+                file.getsampwidth(),
+            )
+            content = file.readframes(n_samples)
+    except (wave.Error, EOFError) as error:
+        raise InputError(f"{path} is damaged or not a wav file ({str(error) or 'it ends too early'})") from None
+    if (n_channels, n_bytes) != (1, 2):
+        raise InputError(f"{path} has {n_channels} channels of {8 * n_bytes} bits, expected one of 16 bits")
+    if rate < 2 * HIGHEST_HZ:
+        raise InputError(f"{path} has {rate:,} samples per second, expected {2 * HIGHEST_HZ:,.0f} or more")
+    if len(content) != n_bytes * n_samples or n_samples == 0:
+        raise InputError(f"{path} is truncated: {len(content) // n_bytes:,} of {n_samples:,} samples are left")
+    return log_mel_image(np.frombuffer(content, dtype="<i2"), rate)
+
+
+def _speakers(place: Path) -> list[Path]:
+    return [folder for folder in folders_in(place) if SPEAKER.fullmatch(folder.name)]
+
+
+AUDIOMNIST = RealData(
+    name="audiomnist",
+    title="Spoken digits",
+    kind="image",
+    domain_is="speaker",
+    min_cell_size=30,
+    prepared="audiomnist.npz",
+    layout="data/01/0_01_0.wav",
+    how_to_get="git clone https://github.com/soerenab/AudioMNIST",
+    locate=locate,
+    load=load,
+)

@@ -1,0 +1,142 @@
+"""What a study needs to know of a real data set: where it is, how to read it, and how to get it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from domaincover.errors import InputError
+from domaincover.paper.packaged_data import DatasetTable
+from domaincover.paper.real.prepared_files import read_prepared
+
+RealKind = Literal["image", "table", "text"]
+
+
+class Contents(NamedTuple):
+    """The usable examples of a place, and what was wrong with the others.
+
+    `faults` are lines that name the file, and its line where it has lines. `missing` are files of the release that are
+    not on the disk: a smaller copy can be used. `left_out` counts rows that are not meant to be used, by reason.
+    """
+
+    table: DatasetTable
+    faults: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    left_out: dict[str, int] = {}  # noqa: RUF012 - a NamedTuple's default; never changed
+
+
+class Carrier(NamedTuple):
+    """A package that carries a data set, and the function that takes it from there."""
+
+    package: str
+    read: Callable[[], DatasetTable]
+
+
+@dataclass(frozen=True)
+class RealData:
+    """A data set with natural domains.
+
+    Attributes
+    ----------
+    name, title : str
+        The name in commands, and the one for humans.
+    kind : "image", "table" or "text"
+        What `read` returns as X: bytes (n, height, width), a DataFrame, or an array of texts.
+    domain_is : str
+        What a domain is, such as "speaker".
+    min_cell_size : int
+        Labels with fewer examples in a domain do not count there.
+    prepared : str
+        Name of a file with the data in one piece: .npz with X, label and domain, or .parquet.
+    layout : str
+        A file of the release, relative to its folder, by which users recognise it.
+    how_to_get : str
+        What to do if it is not there.
+    locate : function
+        Returns where the release lies in a folder, or None.
+    load : function
+        Reads a located release; the second argument is a folder for decoded arrays, or None.
+    carrier : Carrier, optional
+        The package that carries the data, or a smaller copy of it.
+    """
+
+    name: str
+    title: str
+    kind: RealKind
+    domain_is: str
+    min_cell_size: int
+    prepared: str
+    layout: str
+    how_to_get: str
+    locate: Callable[[Path], Path | None] = field(repr=False)
+    load: Callable[[Path, Path | None], Contents] = field(repr=False)
+    carrier: Carrier | None = field(default=None, repr=False)
+
+    def find(self, folder: Path | None) -> Path | None:
+        """Return the release or prepared file in a folder or one level below; None if there is none.
+
+        A file may be given instead of its folder.
+        """
+        if folder is None:
+            return None
+        folder = Path(os.path.abspath(folder))
+        if folder.name == self.prepared and folder.is_file():
+            return folder
+        for place in (folder, *folders_in(folder)):
+            if (place / self.prepared).is_file():
+                return place / self.prepared
+            if (found := self.locate(place)) is not None:
+                return found
+        return None
+
+    def is_available(self, folder: Path | None) -> bool:
+        """Return whether `read(find(folder))` has something to read: in the folder, or in an installed package."""
+        return self.find(folder) is not None or self.is_installed
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether a package that carries the data is installed."""
+        return self.carrier is not None and find_spec(self.carrier.package) is not None
+
+    def read(self, place: Path | None, cache: Path | None = None) -> DatasetTable:
+        """Return the examples of a place that `find` returned; None is the package. Raise if any file is faulty.
+
+        Decoded images and sounds are kept in the folder `cache`, if given, until their files change.
+        """
+        table, faults, *_ = self.examine(place, cache)
+        if faults:
+            others = f", and {len(faults) - 1:,} more like it" if len(faults) > 1 else ""
+            raise InputError(f"{faults[0]}{others}; copy it again. `domaincover data check {self.name}` lists them.")
+        return table
+
+    def examine(self, place: Path | None, cache: Path | None = None) -> Contents:
+        """Return the usable examples of a place, and what is wrong with the others."""
+        if place is None:
+            if self.carrier is None or not self.is_installed:
+                raise InputError(f"{self.name}: {self.missing()}")
+            return Contents(self.carrier.read())
+        if place.name == self.prepared:
+            return Contents(read_prepared(place, self.kind))
+        return self.load(place, cache)
+
+    def missing(self, folder: Path | None = None) -> str:
+        """Say why the data are absent, and how to get them."""
+        looked = "" if folder is None else f"not found in {folder} or a folder in it: "
+        return f"{looked}expected {self.layout} or {self.prepared}; {self.how_to_get}."
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted, without hidden ones; none if it cannot be listed."""
+    return [folder / name for name in names_in(folder) if not name.startswith(".") and (folder / name).is_dir()]
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the sorted names in a folder; none if it is absent or cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
