@@ -70,7 +70,9 @@ class DataFile:
                 return DatasetTable(check_texts(rows[self.text], self.text), y, domains)
             except InputError as error:
                 raise InputError(f"{self.place}: {error}") from None
-        return DatasetTable(rows[[*self.features]] if self.features else rows.drop(columns=[self.label, self.domain]), y, domains)
+        return DatasetTable(
+            rows[[*self.features]] if self.features else rows.drop(columns=[self.label, self.domain]), y, domains
+        )
 
 
 def data_sets(content: Any, folder: Path, place: str) -> tuple[TableDataset, ...]:
@@ -92,7 +94,9 @@ def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) ->
     source = given[0]
     kind = values.get("kind", ("text" if "text" in values else "table") if source == "table" else "image")
     _check_effects(values, source, kind, place)
-    columns = {key: tuple(value) if key == "features" else value for key, value in values.items() if key in COLUMNS}
+    columns: dict[str, Any] = {
+        key: tuple(value) if key == "features" else value for key, value in values.items() if key in COLUMNS
+    }
     read = DataFile(os.path.join(os.path.abspath(folder), values[source]), source, kind, **columns)
     network = _network(values.get("network"), folder)
     settings = {key: value for key, value in values.items() if key in SETTINGS}
@@ -109,7 +113,9 @@ def _check_effects(values: Mapping[str, Any], source: str, kind: str, place: str
         if columns:
             raise InputError(f"{place}: {columns[0]} names a column of a table; images are read without it.")
         if kind != "image":
-            raise InputError(f"{place}: {source} has images, so kind must be 'image', got {kind!r}; texts need a table.")
+            raise InputError(
+                f"{place}: {source} has images, so kind must be 'image', got {kind!r}; texts need a table."
+            )
     elif kind == "image":
         raise InputError(f"{place}: images are read from a file or folder; a table has kind 'table' or 'text'.")
     if kind == "text" and "features" in values:
@@ -128,6 +134,5 @@ def _network(name: str | None, folder: Path) -> str | None:
 def _check_complete(values: Any, what: str, place: str) -> None:
     missing = values.isna().to_numpy()
     if missing.any():
-        raise InputError(
-            f"{place}: {int(missing.sum())} of {len(values)} rows have no {what}, first row {int(missing.argmax()) + 1}."
-        )
+        first = int(missing.argmax()) + 1
+        raise InputError(f"{place}: {int(missing.sum())} of {len(values)} rows have no {what}, first row {first}.")

@@ -110,13 +110,23 @@ class SourceDataset(TableDataset):
         return 1 if self.trains_whole_networks else super().seeds_per_stack
 
     @property
+    def network_in_words(self) -> str:
+        """The network, and what of it is trained."""
+        network: Any = self.source_network
+        own = getattr(network, "module", None) or getattr(network, "backbone", None)
+        name = os.path.basename(str(network.model)) if own is None else getattr(own, "__name__", "a network of yours")
+        if self.trains_whole_networks:
+            return f"{name}, trained whole"
+        return f"a head with {self.hidden or 'no'} hidden units on frozen features of {name}"
+
+    @property
     def device(self) -> str:
         """The device of the network."""
         return self.source_network.device("auto")
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, a digest of the data, the part of the network that is learned, and its settings."""
-        are_files = self.kind == "image" and getattr(read_once(self.read).X, "dtype", object) == object
+        are_files = self.kind == "image" and np.asarray(read_once(self.read).X).dtype.kind == "O"
         return self.sizes._asdict() | {
             "data": _files_digest(self.read) if are_files else data_digest(self.read),
             "learn": self.source_network.learns("auto"),
@@ -151,7 +161,9 @@ def make_dataset(
         meant = suggestion(str(kind), get_args(DataKind), f"it must be one of {', '.join(get_args(DataKind))}.")
         raise InputError(f"dataset {name!r} has kind {kind!r}; {meant}")
     if kind == "table" and network is not None:
-        raise InputError(f"dataset {name!r}: network is for kind = 'image' or 'text'; a table's network is a perceptron.")
+        raise InputError(
+            f"dataset {name!r}: network is for kind = 'image' or 'text'; a table's network is a perceptron."
+        )
     made = TableDataset if kind == "table" else SourceDataset
     known = [field.name for field in fields(made) if field.name not in ("name", "read", "content", "kind", "network")]
     for key in settings:
