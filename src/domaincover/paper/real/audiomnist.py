@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from domaincover.errors import InputError
 from domaincover.paper.real.decoded_files import Files, decode_files
 from domaincover.paper.real.log_mel import HIGHEST_HZ, log_mel_image
-from domaincover.paper.real.real_data import Contents, RealData, folders_in, names_in
+from domaincover.paper.real.real_data import Contents, Layout, RealData, folders_in, names_in
 
 RECORDING = re.compile(r"(\d)_(\d\d)_(\d+)\.wav")
 SPEAKER = re.compile(r"\d\d")
@@ -88,8 +88,6 @@ AUDIOMNIST = RealData(
     domain_is="speaker",
     min_cell_size=30,
     prepared="audiomnist.npz",
-    layout="data/01/0_01_0.wav",
     how_to_get="git clone https://github.com/soerenab/AudioMNIST",
-    locate=locate,
-    load=load,
+    layout=Layout("data/01/0_01_0.wav", locate, load),
 )

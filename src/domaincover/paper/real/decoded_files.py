@@ -56,7 +56,7 @@ def decode_files(files: Files, decode: Callable[[Path], NDArray[np.uint8]], reci
     table = DatasetTable(X, files.labels[usable], files.domains[usable])
     if kept is not None and images and not faults:
         content = io.BytesIO()
-        np.savez_compressed(content, X=X, label=table.y, domain=table.domains)
+        np.savez(content, X=X, label=table.y, domain=table.domains)
         write_whole(kept, content.getvalue())
     return Decoded(table, faults)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -27,6 +27,17 @@ class Contents(NamedTuple):
     faults: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     left_out: dict[str, int] = {}  # noqa: RUF012 - a NamedTuple's default; never changed
+
+
+class Layout(NamedTuple):
+    """A release on the disk: a file by which users recognise it, where it lies in a folder, and its reader.
+
+    The reader's second argument is a folder for decoded arrays, or None.
+    """
+
+    example: str
+    locate: Callable[[Path], Path | None]
+    load: Callable[[Path, Path | None], Contents]
 
 
 class Carrier(NamedTuple):
@@ -52,14 +63,10 @@ class RealData:
         Labels with fewer examples in a domain do not count there.
     prepared : str
         Name of a file with the data in one piece: .npz with X, label and domain, or .parquet.
-    layout : str
-        A file of the release, relative to its folder, by which users recognise it.
     how_to_get : str
         What to do if it is not there.
-    locate : function
-        Returns where the release lies in a folder, or None.
-    load : function
-        Reads a located release; the second argument is a folder for decoded arrays, or None.
+    layout : Layout, optional
+        The release on the disk.
     carrier : Carrier, optional
         The package that carries the data, or a smaller copy of it.
     """
@@ -70,11 +77,9 @@ class RealData:
     domain_is: str
     min_cell_size: int
     prepared: str
-    layout: str
     how_to_get: str
-    locate: Callable[[Path], Path | None] = field(repr=False)
-    load: Callable[[Path, Path | None], Contents] = field(repr=False)
-    carrier: Carrier | None = field(default=None, repr=False)
+    layout: Layout | None = None
+    carrier: Carrier | None = None
 
     def find(self, folder: Path | None) -> Path | None:
         """Return the release or prepared file in a folder or one level below; None if there is none.
@@ -89,7 +94,7 @@ class RealData:
         for place in (folder, *folders_in(folder)):
             if (place / self.prepared).is_file():
                 return place / self.prepared
-            if (found := self.locate(place)) is not None:
+            if self.layout is not None and (found := self.layout.locate(place)) is not None:
                 return found
         return None
 
@@ -119,14 +124,15 @@ class RealData:
             if self.carrier is None or not self.is_installed:
                 raise InputError(f"{self.name}: {self.missing()}")
             return Contents(self.carrier.read())
-        if place.name == self.prepared:
+        if place.name == self.prepared or self.layout is None:
             return Contents(read_prepared(place, self.kind))
-        return self.load(place, cache)
+        return self.layout.load(place, cache)
 
     def missing(self, folder: Path | None = None) -> str:
         """Say why the data are absent, and how to get them."""
         looked = "" if folder is None else f"not found in {folder} or a folder in it: "
-        return f"{looked}expected {self.layout} or {self.prepared}; {self.how_to_get}."
+        expected = self.prepared if self.layout is None else f"{self.layout.example} or {self.prepared}"
+        return f"{looked}expected {expected}; {self.how_to_get}."
 
 
 def folders_in(folder: Path) -> list[Path]:
