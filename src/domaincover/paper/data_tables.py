@@ -85,7 +85,8 @@ def data_sets(content: Any, folder: Path, place: str) -> tuple[TableDataset, ...
 def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) -> TableDataset:
     for key, value in values.items():
         if key not in KEYS:
-            raise InputError(f"{place}: unknown key {key!r}; {suggestion(key, KEYS, f'there are {", ".join(KEYS)}.')}")
+            meant = suggestion(key, KEYS, f"there are {', '.join(KEYS)}.")
+            raise InputError(f"{place}: unknown key {key!r}; {meant}")
         check_value(key, value, KEYS[key], place)
     check_free(name)
     given = [key for key in PLACES if key in values]

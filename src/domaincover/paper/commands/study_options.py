@@ -31,7 +31,7 @@ class StudyOptions:
     datasets: Annotated[
         str,
         typer.Option(
-            help="Only these data sets of the experiment, with commas; synthetic, installable, wilds and real are groups.",
+            help="Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
             autocompletion=with_commas(study_names.datasets),
         ),
     ] = ""
