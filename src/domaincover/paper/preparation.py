@@ -39,8 +39,9 @@ def _prepare(source: Setting, runs: Sequence[Run], say: Say) -> frozenset[Any]:
         return frozenset()
     min_cell_size = runs[0].min_cell_size
     draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for run in runs})]
-    for drawn in draws:
-        _check_cells(drawn, min_cell_size)
+    if isinstance(source, WildsSource):
+        for drawn in draws:
+            _check_cells(drawn, min_cell_size)
     unreadable = _unreadable(source, draws, say)
     if not source.trains_whole_networks and source.source_network.cache is not None:
         _compute_features(source, draws, unreadable, say)
