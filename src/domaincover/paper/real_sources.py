@@ -15,8 +15,8 @@ from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.catalogue import REAL
 from domaincover.paper.source_datasets import make_dataset, mini_lm_folder
 
-# Half of the domains are unseen; of 16, ten train, since a promise at confidence 0.9 takes nine. A domain with fewer rows
-# than both maxima is divided in their proportion.
+# Half of the domains are unseen; of 16, ten train, since a promise at confidence 0.9 takes nine. A domain with fewer
+# rows than both maxima is divided in their proportion.
 SIZES = {
     "audiomnist": Sizes(30, 30, 500, 500),
     "malaria": Sizes(100, 100, 300, 150),

@@ -114,7 +114,8 @@ class SourceDataset(TableDataset):
         """The network, and what of it is trained."""
         network: Any = self.source_network
         own = getattr(network, "module", None) or getattr(network, "backbone", None)
-        name = os.path.basename(str(network.model)) if own is None else getattr(own, "__name__", "a network of yours")
+        name = "MiniLM" if MINI_LM in str(network.model) else os.path.basename(str(network.model))
+        name = name if own is None else getattr(own, "__name__", "a network of yours")
         if self.trains_whole_networks:
             return f"{name}, trained whole"
         return f"a head with {self.hidden or 'no'} hidden units on frozen features of {name}"
