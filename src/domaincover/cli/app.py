@@ -21,9 +21,9 @@ from domaincover.cli.predict import predict
 from domaincover.cli.streams import accept_any_text, discard_output, sigterm_as_interrupt
 from domaincover.errors import InputError
 from domaincover.files import fault, is_full
+from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import paper, run
 from domaincover.paper.commands.study_reports import figures, report, results
-from domaincover.paper.commands.wilds_check import data
 from domaincover.terminal.messages import speaks_of_options
 from domaincover.terminal.processes import is_main_process
 

@@ -38,3 +38,10 @@ def wilds() -> list[str]:
     from domaincover.paper.wilds.hyperparameters import PAPER
 
     return list(PAPER)
+
+
+def on_disk() -> list[str]:
+    """Return the data sets that `data check` knows."""
+    from domaincover.paper.real.catalogue import REAL
+
+    return [*wilds(), *REAL]

@@ -21,6 +21,7 @@ from domaincover.paper.real.real_data import Contents, Layout, RealData, folders
 RECORDING = re.compile(r"(\d)_(\d\d)_(\d+)\.wav")
 SPEAKER = re.compile(r"\d\d")
 N_DIGITS, N_RECORDINGS = 10, 50
+HIGHEST_RATE = 192_000
 RECIPE = "audiomnist-log-mel-1"
 
 
@@ -66,12 +67,13 @@ def read_recording(path: Path) -> NDArray[np.uint8]:
                 file.getsampwidth(),
             )
             content = file.readframes(n_samples)
-    except (wave.Error, EOFError) as error:
+    except (wave.Error, EOFError, RuntimeError) as error:  # RuntimeError: a chunk longer than the file
         raise InputError(f"{path} is damaged or not a wav file ({str(error) or 'it ends too early'})") from None
     if (n_channels, n_bytes) != (1, 2):
         raise InputError(f"{path} has {n_channels} channels of {8 * n_bytes} bits, expected one of 16 bits")
-    if rate < 2 * HIGHEST_HZ:
-        raise InputError(f"{path} has {rate:,} samples per second, expected {2 * HIGHEST_HZ:,.0f} or more")
+    if not 2 * HIGHEST_HZ <= rate <= HIGHEST_RATE:  # a damaged header could ask for all memory
+        expected = f"{2 * HIGHEST_HZ:,.0f} to {HIGHEST_RATE:,}"
+        raise InputError(f"{path} has {rate:,} samples per second, expected {expected}")
     if len(content) != n_bytes * n_samples or n_samples == 0:
         raise InputError(f"{path} is truncated: {len(content) // n_bytes:,} of {n_samples:,} samples are left")
     return log_mel_image(np.frombuffer(content, dtype="<i2"), rate)

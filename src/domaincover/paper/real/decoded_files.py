@@ -77,6 +77,10 @@ def _decoded(path: Path, decode: Callable[[Path], NDArray[np.uint8]]) -> NDArray
 def _digest(paths: Sequence[Path]) -> str:
     digest = hashlib.blake2b(digest_size=12)
     for path in paths:
-        state = os.stat(path)
-        digest.update(f"{path.parent.name}/{path.name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
+        try:
+            state = os.stat(path)
+            known = f"{state.st_size}\0{state.st_mtime_ns}"
+        except OSError:  # a link to nowhere, say: a fault when it is decoded
+            known = "absent"
+        digest.update(os.fsencode(f"{path.parent.name}/{path.name}\0{known}\n"))
     return digest.hexdigest()

@@ -6,6 +6,7 @@ infected, 50 healthy. What follows the number in the name (a slide, its stain, a
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ RECIPE = f"malaria-grey-{SIZE}-1"
 def locate(folder: Path) -> Path | None:
     """Return the folder of Parasitized and Uninfected: the given one, or its folder cell_images."""
     for place in (folder, folder / "cell_images"):
-        if all((place / name).is_dir() for name in LABELS):
+        if all(os.path.isdir(place / name) for name in LABELS):
             return place  # a copy has the same images once more in cell_images/cell_images
     return None
 

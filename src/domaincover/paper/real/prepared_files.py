@@ -25,12 +25,12 @@ def read_prepared(path: Path, kind: str) -> DatasetTable:
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return X, label and domain of an .npz file; nothing is unpickled."""
     try:
-        with reading(path), np.load(path, allow_pickle=False) as file:
-            if absent := [name for name in ARRAYS if name not in file]:
-                raise InputError(f"{path} has no array {absent[0]!r}; it has {', '.join(file) or 'none'}.")
-            arrays = {name: file[name] for name in ARRAYS}
-    except (ValueError, zipfile.BadZipFile) as error:
+        with reading(path), path.open("rb") as content, np.load(content, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in ARRAYS if name in file}
+    except (ValueError, TypeError, zipfile.BadZipFile) as error:  # TypeError: a single array cannot be entered
         raise InputError(f"{path} is corrupt or not an .npz file of plain arrays; copy it again.") from error
+    if absent := [name for name in ARRAYS if name not in arrays]:
+        raise InputError(f"{path} has no array {absent[0]!r}; it needs {', '.join(ARRAYS)}.")
     if len({len(array) if array.ndim else -1 for array in arrays.values()}) > 1:
         sizes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise InputError(f"{path}: its arrays must have a row per example, but they are {sizes}.")

@@ -6,6 +6,7 @@ files are read; texts without label (books.task.unlabel) are not. Some lines are
 
 from __future__ import annotations
 
+import os
 from itertools import product
 from pathlib import Path
 
@@ -27,7 +28,7 @@ LABELS = {b"0": "neg", b"1": "pos"}
 def locate(folder: Path) -> Path | None:
     """Return the folder with the files of products: the given one, or where copies of the corpus have it."""
     for place in (folder, folder / "mtl-dataset", folder / "fdu-mtl", folder / "data" / "fdu-mtl"):
-        if any((place / file).is_file() for file in FILES):
+        if any(os.path.isfile(place / file) for file in FILES):
             return place
     return None
 
@@ -38,7 +39,7 @@ def load(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - 
     labels: list[str] = []
     products: list[str] = []
     faults: list[str] = []
-    present = [file for file in FILES if (place / file).is_file()]
+    present = [file for file in FILES if os.path.isfile(place / file)]
     for file in present:
         path = place / file
         try:

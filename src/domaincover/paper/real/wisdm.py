@@ -105,7 +105,7 @@ def read_windows(path: Path, person: str) -> Windows:
             where.append(number)
     texts = np.array(usable, dtype=object).reshape(len(usable), len(names))
     numbers = _as_numbers(texts[:, numeric])
-    wrong = np.isnan(numbers) & (texts[:, numeric] != UNKNOWN)
+    wrong = ~np.isfinite(numbers) & (texts[:, numeric] != UNKNOWN)
     for row, column in zip(*np.nonzero(wrong), strict=True):
         fault = f"{names[numeric[column]]} is {texts[row, numeric[column]]!r}, which is not a number"
         faults.append(f"{path}:{where[row]}: {fault}")

