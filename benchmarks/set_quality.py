@@ -93,8 +93,10 @@ def main() -> None:
     print(means.groupby("method", sort=False).agg(over_sets).round(3).to_string())
 
 
-def datasets(folder: Path | None, rows_per_domain: int, wanted: set[str]) -> Iterator[tuple[str, Data]]:
-    """Yield the data sets by name: all, or those wanted."""
+def datasets(
+    folder: Path | None, rows_per_domain: int, wanted: set[str], smallest_cell: int = 100
+) -> Iterator[tuple[str, Data]]:
+    """Yield the data sets by name: all, or those wanted; domains with smaller cells are left out."""
     for n_features, covariance in product((10, 50), ("shared", "random")):
         if not wanted or "synthetic" in wanted:
             drawn = GaussianDomains.of_paper(n_features, covariance=covariance)
@@ -103,17 +105,20 @@ def datasets(folder: Path | None, rows_per_domain: int, wanted: set[str]) -> Ite
     for name, installable in INSTALLABLE.items():
         if not wanted or name in wanted:
             X, y, domains = installable.read()
-            yield name, _table(X.assign(label=np.asarray(y), domain=np.asarray(domains)), rows_per_domain)
+            yield (
+                name,
+                _table(X.assign(label=np.asarray(y), domain=np.asarray(domains)), rows_per_domain, smallest_cell),
+            )
     for path in sorted([*folder.glob("*.parquet"), *(folder / name for name in IMAGES)]) if folder else ():
         if path.stem not in (wanted or {path.stem} - AGAIN) or not path.exists():
             continue
         frame = image_features(path) if path.name in IMAGES else pd.read_parquet(path)
         if "text" not in frame:
-            yield path.stem, _table(frame, rows_per_domain)
+            yield path.stem, _table(frame, rows_per_domain, smallest_cell)
 
 
-def _table(frame: pd.DataFrame, rows_per_domain: int) -> Data:
-    frame = usable(frame.reset_index(drop=True), 100)
+def _table(frame: pd.DataFrame, rows_per_domain: int, smallest_cell: int) -> Data:
+    frame = usable(frame.reset_index(drop=True), smallest_cell)
     frame = frame.sample(frac=1, random_state=0).groupby("domain").head(rows_per_domain).reset_index(drop=True)
     labels, domains = (pd.factorize(frame[name], sort=True)[0] for name in ("label", "domain"))
     return Data(_Frame(frame.drop(columns=NOT_FEATURES, errors="ignore")), labels, domains)

@@ -18,12 +18,13 @@ The ranges are over --seed 0 to 4, which hold out other days.
 import pandas as pd
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess, read_example
+from domaincover import SetCoverClassifier, assess
+from domaincover.datasets import load_flights
 
 
 def load() -> Table:
     """Return what is known when a flight leaves, how late it lands, and the day: every third of the year."""
-    X, lateness, date = read_example("flights")
+    X, lateness, date = load_flights()
     kept = pd.to_datetime(date + " 2013", format="%d %b %Y").dt.day_of_year % 3 == 0
     return Table(X[kept], lateness[kept], date[kept])
 

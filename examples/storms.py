@@ -18,12 +18,13 @@ round differently (docs/determinism.md). Records of one storm are alike, so a se
 
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess, read_example
+from domaincover import SetCoverClassifier, assess
+from domaincover.datasets import load_storms
 
 
 def load() -> Table:
     """Return the state of every storm every six hours, its kind a day later, and the year."""
-    return Table(*read_example("storms"))
+    return Table(*load_storms())
 
 
 def judge(table: Table, seed: int = 0):

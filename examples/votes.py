@@ -18,12 +18,13 @@ others is Utah, with 0.75, where one label has 0.65.
 
 from showing import Table, main
 
-from domaincover import SetCoverClassifier, assess, read_example
+from domaincover import SetCoverClassifier, assess
+from domaincover.datasets import load_votes
 
 
 def load() -> Table:
     """Return the answers, vote and state of everyone who told their vote."""
-    return Table(*read_example("votes"))
+    return Table(*load_votes())
 
 
 def judge(table: Table, seed: int = 0):

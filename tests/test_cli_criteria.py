@@ -54,7 +54,7 @@ def test_fit_evaluate_and_certify_name_coverage(train, new, here, tmp_path):
     code, printed, _ = here("certify", folder, new, "--html", page)
     assert code == 0
     assert "had the labels of all examples together caught at least 80 % of the time" in " ".join(printed.split())
-    assert "Coverage is the share" in page.read_text("utf-8")
+    assert "domains the coverage is at least 80 %" in page.read_text("utf-8")
 
 
 def labels_and_wards(path):

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from domaincover.paper.datasets import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER, paper_experiments
 from domaincover.paper.published import QUICK_MARK
+from domaincover.paper.study_datasets import DATASET_GROUPS
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import LIMIT

@@ -1,5 +1,7 @@
 """`certify` and `plan`, and the certificates that `fit` and `evaluate` show, on made-up patients of several wards."""
 
+import datetime
+import html
 import json
 import platform
 import re
@@ -61,8 +63,10 @@ def test_certify_says_what_python_says(model, new, here):
     assert (code, told) == (0, "")
     found = as_json(printed)
     assert found == expected.to_dict() | {
+        "model_sha256": json.loads((model / "model.json").read_text())["checksum"],
         "min_cell_size": 20,
         "thresholds": "fixed",
+        "sets_by_size": report.sets_by_size.tolist(),
         "adapted": None,
         "fixed": report.summary(0.8).to_dict(),
     }
@@ -76,13 +80,20 @@ def test_target_confidence_and_smallest_cell_are_those_asked_for(model, new, her
     assert found["smallest_cell"] >= 45
 
 
-def test_certify_writes_a_page_with_chart_and_certificate(model, new, tmp_path, here):
+def test_certify_writes_a_certificate_that_names_the_model_and_the_table(model, new, tmp_path, here):
     code, printed, told = here("certify", model, new, "--html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert code == 0
-    assert told == f"The page is {(tmp_path / 'page.html').as_uri()}\n"
-    assert "What this shows about the next domain" in page
-    assert 'id="chart-domains"' in page
+    checksum = json.loads((model / "model.json").read_text())["checksum"]
+    assert told.splitlines() == [
+        f"The page is {(tmp_path / 'page.html').as_uri()}",
+        f"SHA-256 of the model: {checksum}",
+    ]
+    assert "<h1>Certificate</h1>" in page
+    listed = listed_in(tmp_path / "page.html")
+    assert (listed["Model"], listed["sha256"]) == (model.name, checksum)
+    assert listed["Date"] == datetime.datetime.now().astimezone().date().isoformat()
+    assert listed["Table"] == f"{new.name}: {len(pd.read_csv(new)):,} rows, 10 domains counted"
     assert printed.startswith("From 10 domains that the model has not seen")
 
 
@@ -200,7 +211,7 @@ def test_the_page_of_a_fit_certifies_the_model_that_was_judged(final_fit, tmp_pa
     code, _, told = here("fit", table, *QUICK, *options, "--final-fit" if final_fit else "--no-final-fit")
     assert code == 0, told
     page = (tmp_path / "page.html").read_text()
-    assert "of 2 new domains had every label caught" in page
+    assert "of 2 unseen domains every label" in html.unescape(page)
     assert ("it is not itself the one certified here" in page) == final_fit
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover import InputError, domain_report, evaluation
+from domaincover.criteria import criterion_for
 from tests.recall import recall_by_cell
 
 LABELS, DOMAINS = ("cat", "dog", "owl"), ("north", "south", "empty")
@@ -53,6 +54,32 @@ def test_sizes_and_rates_are_means_over_a_domains_examples(small):
     assert small.set_size.tolist() == [1.0, 3.0]
     assert small.empty_rate.tolist() == pytest.approx([1 / 3, 0])
     assert small.single_rate.tolist() == pytest.approx([1 / 3, 0])
+
+
+def test_sizes_over_counted_rows_leave_out_the_rows_of_small_cells():
+    sets, labels, domains = [[1, 0, 0], [0, 0, 0], [0, 1, 1], [1, 1, 1], [1, 1, 0]], [0, 0, 1, 2, 2], [0, 0, 0, 1, 1]
+    arrays = np.array(sets, bool), np.array(labels), np.array(domains)
+    over_all, counted = (
+        domain_report(*arrays, LABELS, DOMAINS, min_cell_size=2, sized_rows=rows) for rows in ("all", "counted")
+    )
+    assert over_all.set_size.tolist() == [1.0, 2.5]
+    assert counted.set_size.tolist() == [0.5, 2.5]  # without the only dog of the north
+    assert counted.empty_rate.tolist() == [0.5, 0.0]
+    assert counted.single_rate.tolist() == [0.5, 0.0]
+    for name in ("recall", "n_by_label", "covered"):
+        assert np.array_equal(getattr(over_all, name), getattr(counted, name), equal_nan=True)
+
+
+def test_with_coverage_all_rows_of_a_domain_that_counts_are_sized():
+    sets, labels, domains = np.array([[1, 0, 0], [1, 1, 0], [1, 1, 1]], bool), np.array([0, 0, 1]), np.zeros(3, int)
+    coverage = criterion_for(0.9, LABELS, "coverage")
+    found = domain_report(sets, labels, domains, LABELS, ("one",), 2, coverage, sized_rows="counted")
+    assert found.set_size.tolist() == [2.0]
+
+
+def test_other_rows_to_size_are_refused():
+    with pytest.raises(InputError, match="sized_rows must be 'all' or 'counted', got 'some'"):
+        domain_report(np.ones((1, 3), bool), np.array([0]), np.array([0]), LABELS, ("a",), sized_rows="some")
 
 
 def test_a_domain_without_examples_is_left_out(small):
@@ -157,3 +184,67 @@ def test_a_subset_holds_the_given_domains_in_the_given_order(small, rows):
     assert found.label_names == small.label_names
     for name in ("n_by_label", "recall", "set_size", "empty_rate", "single_rate", "min_recall"):
         assert np.array_equal(getattr(found, name), getattr(small, name)[rows], equal_nan=True)
+
+
+# Beside sets drawn by lot
+
+
+def drawn_by_lot(shares, n=20_000, n_domains=3, seed=0):
+    """Return the report of sets in which each label is with a probability of its own, whatever the example."""
+    rng = np.random.default_rng(seed)
+    sets = rng.random((n, len(shares))) < shares
+    labels, domains = rng.integers(len(shares), size=n), rng.integers(n_domains, size=n)
+    names = tuple(range(len(shares))), tuple(range(n_domains))
+    return domain_report(sets, labels, domains, *names, min_cell_size=1)
+
+
+def test_sets_that_do_not_look_at_the_example_have_the_size_by_lot():
+    shares = np.array([0.95, 0.5, 0.8, 0.1])
+    report = drawn_by_lot(shares)
+    # The recall of each label comes from about 20,000 / 12 rows, its share in sets from 20,000 / 3.
+    error = np.sqrt((shares * (1 - shares) * (12 + 3) / 20_000).sum())
+    assert np.abs(report.size_by_lot - report.set_size).max() < 4 * error
+    assert report.is_useless
+
+
+@pytest.mark.parametrize("constant", [[True] * 3, [True, False, True]])
+def test_the_same_set_for_every_example_is_useless_whatever_it_holds(constant):
+    report = drawn_by_lot(np.array(constant, float), n=300)
+    assert report.size_by_lot.tolist() == [sum(constant)] * 3
+    assert report.is_useless
+
+
+def test_sets_of_the_true_label_are_not_useless():
+    labels, domains = np.arange(60) % 3, np.arange(60) % 2
+    report = domain_report(np.eye(3, dtype=bool)[labels], labels, domains, (0, 1, 2), ("a", "b"), min_cell_size=1)
+    assert report.size_by_lot.tolist() == [3, 3]
+    assert not report.is_useless
+
+
+def test_a_label_that_a_domain_lacks_has_its_recall_elsewhere_by_lot():
+    labels, domains = np.array([0, 1, 0, 0]), np.array([0, 0, 1, 1])
+    sets = np.array([[True, True], [True, False], [True, False], [True, False]])
+    report = domain_report(sets, labels, domains, ("x", "y"), ("a", "b"), min_cell_size=1)
+    assert report.size_by_lot.tolist() == [1, 1]
+
+
+def test_the_summary_has_the_size_by_lot_and_the_number_of_labels():
+    summary = drawn_by_lot(np.ones(4), n=300).summary(0.9)
+    assert (summary.set_size_by_lot, summary.n_labels) == (4, 4)
+
+
+def test_sets_are_counted_by_domain_and_size():
+    rng = np.random.default_rng(0)
+    sets, labels, domains = rng.random((500, 4)) < 0.4, rng.integers(0, 4, 500), rng.integers(0, 3, 500)
+    found = domain_report(sets, labels, domains, tuple("abcd"), ("x", "y", "z"))
+    expected = [[int((sets[domains == d].sum(axis=1) == size).sum()) for size in range(5)] for d in range(3)]
+    assert found.n_by_size.tolist() == expected
+    assert found.subset([2, 0]).n_by_size.tolist() == [expected[2], expected[0]]
+    assert found.sets_by_size.tolist() == np.sum(expected, axis=0).tolist()
+
+
+def test_a_report_prints_its_domains_worst_first_and_how_large_sets_are(small):
+    lines = str(small).splitlines()
+    order = np.argsort(small.min_recall, kind="stable")
+    assert [line.split()[0] for line in lines[2 : 2 + len(order)]] == [str(small.domain_names[k]) for k in order]
+    assert lines[-1].startswith(f"Labels per set ({small.n.sum()} sets): ")

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
 from domaincover.calibration.scales import quantile_scale
-from domaincover.paper.packaged_data import read_votes
+from domaincover.datasets import load_votes
 from domaincover.report.look import chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
@@ -33,7 +33,7 @@ def one_number_per_state() -> pd.DataFrame:
 
     Boosted trees learn on the other states. 0 is where the training rows are at target.
     """
-    X, y, state = read_votes()
+    X, y, state = load_votes()
     names = np.unique(state)
     held_out = np.random.default_rng(0).permutation(names)[:25]
     trains = ~state.isin(held_out).to_numpy()

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
-    from domaincover.paper.packaged_data import read_example
     from domaincover.paper.plugins import register_dataset, register_method
     from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.promises.certificates import Certificate, certify
@@ -82,7 +81,6 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
-    "read_example": "paper.packaged_data",
     "read_wilds": "paper.wilds.reader",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
@@ -132,7 +130,6 @@ __all__ = [
     "plan_domains",
     "pooled_thresholds",
     "predict_set",
-    "read_example",
     "read_wilds",
     "register_dataset",
     "register_method",

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size
+from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
-from domaincover.options import ThresholdKind
+from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
+    SMALLEST_SAVING,
     Sets,
     checked_codes,
     covers,
     hits_needed,
     set_sizes,
     share,
+    size_by_lot,
 )
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_AT_ONCE = 2**16
-MOST_ROWS_IN_NOTEBOOK = 30
 MOST_NAMES = 5
 
 
@@ -37,7 +38,8 @@ class Summary:
     """Reductions over domains: medians and quartiles of min recall and mean set size, and the share at target.
 
     `share_by_noise` is the share at target that binomial noise alone would give if no domain differed from another:
-    every cell's true recall at its label's mean over domains.
+    every cell's true recall at its label's mean over domains. `set_size_by_lot` is the median size of sets that are
+    drawn by lot with the same recalls, out of `n_labels`.
     """
 
     n_domains: int
@@ -52,6 +54,8 @@ class Summary:
     set_size_q75: float
     share_at_target: float
     share_by_noise: float
+    set_size_by_lot: float
+    n_labels: int
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers by name."""
@@ -67,7 +71,8 @@ class DomainReport:
     of examples from which on a label counts in a domain, and `left_out` are the domains without a label that counts.
 
     `criterion` says what a domain has to reach; None is every label's recall. `covered` is the share of each domain's
-    examples whose set holds their label, in small cells too; None where it is not known.
+    examples whose set holds their label, in small cells too; None where it is not known. `n_by_size` has the number of
+    sets of each size, domains × (0, 1, …, number of labels); None where it is not known.
     """
 
     domain_names: tuple[Hashable, ...]
@@ -82,6 +87,7 @@ class DomainReport:
     left_out: tuple[Hashable, ...] = ()
     criterion: Criterion | None = None
     covered: NDArray[np.float64] | None = None
+    n_by_size: NDArray[np.int64] | None = None
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -95,6 +101,11 @@ class DomainReport:
             return self.covered
         counted = np.where(np.isnan(self.recall), 0, self.n_by_label)
         return share((np.nan_to_num(self.recall) * counted).sum(axis=1), counted.sum(axis=1))
+
+    @property
+    def sets_by_size(self) -> NDArray[np.int64] | None:
+        """The number of sets with 0, 1, … labels over all domains; None where it is not known."""
+        return None if self.n_by_size is None else self.n_by_size.sum(axis=0)
 
     @property
     def is_coverage(self) -> bool:
@@ -118,6 +129,25 @@ class DomainReport:
         """The smallest recall over the constrained labels that a domain has; its coverage, if that is the criterion."""
         recall = self.group_recall
         return np.where(np.isnan(recall), np.inf, recall).min(axis=1)
+
+    @property
+    def size_by_lot(self) -> NDArray[np.float64]:
+        """The size, by domain, of sets drawn by lot with the same recalls.
+
+        There, each label is in a set with a probability of its recall, whatever the example. Where a label does not
+        count in a domain, its mean recall over domains stands for it.
+        """
+        recall = self.recall
+        for axis in (0, 1):  # of the label in other domains, or else of other labels in the domain
+            known = ~np.isnan(recall)
+            mean = share(np.where(known, recall, 0).sum(axis=axis), known.sum(axis=axis))
+            recall = np.where(known, recall, np.expand_dims(mean, axis))
+        return np.asarray(size_by_lot(len(self.label_names), recall.mean(axis=1)))
+
+    @property
+    def is_useless(self) -> bool:
+        """Whether sets are hardly smaller than those drawn by lot with the same recalls, in the median domain."""
+        return bool(np.median(self.set_size - (1 - SMALLEST_SAVING) * self.size_by_lot) > 0)
 
     def under(self, target_recall: TargetRecall) -> DomainReport:
         """Return the report with this target, a number or a mapping by label, in its criterion.
@@ -172,7 +202,8 @@ class DomainReport:
         names = np.arange(len(self.domain_names))[rows]
         by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
         taken = {name: getattr(self, name)[rows] for name in by_domain}
-        taken |= {} if self.covered is None else {"covered": self.covered[rows]}
+        known = {name: getattr(self, name) for name in ("covered", "n_by_size")}
+        taken |= {name: values[rows] for name, values in known.items() if values is not None}
         return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
 
     def share_by_noise(self, target_recall: TargetRecall) -> float:
@@ -204,6 +235,8 @@ class DomainReport:
             set_size_q75=float(size_q75),
             share_at_target=float(judged.at_target(target_recall).mean()),
             share_by_noise=self.share_by_noise(target_recall),
+            set_size_by_lot=float(np.median(self.size_by_lot)),
+            n_labels=len(self.label_names),
         )
 
     def records(self) -> list[dict[str, Any]]:
@@ -245,7 +278,7 @@ class DomainReport:
 
     def plot(
         self,
-        target_recall: TargetRecall,
+        target_recall: TargetRecall | None = None,
         *,
         name: str = "model",
         baseline: Mapping[str, DomainReport] | None = None,
@@ -253,20 +286,44 @@ class DomainReport:
     ) -> alt.HConcatChart:
         """Return an Altair chart of recall and set size by domain, worst domain first.
 
-        `baseline` adds the min recall and set size of another method on the same domains, under its name. Save the
-        chart with `report.plot(0.9).save("domains.png")`.
+        Without a target, it is that of the model whose report this is. `baseline` adds the min recall and set size of
+        another method on the same domains, under its name. Save the chart with `report.plot().save("domains.png")`.
         """
         from domaincover.report.domain_chart import domain_plot
 
         others = baseline or {}
         if name in others:
             raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
-        return domain_plot({name: self, **others}, target_recall, title)
+        if target_recall is None and self.criterion is None:
+            raise InputError("the report has no target; give one: report.plot(0.9).")
+        target = self.judged_by.given if target_recall is None else target_recall
+        return domain_plot({name: self, **others}, target, title)
+
+    def __str__(self) -> str:
+        """Return a table of the domains, worst first, and what it says in sentences."""
+        from domaincover.report.shown import report_text
+
+        return report_text(self)
 
     def _repr_html_(self) -> str:
-        """Return the table for a notebook, worst domain first; names are escaped."""
-        frame = self.to_frame().sort_values("min_recall", kind="stable")
-        return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS_IN_NOTEBOOK)
+        """Return a small chart and the table for a notebook, worst domain first; names are escaped."""
+        from domaincover.report.shown import report_html
+
+        return report_html(self)
+
+
+def sizes_in_words(counts: NDArray[np.int64]) -> str:
+    """Return the share of sets of each size in a line; sizes from six on are counted together.
+
+    >>> print(sizes_in_words(np.array([4, 140, 50, 6])))
+    Labels per set (200 sets): none 2 %, one 70 %, two 25 %, three 3 %.
+    >>> print(sizes_in_words(np.array([0, 99, 0, 0, 0, 0, 0, 1, 0])))
+    Labels per set (100 sets): one 99 %, six or more 1 %.
+    """
+    n, names = int(counts.sum()), ("none", "one", "two", "three", "four", "five")
+    by_name = dict(zip(names, counts.tolist(), strict=False)) | {"six or more": int(counts[len(names) :].sum())}
+    shares = ", ".join(f"{name} {100 * count / n:.0f} %" for name, count in by_name.items() if count)
+    return f"Labels per set ({n:,} sets): {shares}."
 
 
 def domain_report(
@@ -277,13 +334,18 @@ def domain_report(
     domain_names: tuple[Hashable, ...],
     min_cell_size: int | None = None,
     criterion: Criterion | None = None,
+    *,
+    sized_rows: SizedRows = "all",
 ) -> DomainReport:
     """Build the table from sets, label codes and domain codes.
 
     Cells with fewer than `min_cell_size` examples do not count, and domains without a cell that counts are left out.
     None is 20, or 1 with a warning where no cell has 20. With a `criterion`, constrained labels decide which domains
-    count; with coverage, it is the number of a domain's examples.
+    count; with coverage, it is the number of a domain's examples. Set sizes and the rates of empty and single-label
+    sets are means over all examples of a domain, or, with `sized_rows="counted"`, over those in cells that count.
     """
+    if sized_rows not in get_args(SizedRows):
+        raise InputError(f"sized_rows must be 'all' or 'counted', got {sized_rows!r}.")
     n_domains = len(domain_names)
     sets = np.asarray(sets)
     if sets.dtype != bool or sets.ndim != 2 or sets.shape[1] != len(label_names):
@@ -303,29 +365,33 @@ def domain_report(
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
     n = counts.sum(axis=1)
+    sizes, n_sized = tallies.n_by_size, n
+    if sized_rows == "counted" and not (criterion is not None and criterion.is_coverage):  # with which all rows count
+        counted = (counts >= min_cell_size)[domains, labels]
+        sizes = _tallies(sets[counted], labels[counted], domains[counted], n_domains).n_by_size
+        n_sized = sizes.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
         n_by_label=counts[kept],
         recall=recall[kept],
-        set_size=share(tallies.labels_in_sets, n)[kept],
-        empty_rate=share(tallies.empty, n)[kept],
-        single_rate=share(tallies.single, n)[kept],
+        set_size=share(sizes @ np.arange(sizes.shape[1]), n_sized)[kept],
+        empty_rate=share(sizes[:, 0], n_sized)[kept],
+        single_rate=share(sizes[:, 1], n_sized)[kept],
         min_cell_size=min_cell_size,
         left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
         criterion=criterion,
         covered=share(tallies.hits_by_cell.sum(axis=1), n)[kept],
+        n_by_size=sizes[kept],
     )
 
 
 class _Tallies(NamedTuple):
-    """Examples and covered ones by cell; labels in sets, empty sets and sets of one label by domain."""
+    """Examples and covered ones by cell, and sets by domain and size."""
 
     n_by_cell: NDArray[np.int64]
     hits_by_cell: NDArray[np.int64]
-    labels_in_sets: NDArray[np.int64]
-    empty: NDArray[np.int64]
-    single: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]
 
 
 def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
@@ -336,14 +402,11 @@ def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], 
     n_labels = sets.shape[1]
     n_rows = max(ROWS_AT_ONCE, n_domains * n_labels)
     cells = np.zeros((2, n_domains, n_labels), dtype=np.int64)
-    sizes = np.zeros((3, n_domains), dtype=np.int64)
+    sizes = np.zeros((n_domains, n_labels + 1), dtype=np.int64)
     for start in range(0, len(sets), n_rows):
         block = slice(start, start + n_rows)
         cell, size = cell_of(domains[block], labels[block], n_labels), set_sizes(sets[block])
         hit = covers(sets[block], labels[block])
         cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
-        sizes += [
-            np.bincount(domains[block], weights=weights, minlength=n_domains).astype(np.int64)
-            for weights in (size, size == 0, size == 1)
-        ]
-    return _Tallies(*cells, *sizes)
+        sizes += count_cells(domains[block], size, n_domains, n_labels + 1)
+    return _Tallies(cells[0], cells[1], sizes)

@@ -23,12 +23,15 @@ RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted 
 
 ThresholdKind = Literal["adapted", "fixed"]
 CriterionName = Literal["min-recall", "coverage"]  # what a domain must reach: each label's recall, or all rows together
+SizedRows = Literal["all", "counted"]  # examples over which set sizes are averaged
+SmallCells = Literal["pool", "omit"]  # what becomes of calibration cells with few examples
 MIN_CELL_SIZE = 20  # examples that a (domain, label) cell needs to count, in promises and in reports
 
 # How SET-COVER trains.
 Penalty = Literal["wrong-label", "full-set"]
 RecallFrom = Literal["full-pass", "batches"]
 Iterate = Literal["best", "last"]
+ERMLoss = Literal["cross-entropy", "double-softmax"]
 JudgeAt = Literal["steps", "epochs"]
 
 # Networks on images and texts.

@@ -228,6 +228,16 @@ class TestSize:
         values = read(ImageReader((50, 50), resize="crop"), save(ramp)).values[0, 0, 0]
         assert np.array_equal(values, np.arange(75, 125))
 
+    @pytest.mark.parametrize(("height", "width"), [(96, 96), (224, 224), (300, 431), (500, 260)])
+    def test_imagenet_resizes_the_short_side_to_256_and_keeps_the_central_224(self, save, height, width):
+        pixels, short = noise(height, width), min(height, width)
+        resized = Image.fromarray(pixels).resize((256 * width // short, 256 * height // short), Image.BILINEAR)
+        top, left = round((resized.height - 224) / 2), round((resized.width - 224) / 2)
+        expected = np.asarray(resized)[top : top + 224, left : left + 224].transpose(2, 0, 1)
+        reader = ImageReader((224, 224), resize="imagenet")
+        assert np.array_equal(read(reader, save(pixels)).values[0], expected)
+        assert np.array_equal(reader(pixels[None]).values[0], expected)
+
     def test_own_sizes_that_differ_are_refused_with_both_names(self, save):
         with pytest.raises(InputError, match=r"a\.png is 5 × 7 .*b\.png is 6 × 7; give image_size"):
             read(ImageReader(), save(noise(5, 7), "a.png"), save(noise(6, 7), "b.png"))

@@ -76,6 +76,32 @@ def test_a_domain_too_small_for_both_caps_is_divided_in_their_proportion():
     assert not set(train) & set(held_out)
 
 
+def test_training_rows_can_be_filled_before_any_is_held_out():
+    domains = np.repeat([0, 1, 2, 3], [90, 2_000, 2_400, 5_000])
+    rows, rng = np.arange(len(domains)), np.random.default_rng(0)
+    train, held_out = hold_out_examples(domains, rows, 2_000, 1_000, rng, train_first=True)
+    assert np.bincount(domains[train]).tolist() == [90, 2_000, 2_000, 2_000]
+    assert np.bincount(domains[held_out], minlength=4).tolist() == [0, 0, 400, 1_000]
+    assert not set(train) & set(held_out)
+
+
+def test_filling_training_rows_first_changes_nothing_where_there_are_enough_for_both():
+    domains = np.repeat([0, 1], 3_000)
+    first, second = (
+        hold_out_examples(domains, np.arange(6_000), 2_000, 1_000, np.random.default_rng(1), train_first=first)
+        for first in (False, True)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_a_split_that_fills_training_rows_first_has_the_same_domains_and_unseen_rows_as_many(data):
+    usual, filled = split(data), split(data, train_first=True)
+    assert set(data.domains[filled.train]) == set(data.domains[usual.train])
+    assert np.array_equal(filled.unseen, usual.unseen)
+    assert len(filled.train) > len(usual.train)
+    assert len(filled.seen) < len(usual.seen)
+
+
 def test_the_parts_of_a_split_do_not_overlap_and_unseen_domains_are_unseen(data):
     train, seen, unseen = split(data)
     assert len({*train, *seen, *unseen}) == len(train) + len(seen) + len(unseen)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,16 +18,17 @@ from domaincover import (
     assess,
     domain_report,
 )
+from domaincover.criteria import criterion_for
 from domaincover.data.splits import n_held_out
 from domaincover.estimators.assessment import (
     BASELINE,
     FIXED,
     MODEL,
     _shown_name,
-    diagnose,
     single_label_version,
 )
 from domaincover.estimators.base import SetClassifier
+from domaincover.estimators.diagnosis import diagnose
 from domaincover.report.style import KNOWN_METHODS
 
 LINEAR = ConformalSetClassifier(LogisticRegression(), random_state=0)
@@ -159,7 +161,7 @@ def test_a_model_that_can_adapt_is_judged_with_adapted_and_with_fixed_thresholds
 def test_both_ways_of_a_model_that_can_adapt_are_shown_by_readable_names(of_promised):
     names = ["LogisticRegression, promised, adapted", "LogisticRegression, promised", "ERM"]
     assert list(of_promised.methods) == names
-    shown = of_promised.summary_table().splitlines()
+    shown = of_promised.summary_table(width=120).splitlines()
     assert [line.split("  ")[0] for line in shown[2:5]] == names
     assert all(name in of_promised._repr_html_() for name in names)
     assert all(name in json.dumps(of_promised.plot().to_dict()) for name in names[:2])
@@ -378,6 +380,56 @@ def test_a_small_drop_is_none_however_certain():
 def test_the_diagnosis_reads_as_a_sentence(distance, of_domains, words):
     given = clouds(np.random.default_rng(0), distance=distance, of_domains=of_domains)
     assert words in str(assess(LINEAR, *given, random_state=0).diagnosis)
+
+
+def failures(seen, unseen, target_recall=0.9):
+    found = diagnose(seen, unseen, target_recall)
+    return found.failure, list(found.by_domain.values())
+
+
+def test_a_broken_domain_is_told_from_overlap_where_mean_accuracy_holds():
+    seen = made_up([[97, 97]] * 30, 100)
+    broken = made_up([[97, 97]] * 20 + [[100, 30]], 100)
+    assert failures(seen, broken) == ("drop", ["none"] * 20 + ["drop"])
+    words = str(diagnose(seen, broken, 0.9))
+    assert words.startswith("Some domains break: in 1 of 21 unseen ones (20), a single-label model's recall of a label")
+    assert "On average, accuracy holds (97 %" in words
+
+
+def test_overlap_and_broken_domains_are_told_apart_by_domain():
+    seen = made_up([[80, 97]] * 30, 100)
+    unseen = made_up([[80, 97]] * 10 + [[95, 20], [81, 20]], 100)
+    assert failures(seen, unseen) == ("both", ["overlap"] * 10 + ["drop", "both"])
+    assert "labels only overlap in 10, only a break in 1, both in 1" in str(diagnose(seen, unseen, 0.9))
+
+
+def test_seen_domains_that_break_are_no_overlap():
+    seen = made_up([[97, 97]] * 24 + [[0, 0]] * 6, 100)
+    found = diagnose(seen, made_up([[97, 97]] * 8 + [[0, 0]] * 2, 100), 0.9)
+    assert found.failure == "drop"
+    assert found.min_recall_seen == pytest.approx(0.97)
+    assert found.broken_domains == ["8", "9"]
+    assert (found.n_broken_seen, found.n_seen) == (6, 30)
+    assert "so do 6 of 30 seen ones" in str(found)
+
+
+def test_domains_alike_are_seldom_called_broken():
+    rng = np.random.default_rng(0)
+    n_found = 0
+    for _ in range(200):
+        seen, unseen = (made_up(rng.binomial(30, 0.85, (n, 4)), 30) for n in (20, 10))
+        n_found += bool(diagnose(seen, unseen, 0.9).broken_domains)
+    assert n_found <= 200 * 0.05 + 4 * np.sqrt(200 * 0.05 * 0.95)
+
+
+def test_with_coverage_a_label_that_others_make_up_for_breaks_nothing():
+    seen, unseen = made_up([[970, 97]] * 30, [[1000, 100]] * 30), made_up([[970, 20]] * 5, [[1000, 100]] * 5)
+    by_label, by_coverage = (
+        diagnose(*(replace(one, criterion=criterion_for(0.8, (0, 1), name)) for one in (seen, unseen)), 0.8)
+        for name in ("min-recall", "coverage")
+    )
+    assert len(by_label.broken_domains) == 5
+    assert by_coverage.broken_domains == []
 
 
 # As plain data

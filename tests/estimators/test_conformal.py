@@ -223,6 +223,35 @@ def test_small_cells_of_a_label_calibrate_as_one(rule):
     assert np.array_equal(model.thresholds_, RULES[rule](model.label_scores(few), labels, merged, 0.9))
 
 
+@both_rules
+def test_small_cells_can_be_left_out_of_calibration(rule):
+    rows = (DOMAINS > 3) | (np.arange(len(Y)) % 6 == 0)
+    few, labels, domains = X[rows], Y[rows], DOMAINS[rows]
+    settings = {"rule": rule, "calibration": "training-data", "min_cell_size": 10, "small_cells": "omit"}
+    model = conformal(**settings).fit(few, labels, domains=domains)
+    large = domains > 3
+    expected = RULES[rule](model.label_scores(few)[large], labels[large], domains[large], 0.9)
+    assert np.array_equal(model.thresholds_, expected)
+    pooled = conformal(**settings | {"small_cells": "pool"}).fit(few, labels, domains=domains)
+    assert not np.array_equal(model.thresholds_, pooled.thresholds_)
+
+
+def test_a_label_whose_cells_are_all_left_out_is_in_every_set_with_a_warning():
+    rare = (Y < 2) | (np.arange(len(Y)) % 4 == 0)
+    model = conformal(calibration="training-data", min_cell_size=11, small_cells="omit")
+    with pytest.warns(UserWarning, match=r"examples of label\(s\) 'owl'; they will be in every set"):
+        model.fit(X[rare], NAMES[Y[rare]], domains=DOMAINS[rare])
+    assert model.predict_set(X)[:, 2].all()
+    with pytest.warns(UserWarning, match=r"'cat', 'dog', 'owl'"):
+        model.set_params(min_cell_size=10_000).fit(X, NAMES[Y], domains=DOMAINS)
+    assert model.predict_set(X).all()
+
+
+def test_another_use_of_small_cells_is_refused():
+    with pytest.raises(InputError, match="small_cells must be 'pool' or 'omit', got 'drop'"):
+        conformal(small_cells="drop").fit(X, Y, domains=DOMAINS)
+
+
 def test_cells_of_the_smallest_size_calibrate_alone():
     n = int(np.bincount(DOMAINS * 3 + Y).min())
     alone, at_size, above = (

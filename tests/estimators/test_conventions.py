@@ -88,18 +88,25 @@ def test_every_public_estimator_is_checked():
     assert {type(model) for model in CHECKED} == estimators
 
 
+def expected_to_fail(estimator):
+    """Name the checks that cannot hold: calibration counts rows, so a weight of 2 is not a row given twice."""
+    weighted = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+    is_calibrated = isinstance(estimator, ConformalSetClassifier) and estimator.rule != "single"
+    return dict.fromkeys(weighted, "weights are for the fit, calibration counts rows") if is_calibrated else {}
+
+
 # check_supervised_y_no_nan gives infinite labels, which scikit-learn's own type_of_target casts to integers.
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:a domain confidence of 0.9 takes 9:UserWarning")  # the checks have one domain
 @pytest.mark.no_cover  # hundreds of fits over the same lines
-@parametrize_with_checks(CHECKED)
+@parametrize_with_checks(CHECKED, expected_failed_checks=expected_to_fail)
 def test_scikit_learns_checks_pass(estimator, check):
     check(estimator)
 
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
-@parametrize_with_checks(VARIANTS)
+@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_to_fail)
 def test_scikit_learns_checks_pass_around_any_model(estimator, check):
     check(estimator)
 

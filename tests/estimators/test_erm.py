@@ -3,7 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from domaincover import ERMClassifier, GaussianDomains
+from domaincover import ERMClassifier, GaussianDomains, InputError
 
 DATA = GaussianDomains.of_paper(4).sample(6, 100, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
@@ -54,3 +54,19 @@ def test_a_label_is_as_likely_as_it_is_frequent_where_examples_tell_nothing():
         np.zeros((200, 1)), labels
     )
     np.testing.assert_allclose(model.predict_proba([[0.0]])[0], [0.6, 0.3, 0.1], atol=0.01)
+
+
+def test_the_double_softmax_is_minimised_where_it_is_asked_for():
+    """Where examples tell nothing, its minimum is at other probabilities than the frequencies of the labels."""
+    labels = np.repeat([0, 1], [120, 80])
+    settings = {"network": "linear", "epochs": 200, "learning_rate": 0.05, "validation_domains": 0, "random_state": 0}
+    model = ERMClassifier(loss="double-softmax", **settings).fit(np.zeros((200, 1)), labels)
+    p = np.linspace(0, 1, 100_001)
+    losses = 0.6 * np.log1p(np.exp(1 - 2 * p)) + 0.4 * np.log1p(np.exp(2 * p - 1))
+    np.testing.assert_allclose(model.predict_proba([[0.0]])[0, 0], p[losses.argmin()], atol=0.01)
+    assert p[losses.argmin()] > 0.65
+
+
+def test_an_unknown_loss_is_refused():
+    with pytest.raises(InputError, match="loss must be one of 'cross-entropy', 'double-softmax', got 'hinge'"):
+        ERMClassifier(loss="hinge").fit(X, Y, domains=DOMAINS)

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 
 from domaincover import ERMClassifier
-from domaincover.paper.datasets import Sizes
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Study
+from domaincover.paper.study_datasets import Sizes
 
 ROLES = ["--label", "outcome", "--domain", "ward"]
 FIT = [*ROLES, "--method", "erm", "--base", "linear", "--epochs", "1"]

@@ -1,7 +1,6 @@
 import pytest
 
 from domaincover import InputError
-from domaincover.paper.datasets import DATASET_GROUPS, QUICK, Sizes, study_dataset
 from domaincover.paper.experiment import (
     PAPER,
     Experiment,
@@ -14,6 +13,7 @@ from domaincover.paper.experiment_keys import KEYS, SETTABLE, parse_settings
 from domaincover.paper.methods import GROUPS, METHODS
 from domaincover.paper.published import published, published_results, published_times
 from domaincover.paper.study import Run, Study
+from domaincover.paper.study_datasets import DATASET_GROUPS, QUICK, Sizes, study_dataset
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 
 FULL = """

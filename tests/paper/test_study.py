@@ -11,12 +11,12 @@ from domaincover import InputError
 from domaincover.files import machine
 from domaincover.networks.perceptrons import one_thread
 from domaincover.paper.collect import collect
-from domaincover.paper.datasets import study_dataset, synthetic_name
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.study_datasets import study_dataset, synthetic_name
 
 SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
 

@@ -182,6 +182,38 @@ def test_namibia_is_no_missing_value(tmp_path, rng):
     assert {name.split()[0] for name in data.domain_names} == {"Africa"}
 
 
+@pytest.mark.parametrize(
+    ("name", "file", "columns"),
+    [
+        ("camelyon17", "metadata.csv", ["node", "x_coord", "y_coord", "tumor"]),
+        ("iwildcam", "metadata.csv", ["y", "location_remapped"]),
+        ("amazon", "splits/user.csv", ["split"]),
+        ("amazon", "reviews.csv", ["overall"]),
+    ],
+)
+def test_whole_numbers_written_as_decimals_are_the_same_numbers(build, name, file, columns):
+    built = build(name)
+    before = read_wilds(name, built.folder)
+
+    def as_decimals(frame):
+        frame[columns] = frame[columns].astype(float).astype(str)
+
+    edit(built.folder / file, as_decimals)
+    after = read_wilds(name, built.folder)
+    assert after.sources.tolist() == before.sources.tolist() == built.sources
+    assert after.domain_names == before.domain_names
+    assert np.array_equal(after.labels, before.labels)
+
+
+@pytest.mark.parametrize("value", ["0.5", "nan", "1e300"])
+def test_another_number_where_a_whole_one_stands_is_refused_with_its_row(tmp_path, rng, value):
+    built = build_amazon(tmp_path, rng)
+    edit(built.folder / "splits" / "user.csv", set_value("split", 3, value))
+    fault = r"user.csv: column 'split' contains '(0.5|nan|1e\+300)' in row 4 below the header, which is not a whole"
+    with pytest.raises(InputError, match=fault):
+        read_wilds("amazon", built.folder)
+
+
 def test_cameras_are_sorted_as_numbers(tmp_path, rng):
     data = read_wilds("iwildcam", build_iwildcam(tmp_path, rng, n_domains=11, per_cell=1).folder)
     assert data.domain_names == tuple(range(11))

@@ -117,6 +117,28 @@ def test_the_five_methods_run_on_all_four_data_sets(finished):
     assert (unseen["n_domains"] == N_UNSEEN).all()
 
 
+@pytest.mark.parametrize("name", ["iwildcam", "amazon"])
+def test_as_the_authors_small_domains_only_train_and_networks_are_those_of_the_code(
+    place, folders, options, finished, name
+):
+    out = place / "as-authors"
+    assert paper(name, folders[name].folder, out, "--as-authors", *options[name]) == 0
+    results = collect(out).results
+    own = results[results["dataset"] == name]
+    assert {(row.method, row.split) for row in own.itertuples()} == {(m, s) for m in FIVE for s in ("train", "unseen")}
+    config, usual = (
+        json.loads((folder / f"{name}/robust/target-0.9/seed-0/config.json").read_text()) for folder in (out, finished)
+    )
+    assert {key: config[key] for key in config if key not in usual} == {
+        "as_authors": True,
+        "hidden": {"iwildcam": 0, "amazon": 16}[name],
+        "resize": {"iwildcam": "imagenet", "amazon": None}[name],
+    }
+    assert all(config[key] == usual[key] for key in usual)  # the size of images is given here
+    domains = predictions(out, name)
+    assert set(domains["split"]) == {"train", "unseen"}
+
+
 def test_every_example_of_the_drawn_domains_is_judged_once_under_its_own_label(finished, folders):
     for name, built in folders.items():
         table = predictions(finished, name)

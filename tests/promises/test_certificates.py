@@ -270,7 +270,7 @@ def test_it_is_strict_json(told):
 def test_the_text_names_counts_bounds_and_what_it_rests_on(told):
     text = " ".join(str(told).split())
     assert "2 of 4 domains had every label caught at least 90 % of the time." in text
-    assert "With 95 % confidence, the next domain will be one of these with a probability of at least 0.09" in text
+    assert "With 95 % confidence, the next domain will be at target with a probability of at least 0.09" in text
     assert "the model saw none of them in training" in text
     assert "The smallest recall counted rests on 100 examples." in text
 

@@ -179,7 +179,6 @@ def test_the_text_is_what_is_printed_and_leaves_out_a_slack_that_leaves_nothing(
         ({"n_labels": 2.5}, "the number of labels must be a whole number .* got 2.5"),
         ({"n_labels": True}, "the number of labels must be a whole number .* got True"),
         ({"n_features": 0}, "the number of features must be a whole number .* got 0"),
-        ({"n_features": None}, "give either the number of features, .* or the VC dimension"),
         ({"vc_dimension": 5}, "give either the number of features, .* or the VC dimension"),
         ({"n_features": None, "vc_dimension": 0}, "the VC dimension must be a whole number .* got 0"),
         ({"n_domains": 0}, "the number of domains must be a whole number .* got 0"),
@@ -189,3 +188,15 @@ def test_what_cannot_be_planned_is_refused_in_one_line(settings, message):
     with pytest.raises(InputError, match=message) as refused:
         plan_domains(**({"n_labels": 3, "n_features": 50} | settings))
     assert "\n" not in str(refused.value)
+
+
+def test_calibration_and_certificates_need_no_features():
+    known, unknown = (plan_domains(7, n_features, n_domains=20) for n_features in (4, None))
+    assert unknown.calibration == known.calibration
+    assert unknown.n_domains_marginal == known.n_domains_marginal
+    assert (unknown.uniform, unknown.no_failure, unknown.vc_dimension) == (None, None, None)
+    assert unknown.with_domains.conditional_confidence == known.with_domains.conditional_confidence
+    text = " ".join(str(unknown).split())
+    assert "give the number of features, for linear ones, or a VC dimension" in text
+    assert "The theorems promise" not in text
+    assert json.loads(unknown.to_json())["uniform"] is None

@@ -18,14 +18,29 @@ def test_the_headline_counts_domains_and_compares_with_the_single_label_model():
         "erm": report([MISSED] * 3, set_size=1),
     }
     assert headline(reports) == (
-        "In 2 of 3 unseen domains every label's recall is at least 90 %, with 1.40 labels per set at the median; "
-        "a single-label model (ERM) does so in 0 of 3."
+        "In 2 of 3 unseen domains every label's recall is at least 90 %, with 1.40 of 3 labels per set at the median, "
+        "against 2.88 drawn by lot; a single-label model (ERM) does so in 0 of 3."
     )
 
 
 def test_a_baseline_of_sets_is_given_with_its_size():
     reports = {"a": report([HELD, MISSED]), "robust": report([HELD] * 2, set_size=2)}
-    assert headline(reports).endswith("; Robust conformal does so in 2 of 2, with 2.00 labels per set.")
+    assert headline(reports).endswith(
+        "; Robust conformal does so in 2 of 2, with 2.00 of 3 labels per set, against 2.88 by lot."
+    )
+
+
+def test_nearly_full_sets_are_called_useless_with_what_to_try():
+    reports = {"set-cover": report([HELD, HELD, MISSED], set_size=2.9), "erm": report([MISSED] * 3, set_size=1)}
+    assert headline(reports) == (
+        "The sets are useless: 2.90 of 3 labels per set at the median, and sets drawn by lot would have 2.88 at the "
+        "same recall. In 2 of 3 unseen domains every label's recall is at least 90 %; a single-label model (ERM) does "
+        "so in 0 of 3. Try a promise about new domains, another base model, or a lower target."
+    )
+
+
+def test_a_label_that_counts_nowhere_is_not_among_every_label():
+    assert "every counted label's recall is at least" in headline({"a": report([[0.95, 0.95, np.nan]])})
 
 
 @pytest.mark.parametrize(

@@ -150,7 +150,7 @@ def test_long_names_are_cut_where_they_differ():
 
 def test_a_label_that_is_lowest_twice_keeps_its_name():
     labels = ("a label with a long name", "dog", "owl")
-    text = domain_table({"a": report([[0.5, 1, 1]] * 2, labels=labels)}, 0.9, width=50)
+    text = domain_table({"a": report([[0.5, 1, 1]] * 2, labels=labels)}, 0.9, width=56)
     assert text.count("a label with a long n…") == 2
 
 
@@ -207,3 +207,11 @@ def test_in_a_notebook_a_table_is_returned_and_not_shown(monkeypatch, capsys):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     assert (summary_table(reports, 0.9), domain_table(reports, 0.9)) == outside
     assert capsys.readouterr().out == ""
+
+
+def test_sizes_stand_beside_the_number_of_labels_and_beside_sets_drawn_by_lot():
+    given = {"a": report([[0.9, 1, 1], [0.6, 0.8, 0.7]], set_size=[1.5, 2.25])}
+    rows = rows_of(domain_table(given, 0.9))
+    assert [row.split()[-2:] for row in rows] == [["2.25", "2.10"], ["1.50", "2.90"]]
+    assert "of 3" in domain_table(given, 0.9).splitlines()[1]
+    assert re.search(r"1.88 of 3 +2.50", summary_table(given, 0.9))

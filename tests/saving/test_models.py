@@ -1,6 +1,8 @@
 """A model that is loaded is the model that was saved."""
 
 import datetime as dt
+import json
+import shutil
 import subprocess
 import sys
 from functools import cache
@@ -51,7 +53,7 @@ from domaincover import (
     save,
 )
 from domaincover.data.images import ImageReader
-from domaincover.saving.models import load_extra
+from domaincover.saving.models import load_extra, model_checksum
 from domaincover.saving.parts import PartsReader
 from domaincover.saving.values import from_json, to_json
 
@@ -534,3 +536,13 @@ def test_image_settings_of_models_saved_with_the_old_name_of_resize_are_read():
     assert read == ImageReader(crop=0.1, resize="crop")
     with pytest.raises(InputError, match="'TextReader' with resize"):
         reader._value({"reader": ["TextReader", {"fit": "crop"}]})
+
+
+def test_a_model_is_identified_by_a_checksum_that_copies_share_and_other_models_do_not(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.tile([0, 1], 20)
+    for name, fitted in (("one", LogisticRegression().fit(X, y)), ("other", LogisticRegression(C=0.1).fit(X, y))):
+        save(fitted, tmp_path / name)
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    one, copy, other = (model_checksum(tmp_path / name) for name in ("one", "copy", "other"))
+    assert one == copy == json.loads((tmp_path / "one" / "model.json").read_text())["checksum"]
+    assert one != other

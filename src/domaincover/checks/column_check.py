@@ -69,24 +69,19 @@ class Subject:
 
 
 def check_column(column: pd.Series[Any], subject: Subject) -> ColumnCheck:
-    """Return what is known of a column."""
-    examples, missing = _examples(column), column.isna().to_numpy()
-    found: dict[str, Any] = {
-        "name": str(column.name),
-        "examples": examples,
-        "n_missing": int(missing.sum()),
-        "n_domains_without": _n_domains_without(missing, subject),
-    }
+    """Return what is known of a column; marks such as ? count as missing where the others are numbers or dates."""
+    found: dict[str, Any] = {"name": str(column.name), "examples": _examples(column)}
     try:
         spelling = spelling_of(column)
         plain = column if spelling is None else as_plain(column, spelling)
         kind, n_distinct = column_kind(plain, MOST_CATEGORIES), int(plain.nunique())
         found |= {"spelling": spelling, "kind": kind, "n_distinct": n_distinct, "doubt": doubt_about(column)}
-        found |= {"is_key": _is_key(plain, kind, n_distinct), "fault": None}
+        found |= {"is_key": _is_key(plain, kind, n_distinct), "fault": None, **_missing(plain, subject)}
         return ColumnCheck(**found, **_given_away(plain.iloc[subject.sample], kind, n_distinct, subject))
     except InputError as error:
         nothing = {"spelling": None, "kind": "ignored", "n_distinct": 0, "doubt": None, "is_key": False}
-        return ColumnCheck(**(found | nothing | {"fault": str(error)}), **_NOTHING)
+        found |= nothing | {"fault": str(error), **_missing(column, subject)}
+        return ColumnCheck(**found, **_NOTHING)
 
 
 _NOTHING: dict[str, Any] = {
@@ -127,12 +122,11 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= LONGEST_EXAMPLE else f"{text[: LONGEST_EXAMPLE - 1]}…"
 
 
-def _n_domains_without(missing: NDArray[np.bool_], subject: Subject) -> int:
-    """Return how many domains have no value of the column at all."""
-    if not missing.any():
-        return 0
+def _missing(column: pd.Series[Any], subject: Subject) -> dict[str, int]:
+    """Return how many values are missing, and how many domains have none at all."""
+    missing = column.isna().to_numpy()
     n_known = np.bincount(subject.domains[~missing], minlength=subject.n_domains)
-    return int((n_known == 0).sum())
+    return {"n_missing": int(missing.sum()), "n_domains_without": int((n_known == 0).sum())}
 
 
 def _is_key(column: pd.Series[Any], kind: Kind, n_distinct: int) -> bool:

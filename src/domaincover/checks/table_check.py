@@ -14,8 +14,7 @@ from domaincover.checks.outlook import Outlook, outlook_of
 from domaincover.data.cells import check_min_cell_size, count_cells
 from domaincover.data.dataset import code_names, one_dimensional, texts
 from domaincover.errors import InputError
-
-MIN_CELL_SIZE = 20  # of a promise
+from domaincover.options import MIN_CELL_SIZE
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,11 +53,13 @@ def adapt(
     fitted, extra = load(model), load_extra(model) or {}
     inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
     labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
-    _check_one_domain(data, extra.get("settings", {}).get("domain"))
+    settings = extra.get("settings", {})
+    adapted_to = _only_domain(data, settings.get("domain"))
     with warnings_as_notes():
         adapted = inner.adapt_to_scored(_scored(fitted, model, data, columns), labels)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
+    extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
     save(_with_last_step(fitted, adapted), out, extra=extra)
     typer.echo("\n".join(_in_words(inner, adapted)))
     folder = shlex.quote(str(out))
@@ -81,10 +83,10 @@ def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sc
     return Scored(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
 
 
-def _check_one_domain(data: Table, domain: str | None) -> None:
-    """Reject rows of several domains, where the table has the column with which the model was fitted."""
+def _only_domain(data: Table, domain: str | None) -> str | None:
+    """Return the domain of the rows, if the table has the column with which the model was fitted; reject several."""
     if domain is None or domain not in data.columns:
-        return
+        return None
     names = data.read([domain])[domain].dropna().unique().tolist()
     if len(names) > 1:
         from domaincover.cli.inputs import listed
@@ -93,6 +95,7 @@ def _check_one_domain(data: Table, domain: str | None) -> None:
             f"{data.path} has rows of {len(names):,} domains (column {domain!r}): {listed(names)}; adapt takes those "
             "of one. For many domains at once use domaincover predict --domain."
         )
+    return str(names[0]) if names else None
 
 
 def _with_last_step(fitted: Any, adapted: PromisedSetClassifier) -> Any:

@@ -20,7 +20,7 @@ from domaincover.cli.arguments import (
     Thresholds,
     parsed_targets,
 )
-from domaincover.cli.outputs import write_page
+from domaincover.cli.outputs import write_certificate
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
 
@@ -69,22 +69,13 @@ def certify(
     notes = [line for line in (judged.report.not_counted(), *judged.warnings) if line is not None]
     if html is not None:
         settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
-        write_page(
-            html,
-            judged.reports,
-            target,
-            notes,
-            settings,
-            kind="unseen",
-            certificate=certificate,
-            adaptation=judged.adaptation,
-        )
+        write_certificate(html, certificate, judged.report, target, judged.model.promise, notes, settings)
     if style == "json":
         content = {**certificate.to_dict(), **judged.both_ways(target)}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return
     typer.echo(certificate.text(text_width()))
-    for line in notes:
+    for line in (*notes, f"SHA-256 of the model: {judged.settings['sha256']}"):
         say(line)
 
 

@@ -11,6 +11,7 @@ import typer
 from domaincover.cli.arguments import TableFile, TextOrJson, complete_columns
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
+from domaincover.options import MIN_CELL_SIZE
 from domaincover.terminal.messages import say, text_width
 
 
@@ -28,7 +29,7 @@ def check(
     ] = None,
     min_cell_size: Annotated[
         int, typer.Option(min=1, help="Rows of a label that a domain needs to count in a promise.")
-    ] = 20,
+    ] = MIN_CELL_SIZE,
     html: Annotated[Path | None, typer.Option(help="Also write the check as an HTML page.")] = None,
     style: TextOrJson = "text",
 ) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
+from domaincover.cli.inputs import listed
 from domaincover.errors import InputError
 from domaincover.estimators.adaptation_learning import Scored
 from domaincover.estimators.base import unwrapped
@@ -170,6 +171,21 @@ def inner_model(model: Any) -> PromisedSetClassifier:
 def can_adapt(model: Any) -> bool:
     """Tell whether the thresholds of a fitted model can adapt to a domain."""
     return bool(getattr(last_step(model), "can_adapt", False))
+
+
+def meant_for_another_domain(model: Any, adapted_to: str | None, names: Sequence[Hashable]) -> str | None:
+    """Return a line if a model is adapted to one domain and the rows are of others, as far as that is known."""
+    if not hasattr(last_step(model), "adapted_"):
+        return None
+    others = [str(name) for name in names if adapted_to is not None and str(name) != adapted_to]
+    if not others and len(names) < 2:
+        return None
+    own = "one domain" if adapted_to is None else f"domain {adapted_to}"
+    rows = f"rows of other domains: {listed(others)}" if others else f"rows of {len(names):,} domains"
+    return (
+        f"The model is adapted to {own}, and the table has {rows}. For others its promise does not hold: use the model "
+        "that it came from."
+    )
 
 
 def last_step(model: Any) -> Any:

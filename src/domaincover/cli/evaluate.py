@@ -119,11 +119,13 @@ class Evaluation(NamedTuple):
 
     @property
     def warnings(self) -> list[str]:
-        """A line about unusual domains, if there are any."""
+        """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
+        from domaincover.cli.domain_sets import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
         if self.adaptation is None:
-            return []
+            line = meant_for_another_domain(self.model, self.settings.get("adapted_to"), self.report.domain_names)
+            return [] if line is None else [line]
         line = unusual_domains(self.report.domain_names, self.adaptation.p_values, self.adaptation.level)
         return [] if line is None else [line]
 
@@ -135,7 +137,15 @@ class Evaluation(NamedTuple):
             kind: None if report is None else report.summary(target_recall).to_dict()
             for kind, report in sorted(by_kind.items())
         }
-        return {"min_cell_size": self.report.min_cell_size, "thresholds": self.thresholds, **self._named, **summaries}
+        counts = self.report.sets_by_size
+        return {
+            "model_sha256": self.settings["sha256"],
+            "min_cell_size": self.report.min_cell_size,
+            "thresholds": self.thresholds,
+            "sets_by_size": None if counts is None else counts.tolist(),
+            **self._named,
+            **summaries,
+        }
 
     @property
     def _named(self) -> dict[str, str]:
@@ -185,7 +195,7 @@ def evaluated(
     check_not_table(html, "--html", table)
 
     from domaincover.cli.domain_sets import can_adapt, inner_model, last_step
-    from domaincover.saving.models import load, load_extra
+    from domaincover.saving.models import load, load_extra, model_checksum
 
     fitted, extra = load(model), load_extra(model) or {}
     settings = extra.get("settings", {})
@@ -197,7 +207,7 @@ def evaluated(
     columns, inner = ModelColumns.of(fitted, data), last_step(fitted)
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
     target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
-    settings = {**settings, "table": table.name}
+    settings = {"model": model.resolve().name, "sha256": model_checksum(model), **settings, "table": table.name}
 
     def report(sets: Sets) -> DomainReport:
         with warnings_as_notes():

@@ -91,6 +91,8 @@ def _assess(
     notes, target = [str(assessment.diagnosis)], options.target
     if (line := assessment.unseen[MODEL].not_counted()) is not None:
         notes.insert(0, line)
+    if assessment.unseen[MODEL].is_useless:
+        notes.insert(0, options.what_to_try())
     if (promise := assessment.model.promise) is not None:
         notes.append(f"Promise of the model evaluated here: {promise}")
     print_reports(reports, target, notes, kind="unseen")

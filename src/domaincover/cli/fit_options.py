@@ -236,6 +236,15 @@ class FitOptions:
             verbose=sys.stderr.isatty(),
         )
 
+    def what_to_try(self) -> str:
+        """Return the options that may make sets smaller where they are useless."""
+        is_promised = self.confidence is not None
+        promise = f"a --domain-confidence below {self.confidence:g}" if is_promised else "--domain-confidence 0.9"
+        base = "--base mlp" if self.base == "boosting" else "--method erm --base boosting"
+        on_table = self.sources.image_column is None and self.sources.text_column is None
+        others = [base] if on_table else []
+        return f"What to try: {', '.join([promise, *others])}, or a lower --target-recall."
+
     def check_enough_domains(self, n_domains: int) -> None:
         """Reject a promise that needs more domains than there are, before training."""
         from domaincover.calibration.confidence import confidence_text, domains_needed

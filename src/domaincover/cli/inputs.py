@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MOST_LABELS = 200
 LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
+PLAIN_NUMBER = "plain number"
 KINDS = {
     "number": "numbers",
     "boolean": "booleans",
@@ -134,6 +135,7 @@ class ModelColumns(NamedTuple):
     categories: list[str]
     prose: list[str]  # paths of images among it
     images: list[str]
+    plain_numbers: list[str]  # of a model without an encoder
 
     @classmethod
     def of(cls, model: SetClassifier, data: Table) -> ModelColumns:
@@ -141,12 +143,14 @@ class ModelColumns(NamedTuple):
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         if not names:
             raise InputError("the model was fitted on an array without column names; use it from Python.")
-        kinds = _encoder(model).kinds_
+        kinds = _kinds(model, names)
         used = [name for name in names if kinds[name] != "ignored"]
         for name in used:
             data.check_column(name, "the model was fitted with it")
-        of_kind = {kind: [name for name in used if kinds[name] == kind] for kind in ("category", "text", "image")}
-        return cls(names, used, of_kind["category"], [*of_kind["text"], *of_kind["image"]], of_kind["image"])
+        found = ("category", "text", "image", PLAIN_NUMBER)
+        of_kind = {kind: [name for name in used if kinds[name] == kind] for kind in found}
+        prose = [*of_kind["text"], *of_kind["image"]]
+        return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER])
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Read a table in blocks: what the model wants, and the columns to keep beside it.
@@ -181,6 +185,13 @@ class ModelColumns(NamedTuple):
     def _arranged(self, frame: pd.DataFrame, data: Table) -> pd.DataFrame:
         for name in self.prose:
             _check_missing(frame[name], "the model reads it")
+        for name in self.plain_numbers:
+            if frame[name].dtype.kind not in "biuf" and not frame[name].isna().all():
+                raise InputError(
+                    f"column {name!r} is not of numbers, and the model has no encoder; fit it with one: "
+                    "make_pipeline(TableEncoder(), classifier)."
+                )
+        frame = frame.astype(dict.fromkeys(self.plain_numbers, float))
         if self.images:
             frame = _with_paths(frame, data, self.images)
         return frame.reindex(columns=self.names)  # a column that is ignored may be absent: it is then empty
@@ -193,12 +204,19 @@ def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     return names
 
 
-def _encoder(model: Any) -> Any:
-    """Return the encoder of tables inside a model, which may be a pipeline."""
+def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
+    """Return what a model takes its columns for: what its encoder does, or numbers for trees without one."""
+    from domaincover.saving.boosters import is_booster
+
     encoder = model[0] if hasattr(model, "steps") else model.input_encoder_
-    if not hasattr(encoder, "kinds_"):
-        raise InputError("the model does not read tables by itself; use it from Python.")
-    return encoder
+    if hasattr(encoder, "kinds_"):
+        return encoder.kinds_
+    if is_booster(encoder):
+        return dict.fromkeys(names, PLAIN_NUMBER)
+    raise InputError(
+        "the model does not read tables by itself; use it from Python, or fit it with a TableEncoder before the "
+        "classifier: make_pipeline(TableEncoder(), classifier)."
+    )
 
 
 def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:

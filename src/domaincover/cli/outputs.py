@@ -69,13 +69,16 @@ def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mappi
 
 def print_reports(reports: Mapping[str, DomainReport], target: TargetRecall, notes: Sequence[str], kind: str) -> None:
     """Print the domains worst first, the methods side by side, and a summary in sentences."""
+    from domaincover.evaluation import sizes_in_words
     from domaincover.report.domain_headline import summary_lines
     from domaincover.report.domain_table import domain_table, summary_table
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
     typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
-    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), *notes]))
+    counts = next(iter(reports.values())).sets_by_size
+    sizes = [] if counts is None else [sizes_in_words(counts)]
+    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), *sizes, *notes]))
 
 
 def write_page(
@@ -106,4 +109,34 @@ def write_page(
         certificate_notes=about,
         adaptation=adaptation,
     )
+    say(f"The page is {path.resolve().as_uri()}")
+
+
+def write_certificate(
+    path: Path,
+    certificate: Certificate,
+    report: DomainReport,
+    target: TargetRecall,
+    promise: str | None,
+    notes: Sequence[str],
+    settings: Mapping[str, Any],
+) -> None:
+    """Write the certificate as an HTML page of today's date, to print and sign, and print its address."""
+    import datetime
+
+    from domaincover.report.certificate_page import CertifiedModel, write_certificate_page
+
+    shown = {name: str(value) for name, value in settings.items()}
+    model = CertifiedModel(
+        folder=shown["model"],
+        checksum=shown["sha256"],
+        promise=promise,
+        label=shown.get("label", "labels"),
+        domain=shown.get("domain", "domain"),
+        table=shown["table"],
+        n_rows=int(report.n.sum()),
+        versions=versions_here(),
+    )
+    today = datetime.datetime.now().astimezone().date()
+    write_certificate_page(path, certificate, report, target, model, date=today, notes=notes, settings=shown)
     say(f"The page is {path.resolve().as_uri()}")

@@ -63,8 +63,14 @@ def predict(
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
 
-    from domaincover.cli.domain_sets import can_adapt, inner_model, with_domain_sets
-    from domaincover.saving.models import load
+    from domaincover.cli.domain_sets import (
+        can_adapt,
+        inner_model,
+        last_step,
+        meant_for_another_domain,
+        with_domain_sets,
+    )
+    from domaincover.saving.models import load, load_extra
 
     fitted = load(model)
     columns = ModelColumns.of(fitted, data)
@@ -97,6 +103,12 @@ def predict(
     say(f"{written.n_sets_in_words()} {place}: {written.sizes_in_words()}{where}.")
     if domain is None and can_adapt(fitted):
         say(FIXED_THRESHOLDS)
+    if hasattr(last_step(fitted), "adapted_"):
+        settings = (load_extra(model) or {}).get("settings", {})
+        column = settings.get("domain")
+        names = data.read([column])[column].dropna().unique().tolist() if column in data.columns else []
+        if (line := meant_for_another_domain(fitted, settings.get("adapted_to"), names)) is not None:
+            say(f"Note: {line}")
 
 
 def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:

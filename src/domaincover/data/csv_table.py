@@ -151,6 +151,8 @@ def _encoding(path: Path, start: bytes) -> str:
     if start.startswith(UTF_16) and start[2:4] != b"\0\0":
         return "utf-16"
     if b"\0" in start:
+        if not any(start[::2]) or not any(start[1::2]):
+            raise InputError(f"{path} seems to be UTF-16 without a byte order mark; save it as CSV in UTF-8.")
         raise InputError(f"{path} contains binary data, not CSV in UTF-8.")
     return "utf-8-sig"
 

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 
     Image = PillowImage.Image
 
-Resize = Literal["stretch", "crop"]
+Resize = Literal["stretch", "crop", "imagenet"]
 # Formats of plain pixels. Others, such as EPS, would make Pillow start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
 ORIENTATION = 0x0112  # the EXIF tag
+IMAGENET_MARGIN = 256 / 224  # of the resized to the kept size
 # Maximum ratio of the resized to the wanted area before only the centre is resized; a 1 × 4000 strip would cover 4000.
 MOST_COVERED = 16
 
@@ -40,8 +41,10 @@ class ImageReader:
 
     `image_size` is (height, width); None keeps the original size, which must then be the same for all. `crop` is the
     share of an image that is first cut off each of its four sides. `resize="stretch"` resizes to exactly the given
-    size, so that nothing at the edges is lost; `resize="crop"` keeps the aspect ratio and takes the centre. An image
-    that cannot be read is black, and not `readable`.
+    size, so that nothing at the edges is lost; `resize="crop"` keeps the aspect ratio and takes the centre;
+    `resize="imagenet"` does so after enlarging the size by 8/7 (an image of any size is resized to 256, and the central
+    224 are kept), as the transforms of networks pretrained on ImageNet do. An image that cannot be read is black, and
+    not `readable`.
 
     >>> grey = np.full((2, 6, 4), 7, dtype=np.uint8)
     >>> ImageReader(image_size=(3, 2))(grey).values.shape
@@ -77,7 +80,7 @@ class ImageReader:
         left, top, right, bottom = self.cropped(*pixels.shape[1:3])
         pixels = (pixels[..., None] if pixels.ndim == 3 else pixels)[:, top:bottom, left:right, :3]
         rgb = np.broadcast_to(pixels, (*pixels.shape[:3], 3))
-        if self.image_size not in (None, rgb.shape[1:3]):
+        if self._resizes(rgb.shape[1], rgb.shape[2]):
             from_array = _pillow().fromarray
             rgb = np.stack([np.asarray(self._resized(from_array(np.ascontiguousarray(image)))) for image in rgb])
         return Block(np.ascontiguousarray(rgb.transpose(0, 3, 1, 2)))
@@ -103,7 +106,11 @@ class ImageReader:
     def _prepared(self, image: Image) -> Image:
         box = self.cropped(image.height, image.width)
         image = image.crop(box) if self.crop else image
-        return image if self.image_size in (None, (image.height, image.width)) else self._resized(image)
+        return self._resized(image) if self._resizes(image.height, image.width) else image
+
+    def _resizes(self, height: int, width: int) -> bool:
+        """Whether an image of this size is resized."""
+        return self.image_size is not None and (self.resize == "imagenet" or self.image_size != (height, width))
 
     def _resized(self, image: Image) -> Image:
         assert self.image_size is not None  # noqa: S101 - for the type checker
@@ -112,10 +119,11 @@ class ImageReader:
         if self.resize == "stretch":
             return image.resize((width, height), bilinear)
         # The side with the larger scale fits exactly; the other is rounded down, as in torchvision's Resize.
-        if height * image.width <= width * image.height:
-            covering = width, max(height, width * image.height // image.width)
+        tall, wide = (round(side * IMAGENET_MARGIN) if self.resize == "imagenet" else side for side in (height, width))
+        if tall * image.width <= wide * image.height:
+            covering = wide, max(tall, wide * image.height // image.width)
         else:
-            covering = max(width, height * image.width // image.height), height
+            covering = max(wide, tall * image.width // image.height), tall
         left, top = (round((covered - wanted) / 2) for covered, wanted in zip(covering, (width, height), strict=True))
         centre = left, top, left + width, top + height
         if covering[0] * covering[1] <= MOST_COVERED * height * width:

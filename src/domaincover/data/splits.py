@@ -64,15 +64,23 @@ def cap_per_domain(domains: NDArray[Any], rows: Rows, max_rows: int, rng: np.ran
 
 
 def hold_out_examples(
-    domains: NDArray[Any], rows: Rows, max_train: int, max_held_out: int, rng: np.random.Generator
+    domains: NDArray[Any],
+    rows: Rows,
+    max_train: int,
+    max_held_out: int,
+    rng: np.random.Generator,
+    *,
+    train_first: bool = False,
 ) -> tuple[Rows, Rows]:
     """Split the rows of every domain at random into training and held-out rows, at most `max_train` and `max_held_out`.
 
-    A domain with too few rows for both is divided in their proportion.
+    A domain with too few rows for both is divided in their proportion; with `train_first`, only rows beyond `max_train`
+    are held out.
     """
     domain = domains[rows]
     size = np.bincount(domain)[domain]
-    n_held_out = np.minimum(max_held_out, np.rint(size * (max_held_out / (max_train + max_held_out))))
+    left = size - max_train if train_first else np.rint(size * (max_held_out / (max_train + max_held_out)))
+    n_held_out = np.clip(left, 0, max_held_out)
     position = _random_position_in_domain(domain, rng)
     held_out = position < n_held_out
     return rows[~held_out & (position < n_held_out + max_train)], rows[held_out]
@@ -119,12 +127,18 @@ def paper_split(
     max_test_rows: int,
     min_cell_size: int,
     rng: np.random.Generator,
+    train_first: bool = False,
 ) -> Split:
-    """Draw the paper's split: drop small cells, draw domains, cap them, hold out examples of the training domains."""
+    """Draw the paper's split: drop small cells, draw domains, cap them, hold out examples of the training domains.
+
+    With `train_first`, training domains with few rows hold out none.
+    """
     usable = drop_small_cells(dataset, np.arange(len(dataset)), min_cell_size)
     drawn = draw_domains(dataset.domains[usable], n_train_domains, n_unseen_domains, rng)
     of_train, of_unseen = (usable[np.isin(dataset.domains[usable], codes)] for codes in drawn)
-    train, seen = hold_out_examples(dataset.domains, of_train, max_train_rows, max_test_rows, rng)
+    train, seen = hold_out_examples(
+        dataset.domains, of_train, max_train_rows, max_test_rows, rng, train_first=train_first
+    )
     return Split(train, seen, cap_per_domain(dataset.domains, of_unseen, max_test_rows, rng))
 
 

@@ -62,8 +62,10 @@ def _parser_fault(path: Path, fault: str) -> str:
 def _file_fault(path: Path, fault: Exception) -> str:
     match fault:
         case FileNotFoundError():
-            address = re.match(r"[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE)
-            return f"{path} does not exist{'; addresses are not read: download the file first' if address else ''}."
+            if address := re.match(r"([a-z][a-z0-9+.-]+:)/(?=[^/])", str(path), re.IGNORECASE):
+                whole = f"{address[1]}//{str(path)[address.end() :]}"  # a path has no two slashes in a row
+                return f"{whole} is an address; tables are read from files: download it first."
+            return f"{path} does not exist."
         case IsADirectoryError():
             return f"{path} is a directory, not a file."
         case gzip.BadGzipFile() | zlib.error():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from html import escape
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, as_column, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
+from domaincover.estimators.diagnosis import Diagnosis, diagnose
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
@@ -29,51 +30,13 @@ from domaincover.estimators.scorer_fits import clone_for, last_step
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
-from domaincover.options import CriterionName, ThresholdKind
-from domaincover.prediction_sets import Sets, share
+from domaincover.options import ThresholdKind
+from domaincover.prediction_sets import Sets
 
 if TYPE_CHECKING:
     import altair as alt
 
-Failure = Literal["none", "overlap", "drop", "both"]
-SMALLEST_DROP = 0.02  # smallest drop of accuracy that is reported
 MODEL, FIXED, BASELINE = "model", "model, fixed thresholds", "ERM"
-
-
-class Diagnosis(NamedTuple):
-    """Why a single label fails: labels overlap everywhere, accuracy drops in new domains, both, or not at all.
-
-    `min_recall_seen` is the recall of the hardest label over new rows of all seen domains together; with coverage as
-    criterion, that of all labels.
-    """
-
-    failure: Failure
-    accuracy_seen: float
-    accuracy_unseen: float
-    standard_error: float
-    min_recall_seen: float
-    target_recall: float | dict[str, float]
-    criterion: CriterionName = "min-recall"
-
-    def __str__(self) -> str:
-        seen, unseen, hardest = map(_percent, (self.accuracy_seen, self.accuracy_unseen, self.min_recall_seen))
-        accuracy = f"{seen} on new rows of seen domains, {unseen} in unseen ones"
-        what = "labels" if self.criterion == "coverage" else "hardest label"
-        overlap = f"even in domains it was trained on, it finds only {hardest} of the {what}"
-        drop = f"a single-label model's accuracy drops in new domains: {accuracy}"
-        if self.failure == "none":
-            return (
-                f"One label is enough here: a single-label model's accuracy is {accuracy}, "
-                f"and it finds {hardest} of the {what}."
-            )
-        if self.failure == "drop":
-            return f"Domains differ: {drop}."
-        if self.failure == "both":
-            return f"Two things go wrong with one label. Domains differ: {drop}. And labels overlap: {overlap}."
-        return (
-            f"Labels overlap everywhere: a single-label model's accuracy holds in new domains ({accuracy}), "
-            f"but {overlap}."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,18 +87,22 @@ class Assessment:
         return report.plot(self.target_recall, name=name, baseline=dict(others), title=title)
 
     def __str__(self) -> str:
-        lines = [line for line in (self.unseen[MODEL].not_counted(), str(self.diagnosis)) if line is not None]
-        return "\n".join([self.summary_table(), *(fill(line, width=110) for line in lines)])
+        return "\n".join([self.summary_table(), *(fill(line, width=110) for line in self._said())])
 
     def _repr_html_(self) -> str:
-        """Return the summary, the diagnosis and the model's unseen domains for a notebook; names are escaped."""
-        import pandas as pd
+        """Return a small chart, the summary, the diagnosis and the unseen domains for a notebook; names are escaped."""
+        from domaincover.report.shown import reports_html
 
-        from domaincover.report.domain_table import summary_texts
+        said = "".join(f"<p>{escape(line)}</p>" for line in self._said())
+        return f"{said}{reports_html(self.methods, self.target_recall)}"
 
-        rows = {name: summary_texts(report, self.target_recall) for name, report in self.methods.items()}
-        domains = self.unseen[MODEL]._repr_html_()
-        return f"{pd.DataFrame(rows).T.to_html()}<p>{escape(str(self.diagnosis))}</p>{domains}"
+    def _said(self) -> list[str]:
+        """Return the headline, the labels and domains that do not count, and the diagnosis."""
+        from domaincover.report.domain_headline import summary_lines
+
+        headline = summary_lines(self.methods, self.target_recall)[0]
+        lines = (headline, self.unseen[MODEL].not_counted(), str(self.diagnosis))
+        return [line for line in lines if line is not None]
 
     def _plain(self, report: DomainReport) -> dict[str, Any]:
         return {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
@@ -205,25 +172,6 @@ def single_label_version(model: SetClassifier) -> SetClassifier | None:
         already_single = isinstance(model, ConformalSetClassifier) and model.rule == "single"
         return None if already_single else ConformalSetClassifier(clone(model.estimator), rule="single")
     return None
-
-
-def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetRecall) -> Diagnosis:
-    """Diagnose a single-label model's failure from its reports; a drop counts beyond two standard errors."""
-    of_seen, of_unseen = _Counts.of(seen), _Counts.of(unseen)
-    accuracy_seen, accuracy_unseen = float(of_seen.accuracy.mean()), float(of_unseen.accuracy.mean())
-    error = _error_of_difference(of_seen, of_unseen)
-    drops = accuracy_seen - accuracy_unseen > max(SMALLEST_DROP, 2 * error)
-    # Over all domains together: the lowest of many recalls from a few rows each is low by chance.
-    criterion = seen.under(target_recall).judged_by
-    recall, targets = of_seen.recall[criterion.constrained], criterion.group_targets
-    if criterion.is_coverage:
-        recall = share(of_seen.hits.sum(keepdims=True), of_seen.n.sum(keepdims=True)).ravel()
-    min_recall = float(np.nanmin(recall))
-    overlaps = bool((recall < targets).any())
-    failure: Failure = "both" if drops and overlaps else "drop" if drops else "overlap" if overlaps else "none"
-    return Diagnosis(
-        failure, accuracy_seen, accuracy_unseen, error, min_recall, criterion.plain(seen.label_names), criterion.name
-    )
 
 
 class _Judged(NamedTuple):
@@ -311,47 +259,3 @@ def _split(domains: Coded, hold_out_domains: float, hold_out_rows: float, rng: n
             f"no domain has enough rows to hold out {hold_out_rows:.0%} of them; domains are groups of many rows."
         )
     return Split(train, seen, rows[is_unseen])
-
-
-class _Counts(NamedTuple):
-    """Number of counted and of covered examples by domain and label."""
-
-    n: NDArray[np.int64]
-    hits: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, report: DomainReport) -> _Counts:
-        n = np.where(np.isnan(report.recall), 0, report.n_by_label)
-        return cls(n, np.nan_to_num(report.recall) * n)
-
-    @property
-    def accuracy(self) -> NDArray[np.float64]:
-        """Share of covered examples by domain."""
-        return self.hits.sum(axis=1) / self.n.sum(axis=1)
-
-    @property
-    def recall(self) -> NDArray[np.float64]:
-        """The recall of each label over all domains, NaN without examples."""
-        return share(self.hits.sum(axis=0), self.n.sum(axis=0))
-
-    @property
-    def counting_variance(self) -> NDArray[np.float64]:
-        """The binomial variance of each domain's accuracy."""
-        return self.accuracy * (1 - self.accuracy) / self.n.sum(axis=1)
-
-
-def _error_of_difference(seen: _Counts, unseen: _Counts) -> float:
-    """Return the standard error of the difference of mean accuracies.
-
-    The variance between domains is pooled over both sides, since there may be a single unseen domain. Each side has at
-    least its own binomial variance, since numbers of rows differ.
-    """
-    sides = (seen.accuracy, unseen.accuracy)
-    n_free = max(sum(len(side) - 1 for side in sides), 1)
-    between = sum(((side - side.mean()) ** 2).sum() for side in sides) / n_free
-    counting = sum(side.counting_variance.mean() / len(side.n) for side in (seen, unseen))
-    return float(np.sqrt(max(between * sum(1 / len(side) for side in sides), counting)))
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %"

@@ -34,6 +34,7 @@ from domaincover.promises.certificates import Certificate, certify
 
 MOST_NAMES = 5
 DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean
+USED_METHODS = ("fit", "predict_set", "predict", "predict_proba", "label_scores", "domain_report", "certify", "save")
 ONLY_DOMAIN = "all"  # the domain name if none are given
 
 
@@ -57,15 +58,17 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     _label_types: tuple[type, ...] = (str, int, date)  # in addition to numpy's types
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Name an inherited `fit` after the class, which is what an error about a wrong argument names."""
+        """Name inherited methods after the class, which is what an error about a wrong argument names."""
         super().__init_subclass__(**options)
-        inherited = getattr(cls, "fit", None)
-        if "fit" not in vars(cls) and isinstance(inherited, FunctionType):
+        for name in USED_METHODS:
+            inherited = getattr(cls, name, None)
+            if name in vars(cls) or not isinstance(inherited, FunctionType):
+                continue
             code, values, cells = inherited.__code__, inherited.__globals__, inherited.__closure__
-            own: Any = update_wrapper(FunctionType(code, values, "fit", inherited.__defaults__, cells), inherited)
-            own.__kwdefaults__, own.__qualname__ = inherited.__kwdefaults__, f"{cls.__qualname__}.fit"
+            own: Any = update_wrapper(FunctionType(code, values, name, inherited.__defaults__, cells), inherited)
+            own.__kwdefaults__, own.__qualname__ = inherited.__kwdefaults__, f"{cls.__qualname__}.{name}"
             del own.__wrapped__
-            cls.fit = own
+            setattr(cls, name, own)
 
     @abstractmethod
     def label_scores(self, X: Any) -> NDArray[Any]:
@@ -100,6 +103,12 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     ) -> DomainReport:
         """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
+        if hasattr(self, "adapted_") and len(coded.names) > 1:
+            warnings.warn(
+                f"the model is adapted to one domain, and these are rows of {len(coded.names)}: for others its promise "
+                "does not hold; use the model that it came from.",
+                stacklevel=3,
+            )
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())

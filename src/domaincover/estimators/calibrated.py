@@ -21,6 +21,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
 from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import (
+    check_takes_weights,
     fit_on_each,
     input_encoder_of,
     last_step,
@@ -47,6 +48,7 @@ class FitPlan(NamedTuple):
     parts: list[Part]
     rows_to_fit: list[NDArray[np.int64]]
     is_infeasible: bool  # every set holds every label
+    sample_weight: Any
 
 
 def has_probabilities(classifier: CalibratedSetClassifier) -> bool:
@@ -68,6 +70,7 @@ class CalibratedSetClassifier(SetClassifier):
     folds: int | None
     min_cell_size: int
     on_infeasible: OnRareLabel
+    n_jobs: int | None
     random_state: Any
 
     _label_types = (str,)  # the only objects that scikit-learn's classifiers accept
@@ -121,7 +124,7 @@ class CalibratedSetClassifier(SetClassifier):
         """Return how labels in too few domains are handled."""
         return self.on_infeasible
 
-    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Fit the estimator and calibrate its scores.
 
         Parameters
@@ -131,11 +134,13 @@ class CalibratedSetClassifier(SetClassifier):
             Labels.
         domains : array-like or None
             The domain of each row; None means a single domain.
+        sample_weight : array-like or None
+            The weight of each row in the fits of the estimator. Calibration counts rows: recalls have no weights.
         """
-        plan = self._planned(X, y, domains)
+        plan = self._planned(X, y, domains, sample_weight)
         return self._calibrated(plan, self._fitted_scorers(plan))
 
-    def _planned(self, X: Any, y: Any, domains: Any) -> FitPlan:
+    def _planned(self, X: Any, y: Any, domains: Any, sample_weight: Any = None) -> FitPlan:
         """Check and code the data, and choose the fitting and calibration rows."""
         self._check_settings()
         if domains is None and self._promised is not None and self.on_infeasible != "widen":
@@ -143,7 +148,8 @@ class CalibratedSetClassifier(SetClassifier):
                 f"{type(self).__name__}.fit needs the domain of each row for a promise about new domains: "
                 "fit(X, y, domains=…)."
             )
-        X, y, domains = indexed(X, y, domains)
+        check_takes_weights(self.estimator, sample_weight)
+        X, y, domains, weights = indexed(X, y, domains, sample_weight)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)  # of an earlier fit
         targets = self._learn_targets(y, domains, _num_samples(X))
@@ -157,12 +163,13 @@ class CalibratedSetClassifier(SetClassifier):
         rows = [] if self.calibration == "prefit" else [part.train for part in parts]
         if self.calibration == "cross-fit" and len(parts) > 1 and not self._predicts_with_folds:
             rows.append(np.arange(len(y)))
-        return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()))
+        return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()), weights)
 
     def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
         """Fit a clone of the estimator on each set of rows of a plan."""
         alone = self.calibration == "jackknife-minmax"  # its proof needs estimators fitted independently
-        return fit_on_each(self.estimator, plan.X, plan.y, plan.domains, plan.rows_to_fit, as_if_alone=alone)
+        options: dict[str, Any] = {"sample_weight": plan.sample_weight, "n_jobs": self.n_jobs}
+        return fit_on_each(self.estimator, plan.X, plan.y, plan.domains, plan.rows_to_fit, alone, **options)
 
     def _calibrated(self, plan: FitPlan, fitted: list[Any]) -> Self:
         """Calibrate the fitted scorers of a plan."""
@@ -244,7 +251,8 @@ class CalibratedSetClassifier(SetClassifier):
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the columns, if the estimator has them."""
-        return self.predictors_[0].feature_names_in_
+        first = self.predictors_[0]
+        return first.feature_names_in_ if hasattr(first, "feature_names_in_") else np.array(first.feature_names_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "promise_")  # set last

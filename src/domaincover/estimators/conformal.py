@@ -21,7 +21,7 @@ from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.folds import Part
 from domaincover.estimators.promise_text import promise_in_words
-from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible
+from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, SmallCells
 from domaincover.prediction_sets import Sets, check_share, sets_from_scores, single_label_sets
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
@@ -72,9 +72,14 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     min_cell_size : int, default=20
         A label's (domain, label) cells with fewer examples are pooled into one; with a promise, they are excluded from
         calibration and from the promise.
+    small_cells : {"pool", "omit"}, default="pool"
+        Without a promise: whether cells with fewer than `min_cell_size` examples are pooled, or left out of
+        calibration. A label that has no other cells is then in every set, with a warning.
     on_infeasible : {"raise", "widen"}, default="raise"
         With too few domains for the confidence, overall or for one label: raise an error, or put the labels without a
         promise into every set.
+    n_jobs : int or None, default=None
+        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
         Determines the calibration domains.
 
@@ -109,7 +114,9 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         calibration_domains: float | None = None,
         folds: int | None = None,
         min_cell_size: int = MIN_CELL_SIZE,
+        small_cells: SmallCells = "pool",
         on_infeasible: OnInfeasible = "raise",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -121,7 +128,9 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         self.calibration_domains = calibration_domains
         self.folds = folds
         self.min_cell_size = min_cell_size
+        self.small_cells = small_cells
         self.on_infeasible = on_infeasible
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def predict_set(self, X: Any) -> Sets:
@@ -152,6 +161,8 @@ class ConformalSetClassifier(CalibratedSetClassifier):
             raise InputError(
                 f"rule must be one of {known}, got {self.rule!r}; for all labels together use PromisedSetClassifier."
             )
+        if self.small_cells not in get_args(SmallCells):
+            raise InputError(f"small_cells must be 'pool' or 'omit', got {self.small_cells!r}.")
         if self.rule == "order":
             if self.domain_confidence is None:
                 raise InputError("rule='order' needs a domain_confidence, such as 0.9.")
@@ -176,6 +187,9 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         options: dict[str, Any] = {"target_recall": self.own_criterion, "label_names": names}
         if self._promised is None:
             domains = self.own_criterion.merged_domains(domains, labels, len(self.domains_), self.min_cell_size)
+            if self.small_cells == "omit":
+                is_large = domains < len(self.domains_)
+                levels, labels, domains = levels[is_large], labels[is_large], domains[is_large]
             return RULES[self.rule](levels, labels, domains, **options)
         options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self.rule == "order":

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from torch import nn
 
 from domaincover.criteria import TargetRecall
+from domaincover.errors import InputError
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.estimators.stacked_fit import Prepared
-from domaincover.options import CriterionName, Iterate
-from domaincover.training.objectives import CrossEntropy
+from domaincover.options import CriterionName, ERMLoss, Iterate
+from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
 from domaincover.training.run import TrainingRun
 
 
@@ -28,6 +29,9 @@ class ERMClassifier(SingleLabelNetwork):
         Target recall of reports and scorers, or one by label; not used in training.
     criterion : "min-recall" or "coverage"
         What reports compare with it: the recall of labels, or of all examples of a domain together.
+    loss : "cross-entropy" or "double-softmax"
+        What is minimised: the cross-entropy of the network's scores as logits, or that of its probabilities taken for
+        logits, as in the code that the paper's authors released. `predict_proba` applies softmax once with both.
     iterate : "best" or "last"
         Which weights to keep: those with the lowest cross-entropy on the held-out domains, or the last. Without
         held-out domains, both are the last.
@@ -59,6 +63,7 @@ validation_domains, device, run, random_state, verbose
         *,
         target_recall: TargetRecall = 0.9,
         criterion: CriterionName = "min-recall",
+        loss: ERMLoss = "cross-entropy",
         network: Network = "mlp",
         hidden: int | Sequence[int] = 64,
         epochs: int | None = None,
@@ -77,6 +82,7 @@ validation_domains, device, run, random_state, verbose
     ) -> None:
         self.target_recall = target_recall
         self.criterion = criterion
+        self.loss = loss
         self.network = network
         self.hidden = hidden
         self.epochs = epochs
@@ -93,5 +99,10 @@ validation_domains, device, run, random_state, verbose
         self.random_state = random_state
         self.verbose = verbose
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if self.loss not in get_args(ERMLoss):
+            raise InputError(f"loss must be one of {', '.join(map(repr, get_args(ERMLoss)))}, got {self.loss!r}.")
+
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
-        return CrossEntropy()
+        return CrossEntropy() if self.loss == "cross-entropy" else DoubleSoftmaxCrossEntropy()

@@ -53,8 +53,9 @@ class ImageNetwork(SourceNetwork):
         which must all be the same.
     crop : float
         Share of an image that is cut off each side before resizing.
-    resize : "stretch" or "crop"
-        Resize to the size exactly, or cover it and take the centre.
+    resize : "stretch", "crop" or "imagenet"
+        Resize to the size exactly; cover it and take the centre; or cover 8/7 of it and take the centre (256 and 224
+        pixels), as the transforms of networks pretrained on ImageNet do.
     learn, hidden, download, cache, workers
         Which part is trained; hidden layers of the head; permission to download from the hub; folder of cached
         features ("auto" is the user's cache, None disables it); number of worker processes.

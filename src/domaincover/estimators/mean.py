@@ -17,6 +17,7 @@ from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import (
+    check_takes_weights,
     fit_on_each,
     fit_on_rows,
     input_encoder_of,
@@ -77,7 +78,7 @@ class MeanClassifier(SetClassifier, _BaseComposition):
     def _needs_domains(self) -> bool:
         return False  # its classifiers say so themselves
 
-    def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Fit a clone of each classifier; those that take domains get them.
 
         Parameters
@@ -87,21 +88,33 @@ class MeanClassifier(SetClassifier, _BaseComposition):
             Labels.
         domains : array-like or None, default=None
             The domain of each row; None means that all rows are from one domain.
+        sample_weight : array-like or None, default=None
+            The weight of each row in the fits of the classifiers, all of which have to take it.
         """
         self._check_settings()
-        X, y, domains = indexed(X, y, domains)
+        for _, each in self.estimators:
+            check_takes_weights(each, sample_weight)
+        X, y, domains, weights = indexed(X, y, domains, sample_weight)
         targets = self._learn_targets(y, domains, _num_samples(X))
         rows = np.arange(len(targets.labels))
         y = targets.classes[targets.labels]
-        return self._learn([fit_on_rows(each, X, y, domains, rows) for _, each in self.estimators], X)
+        return self._learn([fit_on_rows(each, X, y, domains, rows, weights) for _, each in self.estimators], X)
 
     def _fit_on_each(
-        self, X: Any, y: Any, domains: Any, rows: Sequence[NDArray[np.int64]], as_if_alone: bool
+        self,
+        X: Any,
+        y: Any,
+        domains: Any,
+        rows: Sequence[NDArray[np.int64]],
+        as_if_alone: bool,
+        sample_weight: Any = None,
+        n_jobs: int | None = None,
     ) -> list[Self]:
         """Fit a clone on each set of rows; networks of the same name are trained as one stack."""
         self._check_settings()
         fitted = [clone(self) for _ in rows]
-        by_name = [fit_on_each(each, X, y, domains, rows, as_if_alone) for _, each in self.estimators]
+        options: dict[str, Any] = {"sample_weight": sample_weight, "n_jobs": n_jobs}
+        by_name = [fit_on_each(each, X, y, domains, rows, as_if_alone, **options) for _, each in self.estimators]
         for model, own, parts in zip(fitted, rows, zip(*by_name, strict=True), strict=True):
             model._learn_targets(taken(y, own), taken(domains, own), len(own))
             model._learn(list(parts), taken(X, own))

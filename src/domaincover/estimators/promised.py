@@ -89,6 +89,8 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         A label that occurs in too few domains for the confidence is promised by itself with the confidence that its
         domains allow ("pool"), raises an error, or is put into every set ("widen"). If no label can be promised, "pool"
         raises an error too.
+    n_jobs : int or None, default=None
+        Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
         Determines which domains calibrate.
 
@@ -131,6 +133,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         folds: int | None = None,
         min_cell_size: int = MIN_CELL_SIZE,
         on_infeasible: OnRareLabel = "pool",
+        n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.estimator = estimator
@@ -142,6 +145,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         self.folds = folds
         self.min_cell_size = min_cell_size
         self.on_infeasible = on_infeasible
+        self.n_jobs = n_jobs
         self.random_state = random_state
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
@@ -394,14 +398,8 @@ class PromisedSetClassifier(CalibratedSetClassifier):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             return joint_thresholds(
-                levels,
-                labels,
-                domains,
-                self.own_criterion,
-                self.domain_confidence,
-                self.min_cell_size,
-                self.classes_.tolist(),
-                self.on_infeasible,
+                *(levels, labels, domains, self.own_criterion, self.domain_confidence, self.min_cell_size),
+                *(self.classes_.tolist(), self.on_infeasible),
             )
 
     def _rows_of(self, raw: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> ScoredRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -17,17 +18,21 @@ from sklearn.utils.validation import _num_samples, has_fit_parameter
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, label_codes
+from domaincover.estimators.coded_labels import CodedLabels, with_codes
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.stacked_fit import fit_together
 
 LOWEST_PROBABILITY = 1e-30
 
 
-def fit_on_rows(estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64]) -> Any:
-    """Fit a clone of the estimator on some rows, with their domains if it accepts them."""
-    fitted = clone_for(estimator, y, rows)
-    params = _domain_params(fitted, taken(domains, rows))
-    return fitted.fit(taken(X, rows), taken(y, rows), **params)
+def fit_on_rows(
+    estimator: BaseEstimator, X: Any, y: Any, domains: Any, rows: NDArray[np.int64], sample_weight: Any = None
+) -> Any:
+    """Fit a clone of the estimator on some rows, with their domains if it accepts them, and their weights."""
+    fitted, own = clone_for(estimator, y, rows), taken(y, rows)
+    params = _row_params(fitted, "domains", taken(domains, rows))
+    params |= _row_params(fitted, "sample_weight", taken(sample_weight, rows))
+    return with_codes(fitted, own).fit(taken(X, rows), own, **params)
 
 
 def fit_on_each(
@@ -37,19 +42,32 @@ def fit_on_each(
     domains: Any,
     rows: Sequence[NDArray[np.int64]],
     as_if_alone: bool = False,
+    *,
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
 ) -> list[Any]:
     """Fit a clone of the estimator on each set of rows; domaincover's networks are trained as one stack.
 
-    With `as_if_alone`, no fit depends in any way on rows outside its own set.
+    With `as_if_alone`, no fit depends in any way on rows outside its own set. Other estimators are fitted by `n_jobs`
+    processes, as joblib counts them.
     """
+    check_takes_weights(estimator, sample_weight)
     if hasattr(estimator, "_fit_on_each"):  # a mean, whose networks are stacked by themselves
-        return estimator._fit_on_each(X, y, domains, rows, as_if_alone)
+        return estimator._fit_on_each(X, y, domains, rows, as_if_alone, sample_weight, n_jobs)
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks:
-        return [fit_on_rows(estimator, X, y, domains, part) for part in rows]
+        fits = (joblib.delayed(fit_on_rows)(estimator, X, y, domains, part, sample_weight) for part in rows)
+        return list(joblib.Parallel(n_jobs=n_jobs if len(rows) > 1 else None)(fits))
     fitted = [clone_for(estimator, y, own) for own in rows]
     fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
     return fitted
+
+
+def check_takes_weights(estimator: Any, sample_weight: Any) -> None:
+    """Reject weights of rows that the estimator would not use."""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    if sample_weight is not None and not has_fit_parameter(last, "sample_weight"):
+        raise InputError(f"{type(last).__name__}.fit takes no sample_weight; leave it out, or use another estimator.")
 
 
 def clone_for(estimator: Any, y: Any, rows: NDArray[np.int64]) -> Any:
@@ -103,6 +121,7 @@ def last_step(estimator: Any) -> Any:
 
 def input_encoder_of(estimator: Any) -> Any:
     """Return what turns a table's columns into numbers: a pipeline's first step, or a classifier's encoder."""
+    estimator = estimator.estimator_ if isinstance(estimator, CodedLabels) else estimator
     first = estimator[0] if isinstance(estimator, Pipeline) else estimator
     return first.input_encoder_ if isinstance(first, SetClassifier) else first
 
@@ -128,17 +147,25 @@ def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
     raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function.")
 
 
-def _domain_params(estimator: BaseEstimator, domains: Any) -> dict[str, Any]:
-    """Return the fit parameters that pass domains to an estimator or the last step of a pipeline that accepts them."""
-    if domains is None:
+def _row_params(estimator: BaseEstimator, name: str, values: Any) -> dict[str, Any]:
+    """Return the fit parameter that passes values of rows to an estimator, or last step, that takes them."""
+    if values is None:
         return {}
     is_routed = get_config()["enable_metadata_routing"]
     if isinstance(estimator, Pipeline):
-        name, last = estimator.steps[-1]
-        if not has_fit_parameter(last, "domains"):
+        step, last = estimator.steps[-1]
+        if not has_fit_parameter(last, name):
             return {}
         if is_routed:
-            last.set_fit_request(domains=True)  # safe: the estimator is a clone
-        return {"domains" if is_routed else f"{name}__domains": domains}
-    requested = is_routed and get_routing_for_object(estimator).consumes("fit", ["domains"])  # such as a search
-    return {"domains": domains} if requested or has_fit_parameter(estimator, "domains") else {}
+            _request(estimator, name)
+        return {name if is_routed else f"{step}__{name}": values}
+    requested = is_routed and get_routing_for_object(estimator).consumes("fit", [name])  # such as a search
+    return {name: values} if requested or has_fit_parameter(estimator, name) else {}
+
+
+def _request(pipeline: Pipeline, name: str) -> None:
+    """Request a parameter for the last step, and for others only where they ask for it; the pipeline is a clone."""
+    for _, step in pipeline.steps[:-1]:
+        if has_fit_parameter(step, name) and step.get_metadata_routing().fit.requests.get(name) is None:
+            step.set_fit_request(**{name: False})
+    pipeline.steps[-1][1].set_fit_request(**{name: True})

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.published import QUICK_MARK
+from domaincover.paper.authors_code import silent_choices
+from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import read_reports
 
 GROUP = ["dataset", "method", "target_recall", "split"]
@@ -58,20 +59,24 @@ def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
         named
         | result["summary"]
         | {"train_seconds": report["seconds"]["train"], "n_labels": len(report["labels"])}
-        | {"note": QUICK_MARK if report["config"].get("quick") else ""}
+        | {"note": note_on(report["config"]), "ddof": _ddof(report["config"])}
         for named, result, report in _rows(reports)
     )
     groups = by_seed.groupby(GROUP, sort=True)
     mean, deviation = groups.mean(numeric_only=True), groups.std(numeric_only=True)
-    n_seeds = groups.size()
+    n_seeds, ddof = groups.size(), groups["ddof"].max()
     table = pd.DataFrame({"n_seeds": n_seeds, "n_domains": mean["n_domains"].round().astype(int)})
     table["n_labels"], table["note"] = groups["n_labels"].max(), groups["note"].max()
     for name in ("min_recall", "set_size", "share_at_target"):
-        table[name], table[f"{name}_std"] = mean[name], deviation[name]
+        table[name], table[f"{name}_std"] = mean[name], deviation[name] * np.sqrt((n_seeds - 1) / (n_seeds - ddof))
         table[f"{name}_ci"] = interval_half_width(deviation[name], n_seeds)
     for name in ("train_seconds", *AVERAGED):
         table[name] = mean[name]
     return table.reset_index()
+
+
+def _ddof(config: dict[str, Any]) -> int:
+    return silent_choices(bool(config.get("as_authors"))).deviation_ddof
 
 
 def interval_half_width(deviation: pd.Series, n_seeds: pd.Series) -> pd.Series:

@@ -13,21 +13,21 @@ from typing import Any, Literal
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
 from domaincover.paper.data_tables import data_sets
-from domaincover.paper.datasets import (
+from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
+from domaincover.paper.methods import GROUPS, METHODS, study_methods
+from domaincover.paper.packaged_data import INSTALLABLE
+from domaincover.paper.plugins import registered
+from domaincover.paper.study import Source, Study, why_not
+from domaincover.paper.study_datasets import (
     DATASET_GROUPS,
     REGISTERED,
     SYNTHETIC_NAME,
     Sizes,
     StudyDataset,
     check_plain,
-    is_installed,
     study_dataset,
     study_datasets,
 )
-from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
-from domaincover.paper.methods import GROUPS, METHODS, study_methods
-from domaincover.paper.plugins import registered
-from domaincover.paper.study import Source, Study, why_not
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
@@ -113,7 +113,8 @@ class Experiment:
             shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings}
             if self.sizes and not own:
                 shared["sizes"] = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
-            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), quick=quick).setting(dataset)
+            marks = {"quick": quick, "as_authors": settings.get("as_authors", False)}
+            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), **marks).setting(dataset)
             confidence = settings.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():
@@ -135,9 +136,11 @@ class Experiment:
                 members = tuple(member for member in members if member in given)
                 if not members:
                     note(f"{FOLDERS[name][0]} left out: give {FOLDERS[name][1]}.")
-            elif name == "installable" and not is_installed():
-                note(f"{', '.join(members)} are left out: pip install 'domaincover[data]'.")
-                members = ()
+            elif name == "installable":
+                absent = [member for member in members if not INSTALLABLE[member].is_installed]
+                if absent:
+                    note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
+                members = tuple(member for member in members if member not in absent)
             elif name in WILDS and name not in given:
                 raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
             elif name in DATASET_GROUPS["real"] and name not in given:

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import FIGURES, Learn, TextFeatures
-from domaincover.paper.datasets import Sizes
 from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS
+from domaincover.paper.study_datasets import Sizes
 
 MOST_TRAINING_DOMAINS = 1000  # of the theory: all their examples are in memory
 KINDS = ("grid", "theory", "times")
@@ -44,6 +44,7 @@ STUDY_KEYS = {
     "epochs": INTEGER,
     "batch_size": INTEGER,
     "learning_rate": NUMBER,
+    "initial_multiplier": NUMBER,
     "update_every": INTEGER,
     "recall_from": TEXT,
     "iterate": TEXT,
@@ -51,6 +52,7 @@ STUDY_KEYS = {
     "domain_confidence": NUMBER,
     "domains_per_batch": INTEGER,
     "penalty_weight": NUMBER,
+    "as_authors": BOOLEAN,
 }
 SIZE_KEYS = dict.fromkeys(Sizes._fields, INTEGER)
 # Networks on WILDS, and how they read examples.

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
+from domaincover.data.cells import count_cells
 from domaincover.data.dataset import texts
 from domaincover.data.splits import Split
 from domaincover.estimators.shared_fits import fit_all
@@ -105,7 +106,8 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) 
     training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
     with threads_for(job.setting):
         seeds = sorted({run.seed for run in job.runs})
-        data = {seed: draw_study_data(job.setting, seed, job.runs[0].min_cell_size, job.unreadable) for seed in seeds}
+        cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
+        data = {seed: draw_study_data(job.setting, seed, cell_size, job.unreadable, choices) for seed in seeds}
         started = time.perf_counter()
         models = fit_all(
             [estimator_of(run, training) for run in job.runs],
@@ -177,10 +179,15 @@ def at_most(n_threads: int) -> Iterator[None]:
 
 def _write(out: Path, run: Run, data: StudyData, found: Predicted, train_seconds: float) -> None:
     sets, splits = found.sets, {}
+    names = data.label_names, data.domain_names
     for name, rows in data.split._asdict().items():
-        report = domain_report(
-            sets[rows], data.labels[rows], data.domains[rows], data.label_names, data.domain_names, run.min_cell_size
-        )
+        labels, domains = data.labels[rows], data.domains[rows]
+        if name == "seen" and run.choices.small_domains == "train first":
+            counts = count_cells(domains, labels, len(data.domain_names), len(data.label_names))
+            if counts.max() < run.min_cell_size:  # hardly a row is left to be held out
+                continue
+        sized_rows = run.choices.sized_rows
+        report = domain_report(sets[rows], labels, domains, *names, run.min_cell_size, sized_rows=sized_rows)
         splits[name] = {"summary": report.summary(run.target_recall).to_dict(), "domains": report.records()}
     content = {
         "config": run.to_dict(),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, WeightedPenalty
-from domaincover.paper.datasets import check_plain
+from domaincover.paper.study_datasets import check_plain
 
 if TYPE_CHECKING:
     from domaincover.paper.study import Run
@@ -91,7 +91,7 @@ def _network(run: Run) -> dict[str, Any]:
 def _erm(run: Run) -> Any:
     from domaincover.estimators.erm import ERMClassifier
 
-    return ERMClassifier(**_network(run))
+    return ERMClassifier(loss=run.choices.erm_loss, **_network(run))
 
 
 def _set_cover(run: Run, penalty: Any = "wrong-label") -> Any:
@@ -123,13 +123,15 @@ def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
     from domaincover.estimators.conformal import ConformalSetClassifier
 
     n_domains = run.setting.n_train_domains
+    large_only = run.choices.calibration_cells == "large"
     return ConformalSetClassifier(
         _erm(run),
         rule,  # type: ignore[arg-type]
         target_recall=run.target_recall,
         calibration=calibration,  # type: ignore[arg-type]
         calibration_domains=max(n_domains // 2, 1) / max(n_domains, 2),  # half of them, rounded down
-        min_cell_size=1,
+        min_cell_size=max(run.min_cell_size - 1, 1) if large_only else 1,
+        small_cells="omit" if large_only else "pool",
         random_state=run.seed,
     )
 

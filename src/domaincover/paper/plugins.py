@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from domaincover.errors import InputError
-from domaincover.paper.datasets import REGISTERED, add_dataset
 from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.study_datasets import REGISTERED, add_dataset
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported

@@ -11,6 +11,7 @@ import numpy as np
 
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
+from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.job import Job
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
@@ -37,21 +38,23 @@ def _prepare(source: Setting, runs: Sequence[Run], say: Say) -> frozenset[Any]:
     """Prepare the images or texts of a data set, and return the examples that cannot be read."""
     if not isinstance(source, WildsSource | SourceDataset):
         return frozenset()
-    min_cell_size = runs[0].min_cell_size
-    draws = [draw_split(source, seed, min_cell_size) for seed in sorted({run.seed for run in runs})]
+    min_cell_size, choices = runs[0].min_cell_size, runs[0].choices
+    draws = [draw_split(source, seed, min_cell_size, choices) for seed in sorted({run.seed for run in runs})]
     if isinstance(source, WildsSource):
         for drawn in draws:
-            _check_cells(drawn, min_cell_size)
+            _check_cells(drawn, min_cell_size, choices)
     unreadable = _unreadable(source, draws, say)
     if not source.trains_whole_networks and source.source_network.cache is not None:
         _compute_features(source, draws, unreadable, say)
     return unreadable
 
 
-def _check_cells(drawn: Drawn, min_cell_size: int) -> None:
-    """Reject a split in which no cell would be reported."""
-    data = drawn.data
-    for name, rows in drawn.split._asdict().items():
+def _check_cells(drawn: Drawn, min_cell_size: int, choices: SilentChoices) -> None:
+    """Reject a split in which no cell would be reported; the seen rows may be too few where training comes first."""
+    data, parts = drawn.data, drawn.split._asdict()
+    if choices.small_domains == "train first":
+        parts.pop("seen")
+    for name, rows in parts.items():
         counts = count_cells(data.domains[rows], data.labels[rows], data.n_domains, data.n_labels)
         if counts.max() < min_cell_size:
             raise InputError(

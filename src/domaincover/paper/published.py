@@ -7,12 +7,25 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from domaincover.paper.authors_code import AUTHORS_MARK
+
 if TYPE_CHECKING:
     import pandas as pd
 
 QUICK_MARK = "quick run: not the paper's setting"
 FIVE = ("erm", "pooled-train", "pooled-held-out", "robust", "set-cover")
 WILDS_MISSING = "not run: needs the WILDS folders"
+
+
+def note_on(config: Mapping[str, Any]) -> str:
+    """Return what must be said wherever results of runs with this configuration stand, or an empty text."""
+    marks = {"quick": QUICK_MARK, "as_authors": AUTHORS_MARK}
+    return "; ".join(mark for name, mark in marks.items() if config.get(name))
+
+
+def is_quotable(notes: pd.Series) -> pd.Series:
+    """Return which results may stand beside the paper's numbers, by their notes: none of a quick run."""
+    return notes.isin(["", AUTHORS_MARK])
 
 
 class Exhibit(NamedTuple):

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import SourceKind
-from domaincover.paper.datasets import TableDataset, data_digest, read_once, table_digest
-from domaincover.paper.packaged_data import DatasetTable
+from domaincover.paper.study_datasets import TableDataset, data_digest, read_once, table_digest
 from domaincover.paper.wilds.hyperparameters import HIDDEN_UNITS
 from domaincover.paper.wilds.source import digest_of
 

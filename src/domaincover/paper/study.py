@@ -13,13 +13,16 @@ import numpy as np
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError
 from domaincover.options import Iterate, RecallFrom
-from domaincover.paper.datasets import QUICK, Sizes, StudyDataset, study_dataset
+from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
+from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset, study_dataset
 from domaincover.paper.wilds.source import WildsSource
 from domaincover.prediction_sets import check_share, check_target_recall
 
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
+MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
+MARKS = ("quick", "as_authors")  # which a run has only where they are true
 
 Source = StudyDataset | WildsSource
 
@@ -46,6 +49,12 @@ class Run:
     source: Source | None = None  # for data read from files
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
+    as_authors: bool = False  # whether silent choices are those of the authors' released code
+
+    @property
+    def choices(self) -> SilentChoices:
+        """What the paper's text leaves open."""
+        return silent_choices(self.as_authors)
 
     @property
     def folder(self) -> str:
@@ -59,8 +68,8 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, including those of the source or the sizes."""
-        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", "quick")}
-        own |= {"quick": True} if self.quick else {}
+        own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", *MARKS)}
+        own |= {name: True for name in MARKS if getattr(self, name)}
         if self.source is not None:
             return own | self.source.to_dict()
         return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
@@ -83,6 +92,7 @@ class Study:
     penalty_weight: float | None = None
     batch_size: int | None = None
     learning_rate: float = 1e-3
+    initial_multiplier: float = 5.0
     update_every: int = 500
     recall_from: str | None = None
     iterate: Iterate | None = None  # None is the method's default
@@ -90,11 +100,14 @@ class Study:
     sources: tuple[Source, ...] = ()
     sizes: Sizes | None = None
     quick: bool = False  # a smoke run
+    as_authors: bool = False  # silent choices are those of the authors' released code
 
     def __post_init__(self) -> None:
         for source in self.sources:
             if source.name not in self.datasets:
                 raise InputError(f"the source is {source.name}, but the study has {', '.join(self.datasets)}.")
+            if isinstance(source, WildsSource) and source.as_authors != self.as_authors:
+                raise InputError(f"as_authors is {self.as_authors} in the study, but not in its source {source.name}.")
         for name in self.datasets:
             self.setting(name)
         for name in self.methods:
@@ -121,6 +134,9 @@ class Study:
                 raise InputError(f"{name} must be {most} {least if value < least else MOST_AT_ALL}, got {value}.")
         if not 0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate must be above 0 and finite, got {self.learning_rate:g}.")
+        low, high = MULTIPLIERS
+        if not low <= self.initial_multiplier <= high:
+            raise InputError(f"initial_multiplier must be from {low:g} to {high:g}, got {self.initial_multiplier:g}.")
         self._check_weight()
         for name, known in (("recall_from", get_args(RecallFrom)), ("iterate", get_args(Iterate))):
             if (value := getattr(self, name)) not in (None, *known):
@@ -165,8 +181,11 @@ class Study:
             name: _given(getattr(self, name), getattr(setting, name))
             for name in ("epochs", "batch_size", "recall_from", "min_cell_size")
         }
-        settings |= {"learning_rate": self.learning_rate, "update_every": self.update_every}
-        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset), "quick": self.quick}
+        settings |= {name: getattr(self, name) for name in ("learning_rate", "initial_multiplier", "update_every")}
+        if self.as_authors:
+            settings["recall_from"] = _given(self.recall_from, AUTHORS_CODE.recall_from)
+        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset)}
+        settings |= {name: getattr(self, name) for name in MARKS}
         for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(

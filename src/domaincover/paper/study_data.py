@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.encoding import TableEncoder
 from domaincover.data.splits import Split, paper_split
-from domaincover.paper.datasets import StudyDataset
+from domaincover.paper.authors_code import PAPER_TEXT, SilentChoices
+from domaincover.paper.study_datasets import StudyDataset
 from domaincover.paper.wilds.source import WildsSource
 
 Setting = StudyDataset | WildsSource
@@ -79,7 +80,7 @@ class Drawn(NamedTuple):
         return taken
 
 
-def draw_split(setting: Setting, seed: int, min_cell_size: int) -> Drawn:
+def draw_split(setting: Setting, seed: int, min_cell_size: int, choices: SilentChoices = PAPER_TEXT) -> Drawn:
     """Draw the split of a seed: the same for every method, independent between data sets."""
     for_data, for_split = np.random.SeedSequence(seed, spawn_key=(crc32(setting.name.encode()),)).spawn(2)
     data = setting.load(np.random.default_rng(for_data))
@@ -91,13 +92,20 @@ def draw_split(setting: Setting, seed: int, min_cell_size: int) -> Drawn:
         max_test_rows=setting.max_test_rows,
         min_cell_size=min_cell_size,
         rng=np.random.default_rng(for_split),
+        train_first=choices.small_domains == "train first",
     )
     return Drawn(data, split)
 
 
-def draw_study_data(setting: Setting, seed: int, min_cell_size: int, unreadable: Collection[Any] = ()) -> StudyData:
+def draw_study_data(
+    setting: Setting,
+    seed: int,
+    min_cell_size: int,
+    unreadable: Collection[Any] = (),
+    choices: SilentChoices = PAPER_TEXT,
+) -> StudyData:
     """Return the data of a seed, without unreadable examples."""
-    data, split = draw_split(setting, seed, min_cell_size)
+    data, split = draw_split(setting, seed, min_cell_size, choices)
     if unreadable:
         split = Split(*(rows[[one not in unreadable for one in data.examples[rows]]] for rows in split))
     used = data.subset(np.concatenate(split))

@@ -15,7 +15,7 @@ from typing import Any
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 from domaincover.paper.job import estimator_of, threads_for, versions
-from domaincover.paper.published import QUICK_MARK
+from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import read_reports
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
@@ -49,8 +49,7 @@ def read_times(out: Path) -> list[dict[str, Any]]:
             seconds = {name: float(content["seconds"][name]) for name in METHODS}
             if not all(0 <= value < math.inf for value in seconds.values()):
                 raise ValueError("no times")
-            note = QUICK_MARK if content["config"].get("quick") else ""
-            rows.append({"dataset": file.stem, **seconds, "note": note})
+            rows.append({"dataset": file.stem, **seconds, "note": note_on(content["config"])})
         except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
             raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
     return rows
@@ -61,7 +60,7 @@ def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     notes = {}
     for report in read_reports(out):
         if report["config"].get("learn") == "all":
-            notes[report["config"]["dataset"]] = QUICK_MARK if report["config"].get("quick") else ""
+            notes[report["config"]["dataset"]] = note_on(report["config"])
             seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
     return [
         {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}, "note": notes[dataset]}
@@ -89,7 +88,7 @@ def _share(n_epochs: int, turn: int) -> int:
 
 
 def _train(run: Run) -> float:
-    X, y, domains = draw_study_data(run.setting, run.seed, run.min_cell_size).training
+    X, y, domains = draw_study_data(run.setting, run.seed, run.min_cell_size, choices=run.choices).training
     model = estimator_of(run)
     started = time.perf_counter()
     model.fit(X, y, domains=domains)

@@ -104,7 +104,7 @@ def next_sentence(certificate: Certificate) -> str:
     if found.next_at_least < WORTH_SAYING:
         return "So nothing can be promised about the next domain."
     return (
-        f"With {percent(certificate.confidence)} confidence, the next domain will be one of these with a probability "
+        f"With {percent(certificate.confidence)} confidence, the next domain will be at target with a probability "
         f"of at least {probability(found.next_at_least)} (among all such domains, their share lies between "
         f"{percent(found.low, down=True)} and {percent(found.high, up=True)})."
     )
@@ -141,6 +141,28 @@ def noise_sentence(certificate: Certificate) -> str:
         f"If no domain differed from another, chance alone would put {100 * certificate.share_by_noise:.0f} % of them "
         f"at the target; {100 * share:.0f} % are. The smallest recall counted rests on "
         f"{certificate.smallest_cell} example{'' if certificate.smallest_cell == 1 else 's'}."
+    )
+
+
+def statement(certificate: Certificate) -> str:
+    """Return what somebody who signs the certificate states, in a few sentences."""
+    found, confidence = certificate.domains, percent(certificate.confidence)
+    new = "new to it" if certificate.known_unseen else "taken to be new to it"
+    seen = (
+        f"The model named above was tried in {found.n_domains} domains that were {new}, on {certificate.n_examples:,} "
+        f"rows with known labels. In {found.n_at_target} of them it had {reached_in_words(certificate)}."
+    )
+    if found.next_at_least < WORTH_SAYING:
+        return f"{seen} From this, nothing can be stated about the next domain."
+    so = (
+        f"If the next domain is drawn like these, it will be such a one with a probability of at least "
+        f"{probability(found.next_at_least)}; this is stated with {confidence} confidence."
+    )
+    if found.next_truly_at_least < WORTH_SAYING:
+        return f"{seen} {so} Whether its true recall is at target cannot be stated from so few rows or domains."
+    return (
+        f"{seen} {so} With the luck of few rows taken out, its {_true(certificate)} at target with a probability of "
+        f"at least {probability(found.next_truly_at_least)}."
     )
 
 

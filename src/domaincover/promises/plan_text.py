@@ -59,6 +59,12 @@ def _certificate(plan: DomainPlan, width: int) -> list[str]:
 
 
 def _theorems(plan: DomainPlan, width: int) -> list[str]:
+    if plan.no_failure is None or plan.uniform is None:
+        return _head(
+            "3. Keep no domain out, and rely on theorems: how many domains they take depends on the scorers; give the "
+            "number of features, for linear ones, or a VC dimension.",
+            width,
+        )
     labels = "1 label" if plan.n_labels == 1 else f"{plan.n_labels:,} labels"
     scorers = f"scorers of VC dimension {plan.vc_dimension:,}"
     if plan.n_features is not None:
@@ -97,11 +103,12 @@ def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
         "a certificate shows if none of them misses"
     )
     average = "of new domains at target is the most that calibration on them can promise on average"
+    by_theorems = f"   The theorems promise, from as many training domains: {theorems}."
     return [
         f"With {allowed.n_domains:,} domain{'' if allowed.n_domains == 1 else 's'}:",
         *_row(probability(allowed.marginal_confidence), average, width),
         *_row(probability(allowed.conditional_confidence), certain, width),
-        *_head(f"   The theorems promise, from as many training domains: {theorems}.", width),
+        *(_head(by_theorems, width) if plan.vc_dimension is not None else []),
     ]
 
 

@@ -81,17 +81,20 @@ class WithDomains:
 
 @dataclass(frozen=True)
 class DomainPlan:
-    """Numbers of domains and of examples per cell that each route needs; see `plan_domains`."""
+    """Numbers of domains and of examples per cell that each route needs; see `plan_domains`.
+
+    `uniform` and `no_failure`, by the theorems, are None where neither features nor a VC dimension were given.
+    """
 
     n_labels: int
     n_features: int | None
-    vc_dimension: int
+    vc_dimension: int | None
     epsilon: float
     delta: float
     target_recall: float
     recall_slack: float
-    uniform: LearningSizes
-    no_failure: LearningSizes
+    uniform: LearningSizes | None
+    no_failure: LearningSizes | None
     n_domains_marginal: int
     calibration: tuple[SparedSizes, ...]
     n_examples_to_show: int
@@ -128,9 +131,9 @@ def plan_domains(
 ) -> DomainPlan:
     """Compute the number of domains needed so that at most a share ε of new domains misses the target.
 
-    The promise holds with probability 1 − δ over the available domains. `n_features` is for linear scorers; other
-    scorers are described by the VC dimension of each label's scorers, over domains and over examples, or with
-    `n_labels=1` by that of the set predictors. With `n_domains`, the plan includes what that many domains allow.
+    The promise holds with probability 1 − δ over the available domains. Only the theorems need to know the scorers:
+    `n_features` for linear ones, or the VC dimension of each label's scorers, over domains and over examples, or with
+    `n_labels=1` that of the set predictors. With `n_domains`, the plan includes what that many domains allow.
 
     >>> plan = plan_domains(n_labels=3, n_features=50)
     >>> plan.n_domains_marginal, plan.calibration[0].n_domains, plan.no_failure.n_domains > 10_000
@@ -144,7 +147,7 @@ def plan_domains(
     check_target_recall(target_recall)
     if n_domains is not None:
         _check_whole(n_domains, "the number of domains")
-    wanted = (n_labels, dimension, epsilon, delta, recall_slack)
+    wanted = (epsilon, delta, recall_slack)
     return DomainPlan(
         n_labels=int(n_labels),
         n_features=None if n_features is None else int(n_features),
@@ -153,8 +156,8 @@ def plan_domains(
         delta=float(delta),
         target_recall=float(target_recall),
         recall_slack=float(recall_slack),
-        uniform=_learning_sizes(uniform_size, *wanted),
-        no_failure=_learning_sizes(no_failure_size, *wanted),
+        uniform=None if dimension is None else _learning_sizes(uniform_size, n_labels, dimension, *wanted),
+        no_failure=None if dimension is None else _learning_sizes(no_failure_size, n_labels, dimension, *wanted),
         n_domains_marginal=marginal_size(epsilon),
         calibration=tuple(_spared_sizes(n_spared, epsilon, delta) for n_spared in range(MOST_SPARED + 1)),
         n_examples_to_show=all_caught_size(target_recall, delta),
@@ -202,8 +205,9 @@ def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
     return SparedSizes(n_spared, m, (m - n_spared) / (m + 1))
 
 
-def _with_domains(m: int, n_labels: int, dimension: int, delta: float) -> WithDomains:
-    uniform, no_failure = (bound(m, dimension, n_labels, delta) for bound in (uniform_bound, no_failure_bound))
+def _with_domains(m: int, n_labels: int, dimension: int | None, delta: float) -> WithDomains:
+    bounds = (uniform_bound, no_failure_bound)
+    uniform, no_failure = (1.0 if dimension is None else bound(m, dimension, n_labels, delta) for bound in bounds)
     return WithDomains(
         n_domains=m,
         marginal_confidence=m / (m + 1),
@@ -213,12 +217,13 @@ def _with_domains(m: int, n_labels: int, dimension: int, delta: float) -> WithDo
     )
 
 
-def _dimension(n_features: int | None, vc_dimension: int | None) -> int:
-    if (n_features is None) == (vc_dimension is None):
+def _dimension(n_features: int | None, vc_dimension: int | None) -> int | None:
+    """Return the VC dimension of scorers; None where nothing is known of them."""
+    if n_features is not None and vc_dimension is not None:
         raise InputError("give either the number of features, for linear scorers, or the VC dimension of the scorers.")
     if n_features is not None:
         return _check_whole(n_features, "the number of features") + 1
-    return _check_whole(vc_dimension, "the VC dimension")
+    return None if vc_dimension is None else _check_whole(vc_dimension, "the VC dimension")
 
 
 def _check_whole(value: Any, what: str) -> int:

@@ -1,4 +1,4 @@
-"""A certificate on a page: three figures, sentences, and a row of numbers with a bar for each label."""
+"""A certificate on a page: figures, sentences, and a row of numbers with a bar for each label."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,9 +8,6 @@ from domaincover.promises.certificate_text import (
     RESTS_ON,
     WORTH_SAYING,
     interval_text,
-    next_sentence,
-    noise_sentence,
-    observed_sentence,
     percent,
     probability,
     truth_sentence,
@@ -45,7 +42,6 @@ class CertificateBlock(NamedTuple):
 
     confidence: str
     figures: list[tuple[str, str]]
-    lead: str
     paragraphs: list[str]
     rows: list[EvidenceRow]
     rests_on: Sequence[str]
@@ -55,24 +51,17 @@ class CertificateBlock(NamedTuple):
 def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> CertificateBlock:
     """Return the text and numbers of a certificate, with notes on its model."""
     found, confidence = certificate.domains, percent(certificate.confidence)
-    figures = [
-        (
-            f"{found.n_at_target} of {found.n_domains}",
-            f"{'new ' if certificate.known_unseen else ''}domains had {_what(certificate)} at target",
-        ),
-        _figure(found.next_at_least, f"probability that the next one has, with {confidence} confidence"),
-        _figure(
-            found.next_truly_at_least,
-            f"probability that its true {_true(certificate)}, the luck of few rows taken out, with {confidence} "
-            "confidence",
-        ),
-    ]
+    bounds = {
+        f"probability that the next domain is at target, with {confidence} confidence": found.next_at_least,
+        f"probability that its true {_true(certificate)}, the luck of few rows taken out": found.next_truly_at_least,
+    }
+    figures = [(f"≥ {probability(bound)}", words) for words, bound in bounds.items() if bound >= WORTH_SAYING]
+    nothing = f"From these {found.n_domains} domains nothing can be promised about the next one."
     labels = zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True)
     return CertificateBlock(
         confidence=confidence,
         figures=figures,
-        lead=f"{observed_sentence(certificate)} {next_sentence(certificate)}",
-        paragraphs=[truth_sentence(certificate), noise_sentence(certificate), *notes],
+        paragraphs=[truth_sentence(certificate) if figures else nothing, *notes],
         rows=[
             _row("Coverage" if certificate.criterion == "coverage" else "All labels", found),
             *(_row(name, of_label) for name, of_label in labels),
@@ -82,16 +71,8 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
     )
 
 
-def _what(certificate: Certificate) -> str:
-    return "coverage" if certificate.criterion == "coverage" else "every label’s recall"
-
-
 def _true(certificate: Certificate) -> str:
     return "coverage is" if certificate.criterion == "coverage" else "recalls are"
-
-
-def _figure(bound: float, words: str) -> tuple[str, str]:
-    return (f"≥ {probability(bound)}", words) if bound >= WORTH_SAYING else ("nothing", f"can be said of the {words}")
 
 
 def _row(name: str, found: Evidence) -> EvidenceRow:

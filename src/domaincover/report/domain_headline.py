@@ -17,6 +17,7 @@ from domaincover.report.domain_reports import (
 from domaincover.report.readable import percent
 
 LONGEST_NAME = 60
+WHAT_TO_TRY = "Try a promise about new domains, another base model, or a lower target."
 
 
 def summary_lines(reports: Reports, target_recall: TargetRecall, *, kind: str = "unseen") -> list[str]:
@@ -45,7 +46,10 @@ def claim_in_words(report: DomainReport, target_recall: TargetRecall) -> str:
     at_least = f"is at least {target_in_words(target_recall)}"
     if report.is_coverage:
         return f"the coverage {at_least}"
-    return f"the recall {at_least}" if isinstance(target_recall, Mapping) else f"every label's recall {at_least}"
+    if isinstance(target_recall, Mapping):
+        return f"the recall {at_least}"
+    all_count = not np.isnan(report.recall).all(axis=0).any()
+    return f"every {'' if all_count else 'counted '}label's recall {at_least}"
 
 
 def n_at_target(report: DomainReport, target_recall: TargetRecall) -> int:
@@ -63,16 +67,32 @@ def _headline(shown: dict[str, DomainReport], target_recall: TargetRecall, kind:
         where = f"{'all' if n_held else 'none of the'} {n_domains} {kind}domains"
     else:
         where = f"{n_held} of {n_domains} {kind}domains"
-    size = f"{np.median(model.set_size):.2f} labels per set{' at the median' if n_domains > 1 else ''}"
+    median = " at the median" if n_domains > 1 else ""
     rivals = [_rival(shortened([name], LONGEST_NAME)[0], report, target_recall) for name, report in others]
-    return "; ".join([f"In {where} {claim}, with {size}", *rivals]) + "."
+    if not model.is_useless:
+        own = f"In {where} {claim}, with {size_text(model)} labels per set{median}, {_by_lot(model)} drawn by lot"
+        return "; ".join([own, *rivals]) + "."
+    useless = (
+        f"The sets are useless: {size_text(model)} labels per set{median}, and sets drawn by lot would have "
+        f"{np.median(model.size_by_lot):.2f} at the same recall."
+    )
+    return " ".join([useless, "; ".join([f"In {where} {claim}", *rivals]) + ".", WHAT_TO_TRY])
+
+
+def size_text(report: DomainReport) -> str:
+    """Return the set size in the median domain, with the number of labels that there are."""
+    return f"{np.median(report.set_size):.2f} of {len(report.label_names)}"
+
+
+def _by_lot(report: DomainReport) -> str:
+    return f"against {np.median(report.size_by_lot):.2f}"
 
 
 def _rival(name: str, report: DomainReport, target_recall: TargetRecall) -> str:
     n_domains = len(report.domain_names)
     is_single = bool((report.single_rate == 1).all())
     who = f"a single-label model ({name})" if is_single else name
-    size = "" if is_single else f", with {np.median(report.set_size):.2f} labels per set"
+    size = "" if is_single else f", with {size_text(report)} labels per set, {_by_lot(report)} by lot"
     if n_domains == 1:
         lowest = recall_text(report.min_recall[0], highest_target(target_recall))
         return f"the {'coverage' if report.is_coverage else 'lowest recall'} of {who} is {lowest}{size}"

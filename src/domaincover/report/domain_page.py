@@ -1,4 +1,4 @@
-"""An HTML page on a set-valued model's results by domain: sentences, a chart, and a table to sort and search."""
+"""An HTML page on a set-valued model's results by domain: set sizes, a chart, and a table to sort and search."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -32,6 +32,7 @@ from domaincover.report.domain_reports import (
 from domaincover.report.domain_rows import DomainChartData
 from domaincover.report.domain_table import summary_texts
 from domaincover.report.readable import percent
+from domaincover.report.size_histogram import size_histogram
 from domaincover.report.template import rendered
 
 LEAST_ROWS_TO_SEARCH = 15
@@ -83,7 +84,8 @@ def write_domain_page(
         "domain_page.html",
         title=title,
         headline=headline,
-        notes=[" ".join(lines), *notes],
+        notes=[*lines, *notes],
+        sizes=size_histogram(model),
         summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
         certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
@@ -138,6 +140,7 @@ def domain_columns(
         PageColumn(measure.capitalize(), reached(model)),
         *([] if model.is_coverage else of_lowest),
         PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
+        PageColumn("One label", [Cell(percent(rate), float(rate)) for rate in model.single_rate]),
         PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
         *(PageColumn(f"{measure.capitalize()} of {name}", reached(other)) for name, other in others),
         *([] if adaptation is None else _adaptation_columns(adaptation)),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_headline import claim_in_words, n_at_target, target_in_words
+from domaincover.report.domain_headline import claim_in_words, n_at_target, size_text, target_in_words
 from domaincover.report.domain_reports import (
     Reports,
     bound_text,
@@ -27,6 +27,7 @@ MOST_LABEL_COLUMNS = 6
 LONGEST_HEAD = 12
 SHORTEST_NAME = 8
 GAP = 2
+BY_LOT = "By\nlot"
 
 
 class TableColumn(NamedTuple):
@@ -65,7 +66,8 @@ def domain_table(
     columns = _domain_columns(shown, target_recall, n_rows)
     n_first = 3 if model.is_coverage else 4
     with_labels = [*columns[:n_first], *_label_columns(model, target_recall, n_rows), *columns[n_first:]]
-    fitting = _first_to_fit(width, with_labels, columns, _without(columns, "n"))
+    without_n = _without(columns, "n")
+    fitting = _first_to_fit(width, with_labels, columns, without_n, _without(without_n, BY_LOT))
     notes = [_rest(model, n_rows, target_recall)] if n_rows < len(model.domain_names) else []
     notes.append(f"{BELOW} below the target of {target_in_words(target_recall)}")
     return _printed(fitting, notes, width, color)
@@ -78,9 +80,12 @@ def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int =
     columns = [TableColumn("Method", list(shown), is_name=True)]
     columns += [TableColumn("\n".join(head.rsplit(" ", 1)), [row[head] for row in rows]) for head in rows[0]]
     without_percentile = _without(columns, "10th\npercentile")
-    fitting = _first_to_fit(width, columns, without_percentile, _without(without_percentile, "By chance\nalone"))
+    without_chance = _without(without_percentile, "By chance\nalone")
+    fitting = _first_to_fit(width, columns, without_percentile, without_chance, _without(without_chance, BY_LOT))
     notes = [f"at target: {claim_in_words(next(iter(shown.values())), target_recall)}"]
     notes += ["by chance alone: if no domain differed from another"] if fitting[-1] is columns[-1] else []
+    by_lot = ["by lot: the size of sets drawn by lot with the same recall"]
+    notes += by_lot if any(column.head == BY_LOT for column in fitting) else []
     return _printed(fitting, ["; ".join(notes)], width, color)
 
 
@@ -91,7 +96,8 @@ def summary_texts(report: DomainReport, target_recall: TargetRecall) -> dict[str
         "Median coverage" if report.is_coverage else "Median min recall": recall_text(summary.min_recall, highest),
         "10th percentile": recall_text(summary.min_recall_p10, highest),
         "Worst domain": recall_text(summary.min_recall_worst, highest),
-        "Median set size": f"{summary.set_size:.2f}",
+        "Median set size": size_text(report),
+        "By lot": f"{summary.set_size_by_lot:.2f}",
         "Domains at target": f"{n_at_target(report, target_recall)} of {summary.n_domains}, "
         + percent(summary.share_at_target),
         "By chance alone": percent(summary.share_by_noise),
@@ -120,7 +126,8 @@ def _domain_columns(shown: dict[str, DomainReport], target_recall: TargetRecall,
         column("n", model.n),
         column("\n".join(what.capitalize().split(" ")), marked(model)),
         *([column("of label", of_label, is_name=True)] if of_label else []),
-        column("Set\nsize", model.set_size, "{:.2f}".format),
+        column(f"Size\nof {len(model.label_names)}", model.set_size, "{:.2f}".format),
+        column(BY_LOT, model.size_by_lot, "{:.2f}".format),
         *(column(f"{_short_name(name, other, model)}\n{what}", marked(other)) for name, other in others),
     ]
 

@@ -27,7 +27,7 @@ from domaincover.saving.sealed import (
     write_folder,
 )
 
-__all__ = ["check_folder", "load", "load_extra", "save"]
+__all__ = ["check_folder", "load", "load_extra", "model_checksum", "save"]
 
 EXTRA = "extra.json"
 LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # their versions are reported when loading fails
@@ -94,6 +94,14 @@ def load_extra(folder: str | Path) -> dict[str, Any] | None:
     if not isinstance(extra, dict):
         raise InputError(f"{saved.path / EXTRA} is not a JSON object.")
     return extra
+
+
+def model_checksum(folder: str | Path) -> str:
+    """Return the SHA-256 that identifies a saved model: it covers the digests of all files, which `load` verifies.
+
+    It stands at the end of `model.json`, so copies can be compared without this library.
+    """
+    return read_folder(folder).checksum
 
 
 def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:

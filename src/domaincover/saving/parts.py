@@ -24,6 +24,7 @@ from domaincover.data.images import ImageReader
 from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
 from domaincover.estimators.backbones import Backbone
+from domaincover.estimators.coded_labels import CodedLabels
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
@@ -43,6 +44,7 @@ OWN: dict[str, Any] = {
     kind.__name__: kind
     for kind in (
         Backbone,
+        CodedLabels,
         ConformalSetClassifier,
         DomainGeneralizationClassifier,
         ERMClassifier,
@@ -61,7 +63,7 @@ RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
 IN_FILES = ("network_", RESIDUALS)
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
-LEFT_OUT = {"memory", "run", "cache", "workers", "download"}
+LEFT_OUT = {"memory", "run", "cache", "workers", "download", "n_jobs"}
 RENAMED = {"fit": "resize"}  # fields of ImageNetwork and ImageReader in models saved by earlier versions
 OUTPUT_FORMAT = "_sklearn_output_config"  # set by set_output
 

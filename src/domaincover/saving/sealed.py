@@ -34,6 +34,11 @@ class SavedFolder(NamedTuple):
     path: Path
     content: dict[str, Any]
 
+    @property
+    def checksum(self) -> str:
+        """The SHA-256 at the end of the manifest: over its content, and so over the digests of all files."""
+        return _digest(json_bytes(self.content))
+
     def read(self, name: str) -> bytes:
         """Return a file's bytes; raise if the file is missing or its checksum differs."""
         path = self.path / name

@@ -29,6 +29,23 @@ class CrossEntropy(nn.Module):
         return losses.view(labels.shape).mean(-1)
 
 
+class DoubleSoftmaxCrossEntropy(CrossEntropy):
+    """Mean cross-entropy that takes probabilities for logits, so that softmax is applied twice.
+
+    The code that the paper's authors released trains ERM with it. Of two labels, the loss of an example is between
+    log(1 + 1/e) and log(1 + e), and its gradient vanishes where the network is sure, even if it is wrong.
+
+    >>> import torch
+    >>> sure_and_right = torch.tensor([[100.0, 0.0]])
+    >>> DoubleSoftmaxCrossEntropy()(sure_and_right, torch.tensor([0]), torch.tensor([0]))
+    tensor(0.3133)
+    """
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
+        """Return the mean loss of the batch."""
+        return super().forward(scores.softmax(-1), labels, domains)
+
+
 class SetCoverLoss(nn.Module):
     """SET-COVER's loss: a label is in the set if its score is at least 0.
 

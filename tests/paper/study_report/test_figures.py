@@ -14,6 +14,7 @@ from domaincover import files
 from domaincover.errors import InputError
 from domaincover.options import FIGURES
 from domaincover.paper.study_report import figures
+from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.paper.study_report.crosses import (
     Limits,
     cross_plot_tables,
@@ -23,6 +24,7 @@ from domaincover.paper.study_report.crosses import (
 )
 from domaincover.paper.study_report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
 from domaincover.paper.study_report.results_table import checked_results
+from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
 from domaincover.report.pictures import save_chart
 from domaincover.report.style import KNOWN_METHODS
 
@@ -44,6 +46,23 @@ def test_a_cross_has_the_medians_and_quartiles_of_the_results(results):
     columns = ["set_size", "set_size_q25", "set_size_q75", "min_recall", "min_recall_q25", "min_recall_q75"]
     drawn = crosses.set_index(["dataset", "method"])[columns]
     pd.testing.assert_frame_equal(drawn, expected.loc[drawn.index, columns])
+
+
+@pytest.mark.parametrize("paper", [False, True])
+def test_every_figure_says_what_must_be_said_of_its_results(results, domains, paper):
+    noted = checked_results(results.assign(note="as the authors’ released code"))
+    several = checked_results(pd.concat([noted, noted.assign(target_recall=0.8)]))
+    dataset = "synthetic-10"
+    drawn = [
+        cross_plot(noted, domains, dataset, paper=paper),
+        cross_splits_plot(noted, domains, dataset, paper=paper),
+        share_bars(noted, dataset, paper=paper),
+        min_recall_boxes(noted, domains, dataset, paper=paper),
+        share_against_size(noted, dataset, paper=paper),
+        recall_against_size(several, dataset, paper=paper),
+    ]
+    assert len(drawn) == len(FIGURES)
+    assert all("As the authors’ released code." in chart.to_dict()["title"]["subtitle"] for chart in drawn)
 
 
 def test_crosses_come_in_the_order_of_methods(results):

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
+from domaincover.paper.authors_code import AUTHORS_MARK
 from domaincover.paper.study_report.published_comparison import MEASURES, compared_with_published, measure_texts
 from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
 from domaincover.paper.study_report.results_text import format_results
@@ -55,6 +56,13 @@ def test_an_experiment_stands_beside_its_own_numbers_only(results, published):
 def test_a_quick_run_never_stands_beside_published_numbers(results, published, experiment):
     quick = checked_results(results.assign(note="quick run: not the paper's setting"))
     assert compared_with_published(quick, published, experiment).empty
+
+
+def test_runs_as_the_authors_code_stand_beside_published_numbers(results, published):
+    as_authors = checked_results(results.assign(note=AUTHORS_MARK))
+    expected = compared_with_published(results, published, "main")
+    pd.testing.assert_frame_equal(compared_with_published(as_authors, published, "main"), expected)
+    assert not expected.empty
 
 
 @pytest.mark.parametrize("style", ["table", "md", "latex", "csv", "json"])
@@ -156,6 +164,12 @@ def test_times_of_a_quick_run_say_so_and_stand_beside_nothing(timed, style):
     times = training_times(timed.assign(note="quick run: not the paper's setting"), PUBLISHED_TIMES)
     assert "source" not in times
     assert "quick run: not the paper's setting" in " ".join(format_times(times, style, color=False).split())
+
+
+def test_times_as_the_authors_code_stand_beside_the_published_ones(timed):
+    times = training_times(timed.assign(note=AUTHORS_MARK), PUBLISHED_TIMES)
+    assert times["ratio_published"].notna().any()
+    assert AUTHORS_MARK in format_times(times, "md")
 
 
 @pytest.mark.parametrize("style", ["table", "md", "latex"])

@@ -9,17 +9,17 @@ from domaincover.paper.commands import wilds_sources
 if TYPE_CHECKING:
     from domaincover.options import Learn
     from domaincover.paper.commands.study_options import StudyOptions
-    from domaincover.paper.datasets import StudyDataset
     from domaincover.paper.experiment import Experiment, Note
     from domaincover.paper.study import Source
+    from domaincover.paper.study_datasets import StudyDataset
 
 
 def sources_of(experiment: Experiment, options: StudyOptions, note: Note) -> tuple[Source, ...]:
     """Return the data sets of an experiment that were found, with the sizes asked for."""
     if experiment.kind == "theory":
         return ()
-    from domaincover.paper.datasets import study_datasets
     from domaincover.paper.real_sources import real_sources
+    from domaincover.paper.study_datasets import study_datasets
 
     wanted = study_datasets(experiment.datasets)
     found: list[StudyDataset] = [dataset for dataset in experiment.own if dataset.name in wanted]
@@ -30,7 +30,7 @@ def sources_of(experiment: Experiment, options: StudyOptions, note: Note) -> tup
 
 
 def _sized(dataset: StudyDataset, experiment: Experiment, quick: bool) -> StudyDataset:
-    from domaincover.paper.datasets import QUICK, Sizes
+    from domaincover.paper.study_datasets import QUICK, Sizes
 
     if quick:
         return dataset.with_sizes(Sizes(*map(min, QUICK, dataset.sizes)))

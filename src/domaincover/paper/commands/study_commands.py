@@ -80,9 +80,9 @@ def run(options: FileOptions) -> None:
 
 def _experiments(names: Sequence[str]) -> list[Experiment]:
     """Return experiments by name: of the paper, or of a data set."""
-    from domaincover.paper.datasets import SYNTHETIC_NAME
     from domaincover.paper.experiment import REAL as OF_REAL
     from domaincover.paper.experiment import dataset_experiment, paper_experiments
+    from domaincover.paper.study_datasets import SYNTHETIC_NAME
 
     known = paper_experiments()
     chosen: dict[str, Experiment] = {}

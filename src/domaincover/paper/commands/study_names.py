@@ -15,7 +15,7 @@ def experiments() -> list[str]:
 
 def datasets() -> list[str]:
     """Return the data sets, and the names of groups of them."""
-    from domaincover.paper.datasets import DATASET_GROUPS, REGISTERED
+    from domaincover.paper.study_datasets import DATASET_GROUPS, REGISTERED
 
     members = (name for group in DATASET_GROUPS.values() for name in group)
     return list(dict.fromkeys([*DATASET_GROUPS, *members, *REGISTERED]))

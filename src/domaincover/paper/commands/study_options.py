@@ -53,6 +53,14 @@ class StudyOptions:
     plugin: Annotated[
         list[str] | None, typer.Option(help="Module or .py file that registers data sets or methods; may be repeated.")
     ] = None
+    as_authors: Annotated[
+        bool,
+        typer.Option(
+            "--as-authors",
+            help="Where the paper's text is silent, do as the code that its authors released; default: the text alone. "
+            "The choices are in docs/method.md. Short for --set as_authors=true.",
+        ),
+    ] = False
     quick: Annotated[bool, typer.Option("--quick", help="Smoke run: few epochs, domains and rows, one seed.")] = False
     wilds: Annotated[
         Path | None, typer.Option(help="Folder with released WILDS data sets, or one of them; those found take part.")
@@ -74,8 +82,9 @@ class StudyOptions:
         return plugins
 
     def directory(self, name: str) -> Path:
-        """Return the directory of the study."""
-        return self.out or RUNS / f"{name}{'-quick' if self.quick else ''}"
+        """Return the directory of the study: another one for a smoke run, and for runs as the authors' code."""
+        endings = ("-as-authors" if self.values().get("as_authors") else "") + ("-quick" if self.quick else "")
+        return self.out or RUNS / f"{name}{endings}"
 
     def check(self) -> None:
         """Reject numbers of seeds and processes that are out of range."""
@@ -88,7 +97,7 @@ class StudyOptions:
             raise InputError(f"--jobs must be at least 1, got {self.jobs}.")
 
     def values(self) -> dict[str, Any]:
-        """Return the keys that `--set` and `--seeds` set."""
+        """Return the keys that `--set`, `--seeds` and `--as-authors` set."""
         from domaincover.paper.experiment_keys import parse_settings
 
         values = parse_settings(self.assignments or ())
@@ -96,11 +105,15 @@ class StudyOptions:
             if "seeds" in values:
                 raise InputError("--seeds and --set seeds are both given; give one of them.")
             values["seeds"] = self.seeds
+        if self.as_authors:
+            if values.get("as_authors") is False:
+                raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")
+            values["as_authors"] = True
         return values
 
     def applied(self, experiment: Experiment) -> Experiment:
         """Return an experiment with these seeds, settings and data sets; the theory has no data sets."""
-        from domaincover.paper.datasets import study_datasets
+        from domaincover.paper.study_datasets import study_datasets
 
         experiment = experiment.with_values(self.values(), "--set")
         if experiment.kind == "theory" or not self.datasets:

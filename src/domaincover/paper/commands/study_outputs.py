@@ -120,8 +120,8 @@ def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
-    from domaincover.paper.datasets import study_datasets
     from domaincover.paper.methods import study_methods
+    from domaincover.paper.study_datasets import study_datasets
 
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
@@ -188,8 +188,8 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 
 def is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
-    from domaincover.paper.datasets import DATASET_GROUPS
     from domaincover.paper.experiment import PAPER
+    from domaincover.paper.study_datasets import DATASET_GROUPS
 
     of_paper = {*PAPER, "synthetic", "wilds", *DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
     return any((out / RESULTS / name).is_dir() for name in of_paper)

@@ -26,7 +26,7 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
     """Return the WILDS data sets of an experiment that are in a folder; the folder may be that of one data set."""
     if folder is None or experiment.kind == "theory":
         return ()
-    from domaincover.paper.datasets import QUICK, study_datasets
+    from domaincover.paper.study_datasets import QUICK, study_datasets
     from domaincover.paper.wilds.reader import RELEASES
     from domaincover.paper.wilds.source import wilds_source
 
@@ -45,6 +45,7 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
             note(f"{name} is left out: give --set text_network=FOLDER, the folder of a BERT-like model.")
             continue
         settings = _network_settings(release, experiment.wilds)
+        settings |= {"as_authors": experiment.settings.get("as_authors", False)}
         execution = _execution(experiment.wilds)
         sources.append(wilds_source(name, folder, model=network, **settings, **sizes, execution=execution))
     return tuple(sources)

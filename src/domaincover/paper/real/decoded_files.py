@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
 from domaincover.files import write_whole
-from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.prepared_files import read_arrays
 from domaincover.terminal.processes import n_cores
 

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.table_errors import reading
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.packaged_data import DatasetTable
 
 ARRAYS = ("X", "label", "domain")
 NEVER_FEATURES = ("label", "domain", "alt_domain", "station", "activity")  # other groupings, or finer labels

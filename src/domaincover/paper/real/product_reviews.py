@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 
 from domaincover.data.table_errors import reading
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.real_data import Contents, Layout, RealData
 
 PRODUCTS = (

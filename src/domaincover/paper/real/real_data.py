@@ -9,8 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.prepared_files import read_prepared
 
 RealKind = Literal["image", "table", "text"]

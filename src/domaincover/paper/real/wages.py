@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from domaincover.data.table_errors import reading
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData, packaged_file
 from domaincover.paper.wilds.release_columns import reject_rows
 

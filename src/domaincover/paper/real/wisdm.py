@@ -16,8 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.table_errors import reading
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.packaged_data import DatasetTable
 from domaincover.paper.real.real_data import Contents, Layout, RealData, names_in
 
 FILE = re.compile(r"data_(\d+)_accel_watch\.arff")

@@ -15,7 +15,7 @@ from domaincover.paper.study_report.comparisons import (
     share_table,
 )
 from domaincover.paper.study_report.cross_plot_layers import Data
-from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults
+from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, of_dataset, sentences_of_notes
 from domaincover.report.look import COLUMN, PAPER, SCREEN, Look, chart_config, fitted, title_of
 from domaincover.report.pictures import inline
 from domaincover.report.readable import with_spread
@@ -105,7 +105,8 @@ def share_bars(
     chart = bar_layers(inline(shares), rows_of(compared), title, look)
     subject = f"{_domains_of(compared)} at target {compared.target_recall:g}"
     description = described(compared, title, shares["text"])
-    return _figure(compared, chart.properties(description=description), subject, [spread_in_words(compared)], look)
+    notes = [*sentences_of_notes(of_dataset(results, dataset)), spread_in_words(compared)]
+    return _figure(compared, chart.properties(description=description), subject, notes, look)
 
 
 def min_recall_boxes(
@@ -132,7 +133,8 @@ def min_recall_boxes(
     chart = box_layers(data, rows_of(compared), title, look)
     description = described(compared, f"Median {title[0].lower()}{title[1:]}", found.boxes["median"].map(with_spread))
     subject = f"min recall of {_domains_of(compared)}"
-    return _figure(compared, chart.properties(description=description), subject, boxes_in_words(compared), look)
+    notes = [*sentences_of_notes(of_dataset(results, dataset)), *boxes_in_words(compared)]
+    return _figure(compared, chart.properties(description=description), subject, notes, look)
 
 
 def captions(compared: ComparedMethods) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from domaincover.paper.published import WILDS_MISSING, Exhibit, Published
+from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
 from domaincover.paper.study_report.published_comparison import NOT_RUN, compared_with_published, signed
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, notes_of, of_dataset
 from domaincover.paper.study_report.tradeoffs import has_curves
@@ -83,9 +83,9 @@ class Section(NamedTuple):
 def exhibit_sections(published: Published, results: CheckedResults) -> list[Section]:
     """Return a section for every table and figure of the paper, in its order.
 
-    Results that all have a note, as those of a quick run, do not stand beside the paper's numbers.
+    Results of quick runs alone do not stand beside the paper's numbers.
     """
-    if (results[NOTE] != "").all():
+    if not is_quotable(results[NOTE]).any():
         published = published._replace(results=published.results[:0])
     return [_section(published, place, results) for place in range(len(published.exhibits))]
 

@@ -31,6 +31,8 @@ from domaincover.paper.study_report.results_table import (
     checked_domains,
     checked_results,
     experiments,
+    of_dataset,
+    sentences_of_notes,
     targets_of,
 )
 from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
@@ -76,14 +78,15 @@ def cross_plot(
     if split not in splits_of(tables):
         raise InputError(f"data set {dataset!r} has no split {split!r}, only {', '.join(splits_of(tables))}.")
     crosses, single = (table[table["split"] == split] for table in (tables.crosses, tables.points))
+    notes = sentences_of_notes(of_dataset(results, dataset))
     if paper:
         chart = fitted(static_cross_plot(tables, crosses, PAPER, BESIDE_AXIS, RECALL_LINES), COLUMN, PLOT_HEIGHT)
-        return _with_look(chart.properties(title=_title(tables, split_label(split), PAPER, COLUMN)), PAPER)
+        return _with_look(chart.properties(title=_title(tables, split_label(split), notes, PAPER, COLUMN)), PAPER)
     if points:
         chart = interactive_cross_plot(tables, crosses, single)
     else:
         chart = static_cross_plot(tables, crosses, SCREEN, 480, RECALL_TITLE)
-    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), SCREEN, 480))
+    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), notes, SCREEN, 480))
     return _with_look(chart, SCREEN)
 
 
@@ -96,7 +99,7 @@ def cross_splits_plot(
 ) -> alt.HConcatChart:
     """Return the cross-plots of all splits side by side on the same axes; for a paper, two columns wide."""
     tables = cross_plot_tables(results, domains, dataset, target_recall)
-    splits = list(reversed(splits_of(tables)))
+    splits, notes = list(reversed(splits_of(tables))), sentences_of_notes(of_dataset(results, dataset))
     look, gap = (PAPER, PANEL_GAP) if paper else (SCREEN, 24)
     width = int((TWO_COLUMNS - LEFT_OF_PLOTS - gap * (len(splits) - 1)) / len(splits)) if paper else 280
     whole = TWO_COLUMNS if paper else 3 * width
@@ -109,7 +112,7 @@ def cross_splits_plot(
             split_label(split).capitalize(), fontSize=8 if paper else 12, fontWeight="normal", frame="group", offset=6
         )
         panels.append(panel.properties(width=width, height=130 if paper else 280, title=name))
-    chart = alt.hconcat(*panels, title=_title(tables, "all splits", look, whole), spacing=gap)
+    chart = alt.hconcat(*panels, title=_title(tables, "all splits", notes, look, whole), spacing=gap)
     styled = _with_look(chart, look)
     if paper:
         styled.padding = {"left": 1, "right": 2, "top": 2, "bottom": 2}
@@ -173,10 +176,9 @@ def _with_look(chart: SomeChart, look: Look) -> SomeChart:
     return styled
 
 
-def _title(tables: CrossPlotTables, domains: str, look: Look, width: float) -> alt.TitleParams:
-    return title_of(
-        f"{dataset_label(tables.dataset)}: {domains}", [note_on_random_sets(tables.n_labels, tables.near)], look, width
-    )
+def _title(tables: CrossPlotTables, domains: str, notes: list[str], look: Look, width: float) -> alt.TitleParams:
+    said = [*notes, note_on_random_sets(tables.n_labels, tables.near)]
+    return title_of(f"{dataset_label(tables.dataset)}: {domains}", said, look, width)
 
 
 def _slug(name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from domaincover.errors import InputError
-from domaincover.paper.published import WILDS_MISSING
+from domaincover.paper.published import WILDS_MISSING, is_quotable
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, rank
 from domaincover.report.readable import ABSENT, percent, printable, with_spread
 from domaincover.report.style import dataset_label, method_styles
@@ -62,7 +62,7 @@ def compared_with_published(
 
     Of a named experiment these are all rows that it published, ours NaN where it was not run. Without a name, they are
     the rows that were run, and of several published numbers that of "main" is taken. Rows with a note, such as those of
-    a quick run, do not stand beside published numbers.
+    a quick run, do not stand beside published numbers, but for rows as the authors' code.
     """
     missing = [column for column in PUBLISHED_COLUMNS if column not in published.columns]
     if missing:
@@ -74,10 +74,10 @@ def compared_with_published(
         theirs = published[published["experiment"] == experiment]
     theirs = theirs[[*KEYS, *VALUES, "source"]].assign(key=theirs["target_recall"].round(DIGITS))
     ours = results[results["split"] == SPLIT]
-    is_quotable = ours[NOTE] == ""
-    if not is_quotable.any() and len(ours):
+    quotable = is_quotable(ours[NOTE])
+    if not quotable.any() and len(ours):
         theirs = theirs[:0]
-    ours = ours[is_quotable]
+    ours = ours[quotable]
     ours = ours[[*KEYS, *VALUES, "n_labels"]].assign(key=ours["target_recall"].round(DIGITS))
     merged = theirs.merge(
         ours.drop(columns="target_recall"),

@@ -52,6 +52,11 @@ def notes_of(results: pd.DataFrame) -> list[str]:
     return [str(note) for note in dict.fromkeys(results[NOTE]) if note]
 
 
+def sentences_of_notes(results: pd.DataFrame) -> list[str]:
+    """Return the notes as sentences."""
+    return [f"{note[0].upper()}{note[1:]}." for note in notes_of(results)]
+
+
 def of_dataset(table: AnyTable, dataset: str) -> AnyTable:
     """Return the rows of one data set; those of a checked table are checked."""
     return table[table["dataset"] == dataset]

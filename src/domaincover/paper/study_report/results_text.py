@@ -18,7 +18,7 @@ from domaincover.paper.study_report.published_comparison import (
     compared_with_published,
     with_published,
 )
-from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results, notes_of
+from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results, notes_of, sentences_of_notes
 from domaincover.report.ranking import rule_in_words
 from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
@@ -85,7 +85,7 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     if style == "csv":
         return as_csv(table)
     rows = readable_rows(table)
-    marks, rule = [_sentence(note) for note in notes_of(table)], rule_in_words(table)
+    marks, rule = sentences_of_notes(table), rule_in_words(table)
     if style == "md":
         said = [*marks, _sentence(seeds_and_domains(rows)), rule]
         return f"{markdown(_text_table(rows, heads_of(rows)))}\n{' '.join(said)}\n"

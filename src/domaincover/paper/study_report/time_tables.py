@@ -7,7 +7,7 @@ import pandas as pd
 
 from domaincover.errors import InputError
 from domaincover.options import TableStyle
-from domaincover.paper.published import WILDS_MISSING
+from domaincover.paper.published import WILDS_MISSING, is_quotable
 from domaincover.paper.study_report.published_comparison import NOT_RUN
 from domaincover.paper.study_report.results_table import NOTE, notes_of, rank
 from domaincover.paper.study_report.results_text import as_csv, as_json
@@ -46,7 +46,8 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
     ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
     note = seconds.get(NOTE, "")
     times = seconds.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
-    if published_times is None or (len(times) and (times[NOTE] != "").all()):
+    quotable = is_quotable(times[NOTE])
+    if published_times is None or (len(times) and not quotable.any()):
         return times
     missing = [
         name for name in ("dataset", "erm_minutes", "set_cover_minutes", "source") if name not in published_times
@@ -59,7 +60,7 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
         ratio_published=theirs["set_cover_minutes_published"] / theirs["erm_minutes_published"],
     )
     columns = [*TIME_COLUMNS, *PUBLISHED_COLUMNS, NOTE]
-    joined = times.assign(key=times["dataset"].where(times[NOTE] == "")).merge(
+    joined = times.assign(key=times["dataset"].where(quotable)).merge(
         theirs.rename(columns={"dataset": "key"}), on="key", how="outer", sort=False
     )
     joined["dataset"] = joined["dataset"].fillna(joined["key"])

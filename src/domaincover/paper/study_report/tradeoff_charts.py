@@ -7,7 +7,7 @@ import altair as alt
 from domaincover.paper.study_report.comparison_charts import spread_in_words
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods
 from domaincover.paper.study_report.cross_plot_layers import Data, Scales, scales_of
-from domaincover.paper.study_report.results_table import CheckedResults
+from domaincover.paper.study_report.results_table import CheckedResults, of_dataset, sentences_of_notes
 from domaincover.paper.study_report.tradeoffs import Curves, coverage_limits, coverage_table, curves_of
 from domaincover.report.look import (
     BESIDE_AXIS,
@@ -55,7 +55,8 @@ def recall_against_size(
     targets = alt.InlineData(values=[{"target": target} for target in curves.targets])
     chart = curve_layers(inline(curves.points), targets, scales, look)
     title = f"{dataset_label(dataset)}: recall against size, {_domains_of(split)}"
-    return _figure(chart, title, [CURVE_NOTE, left_out_in_words(curves)], look)
+    marks = sentences_of_notes(of_dataset(results, dataset))
+    return _figure(chart, title, [*marks, CURVE_NOTE, left_out_in_words(curves)], look)
 
 
 def share_against_size(
@@ -72,7 +73,8 @@ def share_against_size(
     scales = scales_of(compared.methods, coverage_limits(table), _columns(compared.methods, look))
     chart = coverage_layers(inline(table), scales, look, share_title(split, compared.target_recall))
     title = f"{dataset_label(dataset)}: {_domains_of(split)} at target {compared.target_recall:g} against set size"
-    return _figure(chart, title, [spread_note(compared)], look)
+    marks = sentences_of_notes(of_dataset(results, dataset))
+    return _figure(chart, title, [*marks, spread_note(compared)], look)
 
 
 def curve_layers(points: Data, targets: Data, scales: Scales, look: Look) -> alt.LayerChart:

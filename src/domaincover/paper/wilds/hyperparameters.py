@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 EPOCHS = 5
 HIDDEN_UNITS = 10  # of the perceptron on mean word embeddings
+IMAGENET_SIZE = 224  # of images in the transforms of the pretrained network
 
 
 class PaperSetting(NamedTuple):

@@ -20,6 +20,7 @@ from domaincover.errors import InputError
 
 TEXT, WHOLE, NUMBER = pa.large_string(), pa.int64(), pa.float64()  # the reviews exceed the 2 GB of plain strings
 BYTES_AT_ONCE = 1 << 24  # a single review must fit
+LARGEST_WHOLE = 2**53  # up to which every whole number is a float
 
 
 def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[str] = ()) -> Any:
@@ -34,11 +35,14 @@ def read_columns(path: Path, kinds: Mapping[str, Any], may_be_empty: Collection[
 
 
 def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
-    """Read some columns of a file in blocks, with bounded memory."""
+    """Read some columns of a file in blocks, with bounded memory; whole numbers may be written as decimals, as 3.0."""
     _reject_absent_columns(path, kinds)
+    n_rows = 0
     with reading(path):
         try:
-            yield from _blocks(path, kinds, use_threads=True)
+            for block in _blocks(path, kinds, use_threads=True):
+                yield _with_whole_numbers(block, kinds, path, n_rows)
+                n_rows += len(block)
         except pa.ArrowInvalid as error:
             _reject_file(path, kinds, str(error))
 
@@ -64,8 +68,9 @@ def to_array(column: Any) -> NDArray[Any]:
 
 
 def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Iterator[Any]:
+    types = {name: NUMBER if kind == WHOLE else kind for name, kind in kinds.items()}
     conversion = arrow_csv.ConvertOptions(
-        include_columns=list(kinds), column_types=dict(kinds), null_values=[], strings_can_be_null=False
+        include_columns=list(kinds), column_types=types, null_values=[], strings_can_be_null=False
     )
     with arrow_csv.open_csv(
         path,
@@ -74,6 +79,23 @@ def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Itera
         conversion,
     ) as blocks:
         yield from blocks
+
+
+def _with_whole_numbers(block: Any, kinds: Mapping[str, Any], path: Path, n_rows_before: int) -> Any:
+    """Return a block whose columns of whole numbers are integers; reject other numbers in them."""
+    for place, (name, kind) in enumerate(kinds.items()):
+        if kind == WHOLE:
+            numbers = to_array(block.column(place))
+            faulty = ~((np.abs(numbers) <= LARGEST_WHOLE) & (numbers == np.rint(numbers)))
+            if faulty.any():
+                first = int(faulty.argmax())
+                found, row = f"{numbers[first]:g}", n_rows_before + first + 1
+                raise InputError(
+                    f"{path}: column {name!r} contains {found!r} in row {row} below the header, which is not a whole "
+                    "number."
+                )
+            block = block.set_column(place, pa.field(name, WHOLE), pa.array(numbers.astype(np.int64)))
+    return block
 
 
 def _reject_absent_columns(path: Path, wanted: Collection[str]) -> None:

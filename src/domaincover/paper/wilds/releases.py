@@ -66,8 +66,9 @@ class Release(NamedTuple):
 def read_camelyon17(root: Path) -> Rows:
     """Read tissue patches: the label is normal or tumor, the domain the patient, a text such as "004"."""
     path = root / "metadata.csv"
-    table = read_columns(path, {"patient": TEXT, "node": TEXT, "x_coord": TEXT, "y_coord": TEXT, "tumor": WHOLE})
-    patient, node, x, y, tumor = table.columns
+    table = read_columns(path, {"patient": TEXT, **dict.fromkeys(("node", "x_coord", "y_coord", "tumor"), WHOLE)})
+    patient, *numbers, tumor = table.columns
+    node, x, y = (pc.cast(column, TEXT) for column in numbers)
     scan = _joined("patient_", patient, "_node_", node)
     file = _joined(f"{root}/patches/", scan, "/patch_", scan, "_x_", x, "_y_", y, ".png")
     labels = to_array(tumor)

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset
+from domaincover.data.images import Resize
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
 from domaincover.options import Learn, LearnedPart, TextFeatures
-from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, PAPER
+from domaincover.paper.authors_code import SilentChoices, silent_choices
+from domaincover.paper.wilds.hyperparameters import EPOCHS, HIDDEN_UNITS, IMAGENET_SIZE, PAPER
 from domaincover.paper.wilds.reader import RELEASES, WildsData, read_wilds
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ class WildsSource:
     n_unseen_domains: int
     max_train_rows: int
     max_test_rows: int
+    as_authors: bool = False  # which a run records
     execution: Execution = field(default_factory=Execution, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,8 +69,9 @@ class WildsSource:
                 raise InputError(f"{option} must be at least 1, got {value}.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the settings except the dataset's name and the execution settings."""
-        return {key: value for key, value in asdict(self).items() if key not in ("name", "execution")}
+        """Return the settings except the dataset's name, the execution settings, and whether they are the authors'."""
+        own = {key: value for key, value in asdict(self).items() if key not in ("name", "execution", "as_authors")}
+        return own | ({"hidden": self.hidden, "resize": self.resize} if self.as_authors else {})
 
     @property
     def epochs(self) -> int:
@@ -117,9 +121,30 @@ class WildsSource:
         return {"network": "mlp" if self.hidden else "linear", "hidden": max(self.hidden, 1)}
 
     @property
+    def choices(self) -> SilentChoices:
+        """What the paper's text leaves open."""
+        return silent_choices(self.as_authors)
+
+    @property
     def hidden(self) -> int:
         """Hidden units of the head; 0 is a linear one."""
-        return HIDDEN_UNITS if RELEASES[self.name].kind == "text" else 0
+        if RELEASES[self.name].kind == "image":
+            return 0
+        return HIDDEN_UNITS if self.choices.amazon_hidden == "10" else self._n_text_features // 2
+
+    @property
+    def _n_text_features(self) -> int:
+        from domaincover.estimators.backbones import text_backbone_of
+
+        backbone = text_backbone_of(self.model, self.features, self.execution.download)
+        return int(backbone.module.n_features)  # type: ignore[arg-type]
+
+    @property
+    def resize(self) -> Resize | None:
+        """How images are resized; None for texts."""
+        if RELEASES[self.name].kind == "text":
+            return None
+        return "imagenet" if self.choices.image_transform == "imagenet" else "stretch"
 
     @property
     def seeds_per_stack(self) -> int:
@@ -146,6 +171,7 @@ class WildsSource:
             weights=self.weights,
             image_size=self.image_size,
             crop=RELEASES[self.name].crop,
+            resize=self.resize or "stretch",
             max_unreadable=execution.max_unreadable,
         )
 
@@ -208,18 +234,21 @@ def wilds_source(
     n_unseen_domains: int | None = None,
     max_train_rows: int | None = None,
     max_test_rows: int | None = None,
+    as_authors: bool = False,
     execution: Execution | None = None,
 ) -> WildsSource:
     """Return a WILDS dataset, by default with the paper's sizes.
 
     `learn="auto"` trains a head on the features of a pretrained image network if no GPU is found, else the entire
-    network; on texts, the perceptron on mean word embeddings, as in the paper.
+    network; on texts, the perceptron on mean word embeddings, as in the paper. With `as_authors`, images and the
+    perceptron's width are those of the authors' released code.
     """
     from domaincover.estimators.image_network import ImageNetwork
 
     if name not in PAPER:
         raise InputError(f"unknown WILDS dataset {name!r}: choose one of {', '.join(PAPER)}.")
     paper, is_text, execution = PAPER[name], RELEASES[name].kind == "text", execution or Execution()
+    own_size = IMAGENET_SIZE if silent_choices(as_authors).image_transform == "imagenet" else paper.image_size
     if is_text and model is None:
         raise InputError(
             f"{name} needs text_network: the folder of a BERT-like model with its tokenizer or, with download = true, "
@@ -237,13 +266,14 @@ def wilds_source(
         weights=weights,
         model_digest=digest_of(Path(weights or model)),
         learn=learn,
-        image_size=None if is_text else _given(image_size, paper.image_size),
+        image_size=None if is_text else _given(image_size, own_size),
         features=features if is_text else None,
         max_tokens=max_tokens if is_text else None,
         n_train_domains=_given(n_train_domains, paper.n_train_domains),
         n_unseen_domains=_given(n_unseen_domains, paper.n_unseen_domains),
         max_train_rows=_given(max_train_rows, paper.max_train_rows),
         max_test_rows=_given(max_test_rows, paper.max_test_rows),
+        as_authors=as_authors,
         execution=execution,
     )
 

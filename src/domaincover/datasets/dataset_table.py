@@ -1,0 +1,11 @@
+"""What a loader returns."""
+
+from typing import Any, NamedTuple
+
+
+class DatasetTable(NamedTuple):
+    """Features, labels and domains, a row each."""
+
+    X: Any
+    y: Any
+    domains: Any

@@ -1,0 +1,187 @@
+"""What `predict` writes, `check` prints, and adapted models say, on a small model; the commands run in this process."""
+
+import io
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from domaincover import PromisedSetClassifier, TableEncoder
+from domaincover.cli import main
+from domaincover.saving.models import load, save
+
+LABELS = ["ill, badly", 'so "so"', "well"]
+
+
+def visits(n_wards=14, seed=0, first=0):
+    rng = np.random.default_rng(seed)
+    n = 60 * n_wards
+    label, ward = rng.integers(3, size=n), np.repeat(np.arange(n_wards), 60)
+    X = np.array([[0, 0], [2, 0], [0, 2]])[label] + rng.normal(0, 0.4, (n_wards, 2))[ward] + rng.normal(size=(n, 2))
+    return pd.DataFrame(
+        {"id": np.arange(n), "a": X[:, 0], "b": X[:, 1], "ward": [f"w{k + first}" for k in ward]}
+    ).assign(outcome=np.array(LABELS)[label])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    table = visits()
+    fitted = PromisedSetClassifier(
+        make_pipeline(TableEncoder(), LogisticRegression()), folds=2, min_cell_size=5, random_state=0
+    ).fit(table[["a", "b"]], table["outcome"], domains=table["ward"])
+    folder = tmp_path_factory.mktemp("models") / "model"
+    save(fitted, folder, extra={"settings": {"label": "outcome", "domain": "ward", "target_recall": 0.9}})
+    return folder
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Call a command in this process, and return its status and what it printed."""
+
+    def called(*arguments):
+        monkeypatch.setattr("sys.argv", ["domaincover", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        return stopped.value.code, *capsys.readouterr()
+
+    return called
+
+
+@pytest.fixture
+def new(tmp_path):
+    visits(3, seed=1, first=50).to_csv(tmp_path / "new.csv", index=False)
+    return tmp_path / "new.csv"
+
+
+def predicted(run, model, table, out, *options):
+    status, _, said = run("predict", model, table, "--out", out, *options)
+    assert status == 0, said
+    return said
+
+
+# What predict writes
+
+
+def test_a_set_is_a_list_that_keeps_labels_with_commas_and_quotes_apart(run, model, new, tmp_path):
+    for name in ("sets.csv", "sets.tsv", "sets.parquet"):
+        predicted(run, model, new, tmp_path / name)
+    sets = load(model).predict_set(pd.read_csv(new)[["a", "b"]])
+    expected = [[name for name, held in zip(sorted(LABELS), row, strict=True) if held] for row in sets]
+    as_text = pd.read_csv(tmp_path / "sets.csv")
+    assert [json.loads(text) for text in as_text["set"]] == expected
+    assert as_text["set"].tolist() == pd.read_csv(tmp_path / "sets.tsv", sep="\t")["set"].tolist()
+    assert [list(held) for held in pd.read_parquet(tmp_path / "sets.parquet")["set"]] == expected
+
+
+def test_the_closing_line_counts_sets_by_size(run, model, new, tmp_path):
+    said = predicted(run, model, new, tmp_path / "sets.parquet").splitlines()[0]
+    sizes = pd.read_parquet(tmp_path / "sets.parquet")["set_size"].value_counts()
+    assert said.startswith("180 sets are in ")
+    assert said.endswith(f"{sizes.get(0, 0)} empty.")
+    for size in sizes.index[sizes.index > 0]:
+        assert f"{sizes[size]} of {size}" in said
+
+
+def test_top_and_scores_are_the_models(run, model, new, tmp_path):
+    predicted(run, model, new, tmp_path / "s.parquet", "--top", "--scores", "--id", "id")
+    written, fitted, X = pd.read_parquet(tmp_path / "s.parquet"), load(model), pd.read_csv(new)[["a", "b"]]
+    assert written["top"].tolist() == fitted.predict(X).tolist()
+    scores = written[[f"score[{name}]" for name in fitted.classes_]].to_numpy()
+    np.testing.assert_allclose(scores, fitted.label_scores(X))
+    assert ((scores >= fitted.thresholds_) == fitted.predict_set(X)).all()
+
+
+@pytest.mark.parametrize("options", [[], ["--domain", "ward"], ["--top", "--scores", "--id", "id"]])
+def test_an_empty_table_gives_an_empty_result_with_the_same_columns(run, model, new, tmp_path, options):
+    pd.read_csv(new)[:0].to_csv(tmp_path / "none.csv", index=False)
+    said = predicted(run, model, tmp_path / "none.csv", tmp_path / "none.parquet", *options)
+    predicted(run, model, new, tmp_path / "some.parquet", *options)
+    none, some = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("none", "some"))
+    assert len(none) == 0
+    assert none.columns.tolist() == some.columns.tolist()
+    assert said.startswith("0 sets are in ")
+
+
+def test_standard_input_and_output_take_the_place_of_files(run, model, new, tmp_path, monkeypatch):
+    predicted(run, model, new, tmp_path / "sets.csv")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(new.read_bytes()), encoding="utf-8"))
+    status, printed, said = run("predict", model, "-", "--out", "-")
+    assert (status, printed) == (0, (tmp_path / "sets.csv").read_text(encoding="utf-8"))
+    assert "180 sets are on standard output" in said
+
+
+# Adapted models
+
+
+@pytest.fixture(scope="module")
+def ward_50(tmp_path_factory):
+    table = visits(3, seed=1, first=50)
+    path = tmp_path_factory.mktemp("ward") / "w50.csv"
+    table[table["ward"] == "w50"].to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def adapted(run, model, ward_50, tmp_path):
+    status, _, said = run("adapt", model, ward_50, "--out", tmp_path / "adapted")
+    assert status == 0, said
+    return tmp_path / "adapted"
+
+
+def test_an_adapted_model_says_if_rows_are_of_other_domains(run, adapted, new, ward_50, tmp_path):
+    line = "The model is adapted to domain w50, and the table has rows of other domains: w51, w52."
+    assert line in predicted(run, adapted, new, tmp_path / "s.csv")
+    assert line in run("evaluate", adapted, new)[1]
+    assert "adapted to" not in predicted(run, adapted, ward_50, tmp_path / "s.csv")
+    assert "The model is adapted" not in run("evaluate", adapted, ward_50)[1]
+
+
+def test_the_report_of_an_adapted_model_is_called_adapted(run, adapted, ward_50):
+    assert json.loads(run("evaluate", adapted, ward_50, "--format", "json")[1])["thresholds"] == "adapted"
+
+
+def test_a_report_on_several_domains_by_an_adapted_model_warns(model):
+    table = visits(3, seed=1, first=50)
+    own = table[table["ward"] == "w50"]
+    fitted = load(model).adapt(own[["a", "b"]])
+    with pytest.warns(UserWarning, match="adapted to one domain, and these are rows of 3"):
+        fitted.domain_report(table[["a", "b"]], table["outcome"], table["ward"])
+
+
+# Checking
+
+
+def test_check_prints_findings_and_the_fit_that_follows_from_them(run, tmp_path):
+    visits().assign(copy=lambda t: t["outcome"].str.upper()).to_csv(tmp_path / "t.csv", index=False)
+    status, printed, said = run("check", tmp_path / "t.csv", "--label", "outcome", "--domain", "ward")
+    assert status == 0
+    assert "copy gives outcome away" in printed
+    assert "--drop id --drop copy" in said or "--drop copy --drop id" in said
+    assert said.splitlines()[-1].startswith("Next: domaincover fit")
+
+
+def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(run, tmp_path):
+    table = visits().assign(**{"<script>alert(1)</script>": lambda t: t["outcome"]})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--label", "outcome", "--domain", "ward", "--html", tmp_path / "t.html", "--format", "json"]
+    status, printed, _ = run("check", tmp_path / "t.csv", *options)
+    page = (tmp_path / "t.html").read_text(encoding="utf-8")
+    assert status == 0
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)" in page
+    assert json.loads(printed)["findings"][0]["drop"] == ["<script>alert(1)</script>"]
+    for route in json.loads(printed)["outlook"]["routes"]:
+        assert route["name"] in page
+
+
+def test_check_does_not_write_a_page_over_the_table(run, tmp_path):
+    visits().to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "t.html").symlink_to(tmp_path / "t.csv")
+    status, _, said = run(
+        "check", tmp_path / "t.csv", "--label", "outcome", "--domain", "ward", "--html", tmp_path / "t.html"
+    )
+    assert status == 2
+    assert "would overwrite the input table" in said
