@@ -166,7 +166,7 @@ def test_data_of_two_dimensions_need_no_table():
         ('from domaincover import register_dataset\nregister_dataset("results")(None)', "is reserved"),
         (
             'from domaincover import register_dataset\nregister_dataset("x", rows=3)(None)',
-            "has unknown settings: rows",
+            "has an unknown setting 'rows'",
         ),
     ],
 )

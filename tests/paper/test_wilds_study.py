@@ -385,7 +385,7 @@ def test_the_table_has_the_papers_numbers():
     assert {name: release[5:7] for name, release in RELEASES.items()} == {n: s[1:3] for n, s in PAPER.items()}
     source = wilds_source("iwildcam", "data")
     assert (source.n_train_domains, source.max_train_rows, source.max_test_rows) == (80, 3_000, 1_000)
-    assert (source.network.crop, source.network.image_size) == (0.05, 224)
+    assert (source.source_network.crop, source.source_network.image_size) == (0.05, 224)
 
 
 def test_a_study_is_of_its_source():

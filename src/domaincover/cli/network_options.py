@@ -54,8 +54,8 @@ class SourceOptions:
     network: Annotated[
         str | None,
         typer.Option(
-            help="resnet-18 (for images), or the folder of a transformers model.",
-            autocompletion=one_of(lambda: ["resnet-18"]),
+            help="For images resnet-18, or small-conv, which trains in seconds; or the folder of a transformers model.",
+            autocompletion=one_of(lambda: ["resnet-18", "small-conv"]),
             rich_help_panel=SOURCES,
         ),
     ] = None

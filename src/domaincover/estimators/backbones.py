@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
@@ -17,6 +18,12 @@ from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
 from domaincover.networks.features import Normalised
+from domaincover.networks.small_convolution import (
+    SMALL_CONV,
+    SmallConvolution,
+    small_convolution,
+    small_convolution_from_state,
+)
 from domaincover.options import SourceKind
 
 MakeBackbone = Callable[[], nn.Module]
@@ -47,12 +54,14 @@ class Backbone(BaseEstimator):
     @classmethod
     def from_state(cls, kind: SourceKind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
         """Rebuild a saved network without executing code."""
+        if kind == "image" and config == {"network": SMALL_CONV}:
+            return cls.of(kind, small_convolution_from_state(tensors))
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return a JSON-serializable configuration and the tensors."""
-        if isinstance(self.module, OwnBackbone):
+        if isinstance(self.module, OwnBackbone | SmallConvolution):
             return self.module.config, self.module.state_dict()
         read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
         config, tensors = read(self.module)  # type: ignore[arg-type]
@@ -96,7 +105,7 @@ class OwnBackbone(Normalised):
 
 
 def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
-    """Return a pretrained image network, cached until its files change."""
+    """Return a pretrained image network, cached until its files change, or one with random weights."""
     return _image_backbone(model, weights, download, _stamp(model), _stamp(weights))
 
 
@@ -105,9 +114,18 @@ def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbo
     return _text_backbone(model, features, download, _stamp(model))
 
 
+def fresh_image_backbone(
+    model: str | Path, weights: str | Path | None, download: bool, rng: np.random.Generator
+) -> nn.Module:
+    """Return a new image network; what is not pretrained is drawn from the generator."""
+    if str(model) == SMALL_CONV:
+        return small_convolution(rng)
+    return image_models.image_backbone(model, weights, download=download, generator=rng)
+
+
 @lru_cache(maxsize=2)
 def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
-    return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
+    return Backbone.of("image", fresh_image_backbone(model, weights, download, np.random.default_rng(0)))
 
 
 @lru_cache(maxsize=2)

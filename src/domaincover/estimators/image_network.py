@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from domaincover.data.image_checks import check_images, report_unreadable
 from domaincover.data.images import ImageReader, Resize, are_pixels
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
+from domaincover.estimators.backbones import Backbone, MakeBackbone, fresh_image_backbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
 from domaincover.estimators.source_network import MakeModule, SourceNetwork
 from domaincover.estimators.table_network import check_fit, made_by
 from domaincover.networks.features import Normalised
-from domaincover.networks.image_models import image_backbone
+from domaincover.networks.small_convolution import SMALL_CONV
 
+FROM_RANDOM_WEIGHTS = ("resnet-18", SMALL_CONV)
 DEFAULT_SIZE = (224, 224)
 
 
@@ -34,9 +35,11 @@ class ImageNetwork(SourceNetwork):
 
     Parameters
     ----------
-    model : "resnet-18", path or name
-        ResNet-18, the default, has random weights unless `weights` is given. A path is a folder written by
-        `save_pretrained` of transformers; a name is one on the Hugging Face hub and requires `download=True`.
+    model : "resnet-18", "small-conv", path or name
+        ResNet-18, the default, has random weights unless `weights` is given. "small-conv" has three convolutions and
+        random weights; on a processor it trains in seconds, and suits images of up to about 100 pixels. A path is a
+        folder written by `save_pretrained` of transformers; a name is one on the Hugging Face hub and requires
+        `download=True`.
     weights : path or None
         A file of torchvision's weights for ResNet-18, .pth or .safetensors.
     module : function or None
@@ -73,7 +76,7 @@ class ImageNetwork(SourceNetwork):
     def check(self) -> None:
         """Raise if settings are invalid."""
         check_installed("PIL", "images", "images")
-        if self.module is None and self.backbone is None:
+        if self.module is None and self.backbone is None and not self.is_small:
             check_installed("transformers", "networks on images", "images")
         super().check()
         if self.max_unreadable is not None and not 0 <= self.max_unreadable <= 1:
@@ -85,6 +88,8 @@ class ImageNetwork(SourceNetwork):
             )
         if self.module is not None and self.backbone is not None:
             raise InputError("module and backbone cannot be combined; pass one of them.")
+        if self.weights is not None and self.is_small:
+            raise InputError(f"weights are for 'resnet-18'; {SMALL_CONV!r} starts from random ones.")
         if self.weights is not None and not Path(self.weights).is_file():
             raise InputError(f"{self.weights} does not exist; weights must be a torchvision file for ResNet-18.")
         ImageReader(self._size, self.crop, self.resize)
@@ -94,12 +99,17 @@ class ImageNetwork(SourceNetwork):
         """Whether the network is pretrained."""
         if self.module is not None:
             return False
-        return self.backbone is not None or self.weights is not None or str(self.model) != "resnet-18"
+        return self.backbone is not None or self.weights is not None or str(self.model) not in FROM_RANDOM_WEIGHTS
+
+    @property
+    def is_small(self) -> bool:
+        """Whether an epoch takes seconds on a processor."""
+        return self.module is None and self.backbone is None and str(self.model) == SMALL_CONV
 
     @property
     def _named_model(self) -> str | Path | None:
         own = self.module is not None or self.backbone is not None
-        return None if own or str(self.model) == "resnet-18" else self.model
+        return None if own or str(self.model) in FROM_RANDOM_WEIGHTS else self.model
 
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return a mask of readable images; raise if more than `max_unreadable` are not."""
@@ -143,7 +153,7 @@ class ImageNetwork(SourceNetwork):
 
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> ImageReader:
         size = self._size
-        if size is None and backbone is not None and str(self.model) != "resnet-18":
+        if size is None and backbone is not None and str(self.model) not in FROM_RANDOM_WEIGHTS:
             size = backbone.module.image_size  # type: ignore[assignment]
         reader = ImageReader(size, self.crop, self.resize)
         if size is None:  # new images are resized to the size of the training images
@@ -165,7 +175,7 @@ class ImageNetwork(SourceNetwork):
     def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:
         if self.backbone is not None:
             return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE).module
-        return image_backbone(self.model, self.weights, download=self.download, generator=rng)
+        return fresh_image_backbone(self.model, self.weights, self.download, rng)
 
     @property
     def _takes_backbone(self) -> bool:

@@ -133,7 +133,9 @@ class NetworkClassifier(SetClassifier):
 
     def _plan_training(self, n_rows: int) -> Plan:
         """Fill in the defaults of the schedule."""
-        plan = plan_fine_tuning if isinstance(self._inputs, SourceNetwork) and self.encoder_.is_lazy else plan_training
+        inputs = self._inputs
+        is_costly = isinstance(inputs, SourceNetwork) and self.encoder_.is_lazy and not inputs.is_small
+        plan = plan_fine_tuning if is_costly else plan_training
         found = plan(n_rows, self.batch_size, self.epochs, self.update_every)
         return found if self.recall_from is None else found._replace(recall_from=self.recall_from)
 

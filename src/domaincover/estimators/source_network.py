@@ -191,6 +191,11 @@ class SourceNetwork:
     def is_pretrained(self) -> bool:
         """Whether the network is pretrained."""
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the entire network is trained in seconds, so that a default schedule can be long."""
+        return False
+
     @abstractmethod
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Return a mask of readable sources; None means all."""

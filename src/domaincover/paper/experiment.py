@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
@@ -12,24 +12,31 @@ from typing import Any, Literal
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
+from domaincover.paper.data_tables import data_sets
 from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
 from domaincover.paper.methods import GROUPS, METHODS, study_methods
 from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.plugins import registered
-from domaincover.paper.study import Study, why_not
+from domaincover.paper.study import Source, Study, why_not
 from domaincover.paper.study_datasets import (
     DATASET_GROUPS,
     REGISTERED,
     SYNTHETIC_NAME,
     Sizes,
+    StudyDataset,
     check_plain,
     study_dataset,
     study_datasets,
 )
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
-from domaincover.paper.wilds.source import WildsSource
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
+REAL = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
+# Groups of data sets that are read from a folder, and the option that names it.
+FOLDERS = {
+    "wilds": ("WILDS is", "--wilds, the folder with the released data sets"),
+    "real": ("real data sets are", "--data, the folder with AudioMNIST, the malaria cells, WISDM, …"),
+}
 Kind = Literal["grid", "theory", "times"]
 # A promise from ten domains must be weak, most of all for labels that some of them lack.
 QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
@@ -55,6 +62,7 @@ class Experiment:
     steps: int = 3_000  # of the theory
     settings: Mapping[str, Any] = field(default_factory=dict)  # STUDY_KEYS
     sizes: Mapping[str, int] = field(default_factory=dict)  # SIZE_KEYS
+    own: tuple[StudyDataset, ...] = ()  # data sets that its file describes
     wilds: Mapping[str, Any] = field(default_factory=dict)  # WILDS_KEYS
 
     def with_values(self, values: Mapping[str, Any], place: str) -> Experiment:
@@ -82,7 +90,7 @@ class Experiment:
         if self.kind == "times" and len(self.target_recalls) > 1:
             raise InputError(f"{place}: times are of one target recall, got {len(self.target_recalls)}.")
         for name in () if isinstance(self.seeds, int) else self.seeds:
-            _check_known(name, f"{place}: seeds")
+            _check_known(name, f"{place}: seeds", [dataset.name for dataset in self.own])
         if self.kind == "theory" and not self.domains:
             raise InputError(f"{place}: domains is missing: numbers of training domains, as domains = [2, 5, 10].")
 
@@ -97,7 +105,7 @@ class Experiment:
         }
         return min(own.values(), default=SEEDS)
 
-    def studies(self, sources: tuple[WildsSource, ...], quick: bool, note: Note) -> Iterator[Study]:
+    def studies(self, sources: tuple[Source, ...], quick: bool, note: Note) -> Iterator[Study]:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         settings = dict(self.settings) | (QUICK_SETTINGS if quick else {})
         for dataset in self.present_datasets(sources, note):
@@ -118,16 +126,16 @@ class Experiment:
             for n_seeds, methods in by_seeds.items():
                 yield Study((dataset,), tuple(methods), sources=own, seeds=tuple(range(n_seeds)), **shared)
 
-    def present_datasets(self, sources: tuple[WildsSource, ...], note: Note) -> list[str]:
+    def present_datasets(self, sources: tuple[Source, ...], note: Note) -> list[str]:
         """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
         given = {source.name for source in sources}
         present: list[str] = []
         for name in self.datasets:
             members = study_datasets([name])
-            if name == "wilds":
+            if name in FOLDERS:
                 members = tuple(member for member in members if member in given)
                 if not members:
-                    note("WILDS is left out: give --wilds, the folder with the released data sets.")
+                    note(f"{FOLDERS[name][0]} left out: give {FOLDERS[name][1]}.")
             elif name == "installable":
                 absent = [member for member in members if not INSTALLABLE[member].is_installed]
                 if absent:
@@ -135,6 +143,8 @@ class Experiment:
                 members = tuple(member for member in members if member not in absent)
             elif name in WILDS and name not in given:
                 raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
+            elif name in DATASET_GROUPS["real"] and name not in given:
+                raise InputError(f"{name} is read from files or a package; give --data, the folder to look in.")
             present += members
         return list(dict.fromkeys(present))
 
@@ -162,7 +172,7 @@ def with_plugins(experiment: Experiment) -> Experiment:
 def dataset_experiment(name: str) -> Experiment:
     """Return the experiment of one data set, or of a group of them: the paper's five methods at recall 0.9."""
     for dataset in study_datasets([name]):
-        if dataset not in WILDS:
+        if dataset not in (*WILDS, *DATASET_GROUPS["real"]):
             study_dataset(dataset)
     return Experiment(name, title="Comparison of the paper's methods", datasets=(name,))
 
@@ -174,26 +184,34 @@ def read_experiment(path: Path) -> Experiment:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(f"cannot read {path}: {reason}.") from None
-    experiment = parsed(text, path.stem, str(path))
+    experiment = parsed(text, path.stem, str(path), path.parent)
     if experiment.kind != "theory" and not experiment.datasets:
-        raise InputError(f'{path}: datasets is missing; name one, such as datasets = ["synthetic-10"].')
+        raise InputError(
+            f'{path}: datasets is missing; name one, such as datasets = ["synthetic-10"], or describe your own in '
+            "[data.NAME]."
+        )
     return experiment
 
 
-def parsed(text: str, name: str, place: str) -> Experiment:
-    """Return the experiment that a TOML text describes; unknown keys are rejected with a suggestion."""
+def parsed(text: str, name: str, place: str, folder: Path = Path()) -> Experiment:
+    """Return the experiment that a TOML text describes; unknown keys are rejected with a suggestion.
+
+    Files of its own data sets are relative to the folder.
+    """
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{place} is not valid TOML: {error}") from None
     except (ValueError, RecursionError):  # which Python's parser lets through
         raise InputError(f"{place} has a number of thousands of digits, or lists nested too deeply.") from None
-    return Experiment(name).with_values(content, place)
+    own = data_sets(content.pop("data", {}), folder, place)
+    names = tuple(dataset.name for dataset in own)
+    return Experiment(name, datasets=names, own=own).with_values(content, place)
 
 
-def _check_known(name: str, place: str) -> None:
+def _check_known(name: str, place: str, own: Iterable[str]) -> None:
     """Reject a name that is of no data set, method or group of either."""
-    known = [*DATASET_GROUPS, *WILDS, *REGISTERED, *GROUPS, *METHODS]
+    known = [*own, *DATASET_GROUPS, *WILDS, *DATASET_GROUPS["real"], *REGISTERED, *GROUPS, *METHODS]
     if name not in known and not SYNTHETIC_NAME.fullmatch(name):
         meant = suggestion(name, known, f"there are {', '.join(known)}.")
         raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")

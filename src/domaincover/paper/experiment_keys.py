@@ -118,8 +118,13 @@ def check_keys(values: Mapping[str, Any], place: str) -> None:
     """Reject unknown keys, with a suggestion, and values of another type."""
     for key, value in values.items():
         _check_known(key, KEYS, place)
-        if not _is(value, KEYS[key]):
-            raise InputError(f"{place}: {key} must be {IN_WORDS[KEYS[key]]}, got {_short(value)}.")
+        check_value(key, value, KEYS[key], place)
+
+
+def check_value(key: str, value: Any, kind: str, place: str) -> None:
+    """Reject a value of another type than its key's."""
+    if not _is(value, kind):
+        raise InputError(f"{place}: {key} must be {IN_WORDS[kind]}, got {_short(value)}.")
 
 
 def check_choices(values: Mapping[str, Any], place: str) -> None:

@@ -41,12 +41,12 @@ CHECKPOINTS = ".checkpoints"
 
 @dataclass(frozen=True)
 class Job:
-    """Runs whose estimators are fitted together, and the unreadable sources."""
+    """Runs whose estimators are fitted together, and the examples that cannot be read."""
 
     dataset: str
     scorer: str
     runs: tuple[Run, ...]
-    unreadable: frozenset[str] = frozenset()
+    unreadable: frozenset[Any] = frozenset()
 
     @property
     def name(self) -> str:
@@ -102,7 +102,7 @@ def _rough_cost(job: Job) -> float:
 def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) -> None:
     """Fit the estimators of the job's runs and write the run directories."""
     epochs = Epochs(on_epoch, job.epochs, job.n_networks)
-    checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_whole_networks else None
+    checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
     training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
     with threads_for(job.setting):
         seeds = sorted({run.seed for run in job.runs})
@@ -159,10 +159,11 @@ class Epochs:
 
 
 def threads_for(setting: Setting) -> AbstractContextManager[None]:
-    """Limit torch's threads: one for heads and perceptrons, more where all layers are trained."""
-    if not isinstance(setting, WildsSource) or not setting.trains_whole_networks:
+    """Limit torch's threads: one for heads, perceptrons and small networks, more for large ones."""
+    if not setting.trains_large_networks:
         return one_thread()
-    return nullcontext() if setting.execution.threads is None else at_most(setting.execution.threads)
+    threads = setting.execution.threads if isinstance(setting, WildsSource) else None
+    return nullcontext() if threads is None else at_most(threads)
 
 
 @contextmanager
@@ -193,7 +194,7 @@ def _write(out: Path, run: Run, data: StudyData, found: Predicted, train_seconds
         "labels": texts(data.label_names),
         "thresholds": found.thresholds,
         "seconds": {"train": train_seconds},
-        "versions": versions(*(() if run.source is None else ("transformers",))),
+        "versions": versions(*(("transformers",) if isinstance(run.source, WildsSource) else ())),
         "splits": splits,
     }
     write_run(out, run, partial(_write_files, content, _table(data, found), found.history))

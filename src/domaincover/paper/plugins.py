@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from domaincover.errors import InputError
 from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.packaged_data import INSTALLABLE
-from domaincover.paper.study_datasets import REGISTERED, TableDataset, add_dataset
+from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.study_datasets import REGISTERED, add_dataset
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported
@@ -24,11 +25,24 @@ Read = TypeVar("Read", bound=Callable[[], Any])
 Made = TypeVar("Made", bound=Callable[[float, int], Any])
 
 
-def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
-    """Register a function that returns features, labels and domains as a dataset for studies.
+def register_dataset(
+    name: str, *, kind: DataKind = "table", network: Any = None, **settings: Any
+) -> Callable[[Read], Read]:
+    """Register a function that returns features, images or texts, and labels and domains, as a dataset for studies.
 
-    Settings are those of a study's datasets: n_train_domains and n_unseen_domains (numbers of training and unseen
-    domains, 25 each), max_train_rows and max_test_rows (per domain), min_cell_size, hidden, epochs, batch_size.
+    Parameters
+    ----------
+    name : str
+        Its name in experiments.
+    kind : "table", "image" or "text"
+        What the function returns first: columns; images as bytes (n, height, width[, channel]) or paths; or texts.
+    network : optional
+        For images and texts: an ImageNetwork or TextNetwork, a function of the number of labels that returns a
+        `torch.nn.Module` (trained whole), or the name or folder of a network. The default is "small-conv" for images,
+        and for texts a perceptron on the mean word embeddings of MiniLM.
+    **settings
+        Those of a study's datasets: n_train_domains and n_unseen_domains (numbers of training and unseen domains, 25
+        each), max_train_rows and max_test_rows (per domain), min_cell_size, hidden, epochs, batch_size, image_size.
 
     ::
 
@@ -39,12 +53,7 @@ def register_dataset(name: str, **settings: Any) -> Callable[[Read], Read]:
     """
 
     def register(read: Read) -> Read:
-        try:
-            dataset = TableDataset(name=name, read=read, **settings)
-        except TypeError:
-            unknown = [key for key in settings if key not in TableDataset.__dataclass_fields__]
-            raise InputError(f"dataset {name!r} has unknown settings: {', '.join(unknown)}.") from None
-        add_dataset(dataset)
+        add_dataset(make_dataset(name, read, kind=kind, network=network, **settings))
         return read
 
     return register

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +13,13 @@ from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
 from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.job import Job
+from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
-from domaincover.paper.study_data import Drawn, draw_split
+from domaincover.paper.study_data import Drawn, Setting, draw_split
 from domaincover.paper.wilds.source import WildsSource
 
 Say = Callable[[str], object]
+Source = WildsSource | SourceDataset  # of images or texts
 
 
 def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
@@ -23,23 +27,24 @@ def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
 
     Each image is decoded once, whichever seeds use it. Too many unreadable images raise an error here.
     """
-    sources = dict.fromkeys(job.runs[0].source for job in jobs)
-    unreadable = {
-        source: _prepare(source, [run for job in jobs for run in job.runs if run.source == source], say)
-        for source in sources
-        if source is not None
-    }
-    return [replace(job, unreadable=unreadable[source]) if (source := job.runs[0].source) else job for job in jobs]
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for job in jobs:
+        runs[job.dataset] += job.runs
+    unreadable = {name: _prepare(own[0].setting, own, say) for name, own in runs.items()}
+    return [replace(job, unreadable=unreadable[job.dataset]) for job in jobs]
 
 
-def _prepare(source: WildsSource, runs: Sequence[Run], say: Say) -> frozenset[str]:
-    """Prepare the data of one source, and return its unreadable files."""
+def _prepare(source: Setting, runs: Sequence[Run], say: Say) -> frozenset[Any]:
+    """Prepare the images or texts of a data set, and return the examples that cannot be read."""
+    if not isinstance(source, WildsSource | SourceDataset):
+        return frozenset()
     min_cell_size, choices = runs[0].min_cell_size, runs[0].choices
     draws = [draw_split(source, seed, min_cell_size, choices) for seed in sorted({run.seed for run in runs})]
-    for drawn in draws:
-        _check_cells(drawn, min_cell_size, choices)
+    if isinstance(source, WildsSource):
+        for drawn in draws:
+            _check_cells(drawn, min_cell_size, choices)
     unreadable = _unreadable(source, draws, say)
-    if not source.trains_whole_networks and source.execution.cache is not None:
+    if not source.trains_whole_networks and source.source_network.cache is not None:
         _compute_features(source, draws, unreadable, say)
     return unreadable
 
@@ -58,21 +63,24 @@ def _check_cells(drawn: Drawn, min_cell_size: int, choices: SilentChoices) -> No
             )
 
 
-def _unreadable(source: WildsSource, draws: Iterable[Drawn], say: Say) -> frozenset[str]:
-    """Return the unreadable images."""
-    network = source.network
+def _unreadable(source: Source, draws: Iterable[Drawn], say: Say) -> frozenset[Any]:
+    """Return the examples whose images cannot be read."""
+    network = source.source_network
     if network.kind == "text":
         return frozenset()
-    images = np.unique(np.concatenate([drawn.sources for drawn in draws]))
+    examples = np.unique(np.concatenate([drawn.examples for drawn in draws]))
+    images = source.sources(examples)
+    if images.dtype != object:  # pixels
+        return frozenset()
     say(f"Checking {len(images):,} images.")
     readable = network.readable(None, images)
-    return frozenset() if readable is None else frozenset(images[~readable])
+    return frozenset() if readable is None else frozenset(examples[~readable])
 
 
-def _compute_features(source: WildsSource, draws: Iterable[Drawn], unreadable: frozenset[str], say: Say) -> None:
+def _compute_features(source: Source, draws: Iterable[Drawn], unreadable: frozenset[Any], say: Say) -> None:
     """Cache the features of all seeds, so that processes do not each compute them."""
     for number, drawn in enumerate(draws):
-        used = np.array([one for one in drawn.sources if one not in unreadable], dtype=object)
+        used = drawn.examples[[one not in unreadable for one in drawn.examples]]
         if number == 0:
-            say(f"Computing features of {len(used):,} {source.network.kind}s, or taking them from the cache.")
-        source.network.frozen_features(used, source.device)
+            say(f"Computing features of {len(used):,} {source.source_network.kind}s, or taking them from the cache.")
+        source.inputs(used)

@@ -24,6 +24,8 @@ MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
 MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
 MARKS = ("quick", "as_authors")  # which a run has only where they are true
 
+Source = StudyDataset | WildsSource
+
 
 @dataclass(frozen=True)
 class Run:
@@ -44,7 +46,7 @@ class Run:
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
     penalty_weight: float | None = None  # for penalty methods; None is the paper's
-    source: WildsSource | None = None  # for data read from a folder
+    source: Source | None = None  # for data read from files
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
     as_authors: bool = False  # whether silent choices are those of the authors' released code
@@ -60,7 +62,7 @@ class Run:
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     @property
-    def setting(self) -> StudyDataset | WildsSource:
+    def setting(self) -> Source:
         """The source of its examples, or their sizes."""
         return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
@@ -77,7 +79,7 @@ class Run:
 class Study:
     """A grid of runs, validated at construction. None is the data set's default.
 
-    Data sets read from a folder have a source of the same name.
+    Data sets read from files have a source of the same name.
     """
 
     datasets: tuple[str, ...]
@@ -95,7 +97,7 @@ class Study:
     recall_from: str | None = None
     iterate: Iterate | None = None  # None is the method's default
     min_cell_size: int | None = None
-    sources: tuple[WildsSource, ...] = ()
+    sources: tuple[Source, ...] = ()
     sizes: Sizes | None = None
     quick: bool = False  # a smoke run
     as_authors: bool = False  # silent choices are those of the authors' released code
@@ -104,7 +106,7 @@ class Study:
         for source in self.sources:
             if source.name not in self.datasets:
                 raise InputError(f"the source is {source.name}, but the study has {', '.join(self.datasets)}.")
-            if source.as_authors != self.as_authors:
+            if isinstance(source, WildsSource) and source.as_authors != self.as_authors:
                 raise InputError(f"as_authors is {self.as_authors} in the study, but not in its source {source.name}.")
         for name in self.datasets:
             self.setting(name)
@@ -140,11 +142,11 @@ class Study:
             if (value := getattr(self, name)) not in (None, *known):
                 raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
 
-    def source(self, dataset: str) -> WildsSource | None:
-        """Return a data set's source, if it is read from a folder."""
+    def source(self, dataset: str) -> Source | None:
+        """Return a data set's source, if it is read from files."""
         return next((source for source in self.sources if source.name == dataset), None)
 
-    def setting(self, dataset: str) -> StudyDataset | WildsSource:
+    def setting(self, dataset: str) -> Source:
         """Return a data set, with the study's sizes."""
         return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
 
@@ -206,10 +208,10 @@ def _given(value: Value | None, otherwise: Value) -> Value:
     return otherwise if value is None else value
 
 
-def why_not(name: str, setting: StudyDataset | WildsSource, domain_confidence: float) -> str | None:
+def why_not(name: str, setting: Source, domain_confidence: float) -> str | None:
     """Return why a method cannot be run on a data set, and a remedy; None if it can."""
     method = study_method(name)
-    if method.promises and setting.trains_whole_networks:
+    if method.promises and setting.trains_large_networks:
         return f'it trains {PROMISED_FOLDS} networks, which is too costly for all layers; set learn = "head".'
     if method.promises:
         try:

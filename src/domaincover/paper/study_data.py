@@ -74,9 +74,9 @@ class Drawn(NamedTuple):
     split: Split
 
     @property
-    def sources(self) -> NDArray[np.object_]:
+    def examples(self) -> NDArray[Any]:
         """All examples used by the seed."""
-        taken: NDArray[np.object_] = self.data.examples[np.concatenate(self.split)]
+        taken: NDArray[Any] = self.data.examples[np.concatenate(self.split)]
         return taken
 
 
@@ -101,13 +101,13 @@ def draw_study_data(
     setting: Setting,
     seed: int,
     min_cell_size: int,
-    unreadable: Collection[str] = (),
+    unreadable: Collection[Any] = (),
     choices: SilentChoices = PAPER_TEXT,
 ) -> StudyData:
-    """Return the data of a seed, without unreadable sources."""
+    """Return the data of a seed, without unreadable examples."""
     data, split = draw_split(setting, seed, min_cell_size, choices)
     if unreadable:
-        split = Split(*(rows[[source not in unreadable for source in data.examples[rows]]] for rows in split))
+        split = Split(*(rows[[one not in unreadable for one in data.examples[rows]]] for rows in split))
     used = data.subset(np.concatenate(split))
     present, domains = np.unique(used.domains, return_inverse=True)  # most domains of a release are in no split
     starts = np.cumsum([0, *map(len, split)])

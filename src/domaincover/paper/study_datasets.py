@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,20 @@ class StudyDataset(ABC):
     batch_size: int = 128
     recall_from: str = "full-pass"
 
-    trains_whole_networks: ClassVar[bool] = False
-    is_standardized: ClassVar[bool] = True  # whether networks standardise their inputs
+    @property
+    def trains_whole_networks(self) -> bool:
+        """Whether entire networks are trained on images or texts, one at a time."""
+        return False
+
+    @property
+    def trains_large_networks(self) -> bool:
+        """Whether these take all cores, and too long for a promise."""
+        return False
+
+    @property
+    def is_standardized(self) -> bool:
+        """Whether networks standardise their inputs."""
+        return True
 
     @property
     def estimator_settings(self) -> dict[str, Any]:
@@ -76,9 +88,22 @@ class StudyDataset(ABC):
         """Return everything but the name that results depend on; nothing for synthetic data."""
         return {}
 
-    def with_sizes(self, sizes: Sizes | None) -> StudyDataset:
+    def to_dict(self) -> dict[str, Any]:
+        """Return the identity, for runs that carry their data set."""
+        return self.identity()
+
+    def with_sizes(self, sizes: Sizes | None) -> Self:
         """Return the dataset with other sizes; None changes nothing."""
         return self if sizes is None else replace(self, **sizes._asdict())
+
+    def check(self, min_cell_size: int) -> None:
+        """Raise if the data cannot be used, before anything is written."""
+        from domaincover.paper.study_data import draw_split
+
+        try:
+            draw_split(self, 0, min_cell_size)
+        except InputError as error:
+            raise InputError(f"{self.name}: {error}") from None
 
     @property
     @abstractmethod
@@ -100,7 +125,10 @@ class SyntheticDataset(StudyDataset):
 
     source: GaussianDomains
 
-    is_standardized: ClassVar[bool] = False  # the paper's networks read raw inputs
+    @property
+    def is_standardized(self) -> bool:
+        """Whether networks standardise their inputs: the paper's read raw ones."""
+        return False
 
     @property
     def seeds_per_stack(self) -> int:
@@ -136,11 +164,11 @@ class TableDataset(StudyDataset):
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, hidden units and the identifier of the data."""
-        return self.sizes._asdict() | {"hidden": self.hidden, "data": self.content or _digest(self.read)}
+        return self.sizes._asdict() | {"hidden": self.hidden, "data": self.content or data_digest(self.read)}
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all rows, with row numbers as examples."""
-        X, y, domains = _read_once(self.read)
+        X, y, domains = read_once(self.read)
         labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
         return DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
 
@@ -148,24 +176,31 @@ class TableDataset(StudyDataset):
         """Return the table's rows with the given numbers."""
         from domaincover.data.encoding import as_table
 
-        X = _read_once(self.read).X
+        X = read_once(self.read).X
         table = as_table(X)
         return np.asarray(X)[examples] if table is None else table.iloc[examples]
 
 
-@lru_cache(maxsize=4)
-def _read_once(read: Callable[[], DatasetTable]) -> DatasetTable:
-    """Read a table once in a process."""
+@lru_cache(maxsize=8)
+def read_once(read: Callable[[], DatasetTable]) -> DatasetTable:
+    """Read a table, images or texts once in a process."""
     return DatasetTable(*read())
 
 
-@lru_cache(maxsize=4)
-def _digest(read: Callable[[], DatasetTable]) -> str:
-    """Return a digest of a table: of its values, row by row, and the names of its columns."""
+@lru_cache(maxsize=8)
+def data_digest(read: Callable[[], DatasetTable]) -> str:
+    """Return a digest of what a function returns."""
+    return table_digest(*read_once(read))
+
+
+def table_digest(X: Any, y: Any, domains: Any) -> str:
+    """Return a digest of data: of a table's values, row by row, and the names of its columns; of images' bytes."""
     import pandas as pd
 
-    X, y, domains = _read_once(read)
     digest = hashlib.blake2b(digest_size=16)
+    if getattr(X, "ndim", 2) > 2:
+        digest.update(f"{X.dtype.str}{X.shape}".encode() + np.ascontiguousarray(X).tobytes())
+        X = np.zeros((len(X), 0))
     for part in (pd.DataFrame(X), pd.DataFrame({"label": y, "domain": domains})):
         digest.update(repr([*part.columns]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
@@ -188,6 +223,7 @@ DATASET_GROUPS = {
     "synthetic": tuple(synthetic_name(n, covariance) for n in (10, 50) for covariance in ("shared", "random")),
     "installable": tuple(INSTALLABLE),
     "wilds": tuple(PAPER),
+    "real": ("audiomnist", "malaria", "wisdm", "rotated-digits", "reviews", "wages"),
 }
 
 
@@ -202,7 +238,10 @@ def study_dataset(name: str) -> StudyDataset:
     if not found:
         known = [*DATASET_GROUPS["synthetic"], *REGISTERED]
         meant = f" ({near})" if (near := suggestion(name, known)) else ""
-        raise InputError(f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs its folder.")
+        raise InputError(
+            f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs --wilds, and "
+            f"{', '.join(DATASET_GROUPS['real'])} need --data."
+        )
     n_features = int(found[1])
     if n_features > MOST_FEATURES:
         raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
@@ -217,11 +256,16 @@ def study_datasets(names: Iterable[str]) -> tuple[str, ...]:
 
 def add_dataset(dataset: StudyDataset) -> None:
     """Register a dataset."""
-    taken = dataset.name in REGISTERED or SYNTHETIC_NAME.fullmatch(dataset.name) or dataset.name in DATASET_GROUPS
-    if taken or dataset.name in PAPER:
-        raise InputError(f"a dataset {dataset.name!r} already exists; choose another name.")
-    check_plain(dataset.name, "dataset")
+    check_free(dataset.name)
     REGISTERED[dataset.name] = dataset
+
+
+def check_free(name: str) -> None:
+    """Raise if a dataset of this name already exists, or if the name cannot be used."""
+    known = {*REGISTERED, *DATASET_GROUPS, *(member for group in DATASET_GROUPS.values() for member in group)}
+    if name in known or SYNTHETIC_NAME.fullmatch(name):
+        raise InputError(f"a dataset {name!r} already exists; choose another name.")
+    check_plain(name, "dataset")
 
 
 def check_plain(name: str, what: str, reserved: tuple[str, ...] = RESERVED) -> None:

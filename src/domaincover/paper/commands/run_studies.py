@@ -46,7 +46,7 @@ def run_experiments(
                 failures += _measure(experiment, studies[experiment.name], out, options.quick)
             with warnings_as_notes():
                 make_outputs(experiments, out, options.figure_format)
-    if len(experiments) == 1:
+    if len(experiments) == 1 or all(experiment.datasets == ("real",) for experiment in experiments):
         print_table(experiments[0], out)
     if failures:
         raise typer.Exit(SOME_FAILED)
@@ -54,19 +54,20 @@ def run_experiments(
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
     """Return the studies by experiment, and the number of processes; print notes on what is left out and why."""
-    from domaincover.paper.commands.wilds_sources import description, sharing_cores, sources_of
+    from domaincover.paper.commands.file_sources import description, sharing_cores, sources_of
     from domaincover.paper.runner import check_sources
 
     notes: dict[str, None] = {}
     studies: dict[str, list[Study]] = {}
     for experiment in experiments:
-        sources = sources_of(experiment, options.wilds, options.quick, notes.setdefault)
+        sources = sources_of(experiment, options, notes.setdefault)
         found = () if experiment.kind == "theory" else experiment.studies(sources, options.quick, notes.setdefault)
         studies[experiment.name] = list(found)
     if not any(studies.values()) and all(experiment.kind != "theory" for experiment in experiments):
         raise InputError(f"nothing is left to run. {' '.join(notes)}")
-    whole = any(source.trains_whole_networks for own in studies.values() for study in own for source in study.sources)
-    n_jobs = options.jobs or (1 if whole else n_cores())  # whole networks one at a time: they use all cores
+    settings = [study.setting(name) for own in studies.values() for study in own for name in study.datasets]
+    large = any(setting.trains_large_networks for setting in settings)
+    n_jobs = options.jobs or (1 if large else n_cores())  # large networks one at a time: they use all cores
     for experiment in experiments:
         workers = experiment.wilds.get("workers")
         studies[experiment.name] = [
@@ -76,10 +77,14 @@ def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[
     check_sources([study for own in studies.values() for study in own])
     for note in notes:
         say(f"Note: {note}")
-    for experiment in experiments:
-        for study in studies[experiment.name]:
-            for source in study.sources:
-                say(description(source, experiment.wilds.get("learn", "auto")))
+    described = {
+        description(source, experiment.wilds.get("learn", "auto")): None
+        for experiment in experiments
+        for study in studies[experiment.name]
+        for source in study.sources
+    }
+    for line in described:
+        say(line)
     return studies, n_jobs
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ import typer
 from domaincover.errors import InputError, suggestion
 from domaincover.paper.commands import study_names
 from domaincover.paper.commands.run_studies import run_experiments
-from domaincover.paper.commands.study_names import ALL, LIST
+from domaincover.paper.commands.study_names import ALL, LIST, REAL
 from domaincover.paper.commands.study_options import StudyOptions
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.completion import one_of
@@ -31,7 +31,7 @@ class PaperOptions(StudyOptions):
         typer.Argument(
             metavar="NAME…",
             help="Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four "
-            "synthetic ones), synthetic-10-random, camelyon17, …",
+            "synthetic ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
             autocompletion=one_of(study_names.studies),
             show_default=False,
         ),
@@ -57,7 +57,12 @@ def paper(options: PaperOptions) -> None:
         _print_list()
         return
     plugins = options.loaded_plugins()
-    run_experiments(_experiments(options.names), options, options.directory("paper"), plugins)
+    if REAL in options.names and options.data is None:
+        raise InputError(
+            "real data sets are read from a folder; give --data, such as the one into which AudioMNIST was cloned."
+        )
+    home = REAL if options.names == [REAL] else "paper"
+    run_experiments(_experiments(options.names), options, options.directory(home), plugins)
 
 
 @takes(FileOptions)
@@ -75,6 +80,7 @@ def run(options: FileOptions) -> None:
 
 def _experiments(names: Sequence[str]) -> list[Experiment]:
     """Return experiments by name: of the paper, or of a data set."""
+    from domaincover.paper.experiment import REAL as OF_REAL
     from domaincover.paper.experiment import dataset_experiment, paper_experiments
     from domaincover.paper.study_datasets import SYNTHETIC_NAME
 
@@ -83,6 +89,8 @@ def _experiments(names: Sequence[str]) -> list[Experiment]:
     for name in names:
         if name == ALL:
             chosen |= known
+        elif name == REAL:
+            chosen |= {own: replace(known[own], datasets=(REAL,)) for own in OF_REAL}
         elif name in known:
             chosen[name] = known[name]
         elif name in study_names.datasets() or SYNTHETIC_NAME.fullmatch(name):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-ALL, LIST = "all", "list"
+ALL, LIST, REAL = "all", "list", "real"
 
 
 def experiments() -> list[str]:

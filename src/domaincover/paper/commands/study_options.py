@@ -31,7 +31,7 @@ class StudyOptions:
     datasets: Annotated[
         str,
         typer.Option(
-            help="Only these data sets of the experiment, with commas; synthetic, installable and wilds are groups.",
+            help="Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
             autocompletion=with_commas(study_names.datasets),
         ),
     ] = ""
@@ -45,7 +45,7 @@ class StudyOptions:
         ),
     ] = None
     jobs: Annotated[
-        int | None, typer.Option(help="Processes; default: the number of cores, or one for whole networks.")
+        int | None, typer.Option(help="Processes; default: the number of cores, or one for large networks.")
     ] = None
     scheduler: Annotated[
         str | None, typer.Option(help="Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
@@ -64,6 +64,12 @@ class StudyOptions:
     quick: Annotated[bool, typer.Option("--quick", help="Smoke run: few epochs, domains and rows, one seed.")] = False
     wilds: Annotated[
         Path | None, typer.Option(help="Folder with released WILDS data sets, or one of them; those found take part.")
+    ] = None
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
+        ),
     ] = None
     figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format of the figures.")] = "png"
 

@@ -79,7 +79,7 @@ def _execution(values: Any) -> Execution:
 
 def description(source: WildsSource, learn: Learn) -> str:
     """Describe what is trained on a data set; `learn` is what was asked for, which may be "auto"."""
-    network = source.network
+    network = source.source_network
     if network.kind == "text" and source.learn == "head":
         return (
             f"{source.name}: {source.model} is not trained; a perceptron with {source.hidden} hidden units is trained "

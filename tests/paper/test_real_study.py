@@ -1,0 +1,79 @@
+"""`domaincover paper real` on small files of the real data sets."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from domaincover.cli import main
+from domaincover.paper.collect import collect
+from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.real_sources import SIZES, real_dataset
+from domaincover.paper.study_datasets import DATASET_GROUPS
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with spoken digits of 12 speakers."""
+    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
+    rng = np.random.default_rng(0)
+    digits, speakers = np.arange(480) % 2, np.arange(480) // 2 % 12
+    X = rng.integers(100, size=(480, 8, 8)) + 100 * digits[:, None, None]
+    (tmp_path / "data").mkdir()
+    np.savez(tmp_path / "data" / "audiomnist.npz", X=X.astype(np.uint8), label=digits, domain=speakers)
+    return tmp_path / "data"
+
+
+def run(*arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["domaincover", *map(str, arguments)])
+        try:
+            main()
+        except SystemExit as ended:
+            return ended.code or 0
+    return 0
+
+
+def test_the_names_of_the_group_are_those_that_are_read():
+    assert set(DATASET_GROUPS["real"]) == set(REAL) == set(SIZES)
+
+
+def test_real_runs_five_experiments_on_what_the_folder_holds(folder, tmp_path, capsys):
+    out = tmp_path / "runs"
+    few = ["--set", "n_train_domains=8", "--set", "n_unseen_domains=4", "--set", "epochs=1", "--set", "min_cell_size=5"]
+    few += ["--set", "methods=erm,set-cover", "--set", "target_recalls=0.9"]
+    code = run(
+        "paper", "real", "--data", folder, "--datasets", "audiomnist", "--seeds", 1, "--jobs", 1, "--out", out, *few
+    )
+    said = capsys.readouterr()
+    assert code == 0
+    assert "audiomnist: 8 domains train, 4 are unseen; small-conv, trained whole." in said.err
+    assert "SET-COVER" in said.out  # the table
+    assert {path.name for path in (out / "results").iterdir()} == {
+        "main",
+        "targets",
+        "single-label",
+        "penalties",
+        "times",
+    }
+    results = collect(out).results
+    assert set(results["dataset"]) == {"audiomnist"}
+    assert set(results["method"]) == {"erm", "set-cover"}
+
+
+def test_what_is_absent_is_noted_with_how_to_get_it(folder, capsys):
+    assert run("paper", "malaria", "--data", folder) == 2
+    assert "malaria: not found in" in capsys.readouterr().err
+    assert run("paper", "malaria") == 2
+    assert "give --data" in capsys.readouterr().err
+    assert run("paper", "real") == 2
+    assert "give --data" in capsys.readouterr().err
+    assert run("paper", "real", "--data", folder / "nowhere") == 2
+    assert "there is no folder" in capsys.readouterr().err
+
+
+def test_a_real_data_set_is_read_where_it_was_found(folder):
+    dataset = real_dataset("audiomnist", REAL["audiomnist"].find(folder))
+    assert dataset.load(np.random.default_rng(0)).n_domains == 12
+    assert dataset == real_dataset("audiomnist", REAL["audiomnist"].find(folder))
+    assert dataset.min_cell_size == 20
