@@ -66,7 +66,7 @@ def run_all(place):
 
 def rows_of(text):
     """Return the numbers of the printed summary table, by method."""
-    pattern = r"(SET-COVER|ERM) +([\d.]+) +[\d.]+ +([\d.]+) +([\d.]+) +(\d+) of (\d+),"
+    pattern = r"(SET-COVER|ERM) +([\d.]+) +[\d.]+ +([\d.]+) +([\d.]+) of \d+ +[\d.]+ +(\d+) of (\d+),"
     names = ("recall", "worst", "size", "at_target", "n")
     return {method: dict(zip(names, map(float, found), strict=True)) for method, *found in re.findall(pattern, text)}
 
