@@ -248,3 +248,14 @@ def test_a_report_prints_its_domains_worst_first_and_how_large_sets_are(small):
     order = np.argsort(small.min_recall, kind="stable")
     assert [line.split()[0] for line in lines[2 : 2 + len(order)]] == [str(small.domain_names[k]) for k in order]
     assert lines[-1].startswith(f"Labels per set ({small.n.sum()} sets): ")
+
+
+def test_where_no_label_counts_the_coverage_stands_for_recalls():
+    labels, domains = np.arange(60) % 3, np.arange(60) % 2
+    sets = np.ones((60, 3), dtype=bool)
+    sets[:6] = False
+    coverage = criterion_for(0.8, (0, 1, 2), "coverage")
+    report = domain_report(sets, labels, domains, (0, 1, 2), ("a", "b"), min_cell_size=25, criterion=coverage)
+    assert np.isnan(report.recall).all()
+    assert report.size_by_lot.tolist() == pytest.approx([2.7, 2.7])
+    assert report.is_useless

@@ -135,13 +135,13 @@ class DomainReport:
         """The size, by domain, of sets drawn by lot with the same recalls.
 
         There, each label is in a set with a probability of its recall, whatever the example. Where a label does not
-        count in a domain, its mean recall over domains stands for it.
+        count in a domain, its mean recall over domains stands for it, or else the domain's coverage.
         """
         recall = self.recall
-        for axis in (0, 1):  # of the label in other domains, or else of other labels in the domain
-            known = ~np.isnan(recall)
-            mean = share(np.where(known, recall, 0).sum(axis=axis), known.sum(axis=axis))
-            recall = np.where(known, recall, np.expand_dims(mean, axis))
+        known = ~np.isnan(recall)
+        of_label = share(np.where(known, recall, 0).sum(axis=0), known.sum(axis=0))
+        recall = np.where(known, recall, of_label)
+        recall = np.where(np.isnan(recall), self.coverage[:, None], recall)  # of a label that counts nowhere
         return np.asarray(size_by_lot(len(self.label_names), recall.mean(axis=1)))
 
     @property

@@ -9,11 +9,12 @@ import numpy as np
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport, sizes_in_words
 from domaincover.report.domain_headline import summary_lines
-from domaincover.report.domain_reports import Reports, highest_target
+from domaincover.report.domain_reports import Reports, highest_target, shortened, shown_names
 from domaincover.report.domain_table import domain_table, summary_texts
 
 MOST_ROWS = 30
-WIDTH, ROW, LEFT, RIGHT, TOP = 560, 22, 170, 12, 18
+WIDTH, ROW, LEFT, RIGHT, TOP = 620, 22, 230, 12, 18
+LONGEST_NAME = 38  # characters beside the chart
 
 
 def report_text(report: DomainReport) -> str:
@@ -68,10 +69,10 @@ def small_chart(reports: Reports, target_recall: TargetRecall) -> str:
         f'<text x="{across(target)}" y="{TOP - 7}" text-anchor="middle">target {target:g}</text>'
     )
     rows = []
-    for k, (name, report) in enumerate(reports.items()):
+    names = shortened(shown_names(list(reports)), LONGEST_NAME)
+    for k, (name, report) in enumerate(zip(names, reports.values(), strict=True)):
         y = TOP + ROW * k + ROW // 2
-        cut = name if len(name) <= 26 else f"{name[:25]}…"
-        rows.append(f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(cut)}</text>')
+        rows.append(f'<text x="{LEFT - 10}" y="{y + 4}" text-anchor="end">{escape(name)}</text>')
         for recall, is_at in zip(report.min_recall, report.at_target(target_recall), strict=True):
             fill = 'fill="none" stroke="currentColor"' if is_at else 'fill="#d03b3b" stroke="#d03b3b"'
             rows.append(f'<circle cx="{across(recall)}" cy="{y}" r="4" {fill} opacity="0.7"/>')
