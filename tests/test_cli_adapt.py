@@ -225,7 +225,8 @@ def test_adapt_writes_the_model_that_python_adapts(model, promised, ward, tmp_pa
         f"p-value of the domain: {expected.adapted_['p_value']:.2g}.",
         f"Thresholds moved by {shift.mean():+.2f} on average (log-odds): {by_label}.",
     ]
-    assert load_extra(tmp_path / "ward") == EXTRA
+    name = table["ward"].iloc[0]
+    assert load_extra(tmp_path / "ward") == {**EXTRA, "settings": {**EXTRA["settings"], "adapted_to": name}}
 
 
 def test_labels_that_are_known_help_to_adapt(model, promised, ward, tmp_path, here):
@@ -244,7 +245,9 @@ def test_an_adapted_model_predicts_evaluates_and_certifies(model, ward, tmp_path
     adapted = load(tmp_path / "ward")
     new = arrivals()
     path = written(new, tmp_path / "new.csv")
-    assert here("predict", tmp_path / "ward", path, "--out", tmp_path / "sets.csv")[2].count("\n") == 1
+    told = here("predict", tmp_path / "ward", path, "--out", tmp_path / "sets.csv")[2].splitlines()
+    assert len(told) == 2
+    assert told[1].startswith("Note: The model is adapted to domain")
     assert np.array_equal(sets_in(tmp_path / "sets.csv"), adapted.predict_set(new[FEATURES]))
     for command in ("evaluate", "certify"):
         code, printed, _ = here(command, tmp_path / "ward", path, "--format", "json")

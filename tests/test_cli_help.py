@@ -94,3 +94,19 @@ def test_the_reference_names_the_exit_codes_that_are_used():
 
 def test_what_markdown_would_take_for_markup_is_escaped():
     assert reference._escaped("a*b `c*d|e` f|g <h>") == r"a\*b `c*d|e` f\|g &lt;h>"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_at_80_columns_the_help_shows_every_option_in_full(name, here, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    printed = here(*name.split()[1:], "--help")[1]
+    options = [option for parameter in COMMANDS[name].command.params for option in parameter.opts]
+    assert [option for option in options if option.startswith("-") and option not in printed] == []
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_the_rare_options_of_fit_stand_apart_at_the_end(here):
+    printed = here("fit", "--help")[1]
+    panels = ["Options", "How sets are made", "Promise about new domains", "Evaluation", "Images and texts", "Training"]
+    places = [printed.index(f"─ {panel}") for panel in panels]
+    assert places == sorted(places)

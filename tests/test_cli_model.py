@@ -129,7 +129,7 @@ def test_fit_prints_unseen_domains_worst_first_beside_erm(fitted):
     head, names, *rows = fitted.stdout.splitlines()[:5]
     assert "Fixed" in head
     assert "ERM" in head
-    assert " ".join(names.split()) == "Domain n recall of label ill mild well size min recall min recall"
+    assert " ".join(names.split()) == "Domain n recall of label ill mild well of 3 lot min recall min recall"
     min_recalls = [float(row.replace("▼", " ").split()[3]) for row in rows]
     assert len(min_recalls) == 3
     assert min_recalls == sorted(min_recalls)
@@ -231,7 +231,7 @@ def test_what_makes_no_sets_stands_beside_what_does(here, train, tmp_path, metho
     options = ["--method", method, "--base", "boosting", "--out", tmp_path / "model"]
     code, printed, _ = here("fit", train, *ROLES, *options)
     assert code == 0
-    summary = printed.split("\n\n")[1].splitlines()[2:-1]
+    summary = printed.split("\n\n")[1].split("at target:")[0].splitlines()[2:]
     assert [line.split("  ")[0].strip() for line in summary] == names
 
 

@@ -62,6 +62,25 @@ def predicted(run, model, table, out, *options):
     return said
 
 
+# Fitting
+
+
+def test_a_verbose_fit_prints_epochs_fits_and_why_it_stopped(run, tmp_path):
+    visits(6).to_csv(tmp_path / "t.csv", index=False)
+    options = ["--label", "outcome", "--domain", "ward", "--hold-out-domains", "0", "--out", tmp_path / "model"]
+    status, _, said = run(
+        "fit", tmp_path / "t.csv", *options, "--base", "linear", "--method", "erm", "--epochs", "3", "--verbose"
+    )
+    assert status == 0, said
+    assert "ERMClassifier: epoch 2 of 3, loss " in said
+    assert "ERMClassifier: trained for 3 epochs" in said
+    quiet = run("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust")[2]
+    assert "HistGradientBoosting" not in quiet
+    assert f"Note: {tmp_path / 'model'} holds a model, which this one will replace." in quiet
+    loud = run("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust", "--verbose")[2]
+    assert ": fit 1 of 1, on " in loud
+
+
 # What predict writes
 
 

@@ -93,7 +93,7 @@ def test_certify_writes_a_certificate_that_names_the_model_and_the_table(model, 
     listed = listed_in(tmp_path / "page.html")
     assert (listed["Model"], listed["sha256"]) == (model.name, checksum)
     assert listed["Date"] == datetime.datetime.now().astimezone().date().isoformat()
-    assert listed["Table"] == f"{new.name}: {len(pd.read_csv(new)):,} rows, 10 domains counted"
+    assert listed["Table"] == f"{new.name}: 10 domains counted, with {len(pd.read_csv(new)):,} rows"
     assert printed.startswith("From 10 domains that the model has not seen")
 
 
@@ -122,9 +122,9 @@ def test_unseen_only_is_silent_where_none_was_seen(model, new, here):
 def test_where_all_or_all_but_one_were_seen_there_is_no_way_out(model, tmp_path, refused):
     seen = written(patients(200, 3), tmp_path / "seen.csv")
     refused("all 3 domains were seen in training", "certify", model, seen, "--unseen-only")
-    refused("ward 1, ward 2, ward 3; a certificate is about new domains.", "certify", model, seen)
+    refused("ward 1, ward 2, ward 3; a certificate is about new domains; fit --no-final-fit", "certify", model, seen)
     one_new = written(patients(200, 3, first_ward=7), tmp_path / "one-new.csv")
-    refused("ward 7, ward 8; a certificate is about new domains.", "certify", model, one_new)
+    refused("ward 7, ward 8; a certificate is about new domains; fit --no-final-fit", "certify", model, one_new)
     refused("the report has one domain, ward 9", "certify", model, one_new, "--unseen-only")
 
 

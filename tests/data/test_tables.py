@@ -296,9 +296,9 @@ def cut(path: Path, n_bytes: int) -> Path:
     [
         (lambda d: d / "no.csv", "no.csv does not exist"),
         (lambda d: d / "no.parquet", "no.parquet does not exist"),
-        (lambda _: "http://localhost/t.csv", "t.csv does not exist"),
-        (lambda _: "https://localhost/t.csv.gz", "t.csv.gz does not exist"),
-        (lambda _: "s3://bucket/t.parquet", "t.parquet does not exist"),
+        (lambda _: "http://localhost/t.csv", "t.csv is an address; .* download it first"),
+        (lambda _: "https://localhost/t.csv.gz", "t.csv.gz is an address; .* download it first"),
+        (lambda _: "s3://bucket/t.parquet", "t.parquet is an address; .* download it first"),
         (lambda d: d, "contains no images; images belong in folders domain/label"),
         (lambda d: csv_file(d, "a\n1\n") / "t.csv", "cannot read .*t.csv: Not a directory"),
         (lambda d: csv_file(d, "a,b\n1,2\n", "t.xlsx"), "t.xlsx is damaged or not an Excel workbook"),

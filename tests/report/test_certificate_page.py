@@ -56,7 +56,7 @@ def test_it_is_called_a_certificate_and_names_date_model_table_and_versions(text
     listed = dict(re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text))
     assert listed["Date"] == "2026-11-18"
     assert (listed["Model"], listed["SHA-256"]) == ("triage", MODEL.checksum)
-    assert listed["Table"] == "new.csv: 4,321 rows, 30 domains counted"
+    assert listed["Table"] == "new.csv: 30 domains counted, with 4,321 rows"
     assert listed["Versions"] == "domaincover 9.8.7, numpy 2.0"
 
 

@@ -4,6 +4,7 @@ import html
 import json
 import re
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -384,3 +385,13 @@ def test_the_certificate_fits_the_width_of_the_window(certified, tmp_path, width
     command = [BROWSER, *flags, (tmp_path / "frame.html").as_uri()]
     run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     assert int(re.search(r'data-wide="(\d+)"', run.stdout.decode())[1]) <= width
+
+
+def test_the_first_sentence_leaves_the_other_thresholds_of_the_model_to_the_table(tmp_path):
+    adapted = replace(report([[0.95, 0.93, 0.92]]), thresholds="adapted")
+    fixed = replace(report([[0.99, 0.98, 0.97]], set_size=2.5), thresholds="fixed")
+    text = written(tmp_path, {"adapted": adapted, "fixed": fixed, "ERM": report([[0.5, 0.9, 0.9]], set_size=1)})
+    headline = re.search(r'<p class="headline">(.*?)</p>', text)[1]
+    assert "fixed" not in headline
+    assert "ERM" in headline
+    assert [row[0] for row in Page(text).tables[0]] == ["Method", "adapted", "fixed", "ERM"]

@@ -1,4 +1,5 @@
 import io
+import logging
 import sqlite3
 
 import pandas as pd
@@ -7,7 +8,7 @@ from rich.console import Console
 
 from domaincover import InputError
 from domaincover.training.listeners import Step
-from domaincover.training.progress import ProgressBar
+from domaincover.training.progress import LoggedProgress, ProgressBar
 from domaincover.training.trackers import check_tracker, make_tracker
 
 STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]
@@ -99,6 +100,7 @@ def test_the_bar_shows_loss_recall_size_speed_and_time_left():
         bar.batch(64)
     bar.step(STEPS[0])
     bar._bar.refresh()
+    bar.stop(1, 3)
     bar.finish()
     shown = written.getvalue()
     for part in (
@@ -109,5 +111,37 @@ def test_the_bar_shows_loss_recall_size_speed_and_time_left():
         "size 1.50",
         "examples/s",
         "left",
+        "SetCoverClassifier: stopped early, at epoch 1 of 3",
     ):
         assert part in shown
+
+
+def test_a_training_that_fails_is_not_said_to_have_stopped_early():
+    written = io.StringIO()
+    bar = ProgressBar("ERMClassifier", Console(file=written, width=160))
+    bar.start(3, 10)
+    bar.finish()
+    assert "stopped" not in written.getvalue()
+
+
+def logged(caplog, level, seconds):
+    with caplog.at_level(level, logger="domaincover"):
+        log = LoggedProgress("ERMClassifier", seconds)
+        log.start(3, 10)
+        for step in STEPS:
+            log.step(step)
+        log.stop(2, 3)
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_long_training_logs_lines_and_why_it_stopped(caplog):
+    lines = logged(caplog, logging.INFO, seconds=0)
+    assert len(lines) == len(STEPS) + 1
+    assert lines[0].startswith("ERMClassifier: epoch 1 of 3, loss 0.750")
+    assert lines[-1] == "ERMClassifier: stopped early, at epoch 2 of 3: held-out domains no longer improved"
+
+
+def test_a_short_training_logs_nothing_but_for_debugging(caplog):
+    assert logged(caplog, logging.INFO, seconds=1e9) == []
+    lines = logged(caplog, logging.DEBUG, seconds=1e9)
+    assert len(lines) == len({step.epoch for step in STEPS}) + 1

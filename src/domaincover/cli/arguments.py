@@ -12,7 +12,7 @@ import typer
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
 
-TARGET = "NUMBER or LABEL=NUMBER"
+TARGET = "[LABEL=]NUMBER"
 
 
 def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -72,6 +72,7 @@ MinCellSize = Annotated[
     int | None,
     typer.Option(
         min=1,
+        metavar="NUMBER",
         help="Labels with fewer rows in a domain do not count there, neither in the promise nor in reports; "
         "default: 20, or what the model was fitted with.",
     ),

@@ -27,6 +27,8 @@ from domaincover.terminal.messages import say, text_width
 if TYPE_CHECKING:
     from domaincover.cli.evaluate import Evaluation
 
+KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --unseen-only"
+
 
 def certify(
     model: ModelFolder,
@@ -99,7 +101,7 @@ def _all_unseen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
     known = [name for name, is_seen in zip(names, seen_among(names, seen), strict=True) if is_seen]
     if known:
         n_others = len(names) - len(known)
-        advice = f"; --unseen-only certifies on the other {n_others}" if n_others > 1 else ""
+        advice = f"; --unseen-only certifies on the other {n_others}" if n_others > 1 else f"; {KEEP_SOME}"
         raise InputError(
             f"{len(known)} of {len(names)} domains were seen in training: {listed(known)}; a certificate is about new "
             f"domains{advice}."
@@ -113,5 +115,7 @@ def _without_seen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
 
     is_seen = seen_among(judged.report.domain_names, seen)
     if all(is_seen):
-        raise InputError(f"all {len(is_seen)} domains were seen in training; a certificate is about new domains.")
+        raise InputError(
+            f"all {len(is_seen)} domains were seen in training; a certificate is about new domains; {KEEP_SOME}."
+        )
     return judged.subset([row for row, known in enumerate(is_seen) if not known])

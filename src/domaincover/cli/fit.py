@@ -10,7 +10,7 @@ from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
 from domaincover.cli.outputs import print_reports, versions_here, write_page
 from domaincover.terminal.command_options import takes
-from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.terminal.messages import logs_as_messages, say, warnings_as_notes
 from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def fit(options: FitOptions) -> None:
     """
     from domaincover.cli.inputs import kinds_in_words, read_training
     from domaincover.data.tables import open_table
-    from domaincover.saving.sealed import check_folder
+    from domaincover.saving.sealed import check_folder, is_model
 
     options.check()
     check_folder(options.out)
@@ -55,12 +55,14 @@ def fit(options: FitOptions) -> None:
     lock = options.training.open_checkpoints(data.path, images, command)
     for note in data.notes:
         say(note)
+    if is_model(options.out):
+        say(f"Note: {options.out} holds a model, which this one will replace.")
     say("\n".join(kinds_in_words(training.X)) if network is None else network.in_words(options.training.device))
     if promise is not None:
         say(promise)
     settings = options.saved_settings()
     assessment = _assess(model, training, settings, options) if options.hold_out_domains > 0 else None
-    fitted = _final_fit(model, training) if assessment is None or options.final_fit else assessment.model
+    fitted = _final_fit(model, training, options) if assessment is None or options.final_fit else assessment.model
     if is_main_process():
         extra = {"settings": settings, "assessment": assessment.to_dict() if assessment else None}
         save(fitted, options.out, extra=extra)
@@ -82,7 +84,7 @@ def _assess(
     n_unseen = n_held_out(training.n_domains, options.hold_out_domains)
     say(f"Evaluating on {n_unseen} of {training.n_domains} domains that the model has not seen.")
     chosen = {name: settings[name] for name in ("hold_out_domains", "target_recall")}
-    with warnings_as_notes():
+    with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):
         assessment = assess(model, *training, **chosen, min_cell_size=options.min_cell_size, random_state=options.seed)
     method = settings["method"]
     adapts = FIXED in assessment.unseen
@@ -105,9 +107,9 @@ def _assess(
     return assessment
 
 
-def _final_fit(model: SetClassifier, training: LabelledTable) -> SetClassifier:
+def _final_fit(model: SetClassifier, training: LabelledTable, options: FitOptions) -> SetClassifier:
     say(f"Fitting the final model on all domains: {training.n_domains}.")
-    with warnings_as_notes():
+    with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):
         fitted = model.fit(training.X, training.labels, domains=training.domains)
     if (promise := fitted.promise) is not None:
         say(f"Promise: {promise}")

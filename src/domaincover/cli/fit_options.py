@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.source_network import SourceNetwork
 
 DEFAULT_TARGET, DEFAULT_CONFIDENCE, NO_PROMISE = "0.9", "0.9", "none"
+SETS, PROMISE, EVALUATION = "How sets are made", "Promise about new domains", "Evaluation"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,22 +50,29 @@ class FitOptions:
     method: Annotated[
         Method | None,
         typer.Option(
-            help="Method that makes the sets; erm and those after it predict single labels, or sets with a promise. "
-            "Default: erm for a promise on tables, else set-cover."
+            metavar="NAME",
+            help=f"Method that makes the sets: {', '.join(get_args(Method))}; erm and those after it predict single "
+            "labels, or sets with a promise. Default: erm for a promise on tables, else set-cover.",
+            rich_help_panel=SETS,
         ),
     ] = None
     base: Annotated[
         Base | None,
         typer.Option(
-            help="Model that scores labels; those with boosting go with robust, pooled, erm. Default: mlp+boosting, "
-            "the mean of both, where the method is left to the default and is erm; else mlp."
+            metavar="NAME",
+            help=f"Model that scores labels: {', '.join(get_args(Base))}; those with boosting go with robust, pooled, "
+            "erm. Default: mlp+boosting, the mean of both, where the method is left to the default and is erm; else "
+            "mlp.",
+            rich_help_panel=SETS,
         ),
     ] = None
     target_recall: Targets = None
     criterion: Annotated[
         CriterionName,
         typer.Option(
-            help="What a domain has to reach: the recall of every label, or coverage: of all its rows together."
+            metavar="NAME",
+            help="What a domain has to reach: min-recall, of every label, or coverage, of all its rows together.",
+            rich_help_panel=SETS,
         ),
     ] = "min-recall"
     domain_confidence: Annotated[
@@ -73,31 +81,50 @@ class FitOptions:
             metavar="NUMBER",
             help="Promise that all labels of a new domain are at target with this probability, or none for no promise; "
             "default: 0.9 where there are enough domains.",
+            rich_help_panel=PROMISE,
         ),
     ] = None
     calibration: Annotated[
         FittedCalibration | None,
-        typer.Option(help="How the promise is calibrated; cross-fit (default) has no proof, the others have one."),
+        typer.Option(
+            metavar="NAME",
+            help=f"How the promise is calibrated: {', '.join(get_args(FittedCalibration))}; cross-fit (default) has no "
+            "proof, the others have one.",
+            rich_help_panel=PROMISE,
+        ),
     ] = None
     on_infeasible: Annotated[
         OnRareLabel | None,
         typer.Option(
+            metavar="NAME",
             help="A label in too few domains for the promise: raise an error (default with --domain-confidence), pool "
-            "its rows and promise it by itself (default otherwise), or widen sets by it."
+            "its rows and promise it by itself (default otherwise), or widen sets by it.",
+            rich_help_panel=PROMISE,
         ),
     ] = None
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=complete_columns)
     ] = None
     hold_out_domains: Annotated[
-        float, typer.Option(help="Share of the domains held out for the evaluation; 0 for none.")
+        float,
+        typer.Option(
+            metavar="NUMBER",
+            help="Share of the domains held out for the evaluation; 0 for none.",
+            rich_help_panel=EVALUATION,
+        ),
     ] = 0.25
     final_fit: Annotated[
-        bool, typer.Option("--final-fit/--no-final-fit", help="Refit on all domains, or keep the evaluated model.")
+        bool,
+        typer.Option(
+            "--final-fit/--no-final-fit",
+            help="Refit on all domains, or keep the evaluated model.",
+            rich_help_panel=EVALUATION,
+        ),
     ] = True
     min_cell_size: MinCellSize = None
     html: Page = None
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of all random draws.")] = 0
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="NUMBER", help="Seed of all random draws.")] = 0
+    verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for every epoch and every fit.")] = False
     sources: SourceOptions = field(default_factory=SourceOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
 
@@ -233,7 +260,7 @@ class FitOptions:
             on_infeasible=self.on_infeasible or "raise",
             min_cell_size=self.cell_size,
             random_state=self.seed,
-            verbose=sys.stderr.isatty(),
+            verbose=sys.stderr.isatty() and not self.verbose,
         )
 
     def what_to_try(self) -> str:

@@ -301,7 +301,23 @@ def unwrapped(model: Any, X: Any) -> tuple[SetClassifier, Any]:
 
 
 def predict_set(model: Any, X: Any) -> Sets:
-    """Return the sets of a set classifier, or of a pipeline or search that ends in one."""
+    """Return the sets of a set classifier, or of a pipeline or search that ends in one.
+
+    >>> from sklearn import config_context
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV, GroupKFold
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, mean_size_scorer
+    >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = ConformalSetClassifier(LogisticRegression(), random_state=0).set_fit_request(domains=True)
+    ...     pipeline = make_pipeline(TableEncoder(), model)
+    ...     grid = {"conformalsetclassifier__estimator__C": [0.1, 1.0]}
+    ...     search = GridSearchCV(pipeline, grid, scoring=mean_size_scorer, cv=GroupKFold(3))
+    ...     search = search.fit(data.examples, data.labels, domains=data.domains, groups=data.domains)
+    >>> predict_set(search, data.examples).shape
+    (2400, 2)
+    """
     model, X = unwrapped(model, X)
     return model.predict_set(X)
 

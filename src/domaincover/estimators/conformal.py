@@ -47,6 +47,7 @@ class ConformalSetClassifier(CalibratedSetClassifier):
     - "single": no calibration, the most likely label alone.
 
     `PromisedSetClassifier` promises all labels of a new domain together.
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

@@ -30,6 +30,7 @@ class DomainGeneralizationClassifier(SingleLabelNetwork):
     The same network and training as `ERMClassifier`, for a fair comparison, but each batch holds a few domains and the
     loss depends on how they differ. It can be the base of `ConformalSetClassifier` and `PromisedSetClassifier`. The
     formulas are in docs/method.md.
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

@@ -22,6 +22,7 @@ class ERMClassifier(SingleLabelNetwork):
 
     The same network and training as `SetCoverClassifier`, for a fair comparison. It can be the base of
     `ConformalSetClassifier` and `PromisedSetClassifier`.
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

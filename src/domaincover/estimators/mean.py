@@ -36,6 +36,7 @@ class MeanClassifier(SetClassifier, _BaseComposition):
     Classifiers of different kinds, such as a network and boosted trees, err in different places; their mean gives
     smaller sets than either (docs/experiment-log.md). It is meant as the scorer of a `PromisedSetClassifier` or
     `ConformalSetClassifier`.
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

@@ -53,6 +53,7 @@ class PromisedSetClassifier(CalibratedSetClassifier):
     `target_recall`, with probability at least `domain_confidence`. `predict_set(X)` uses fixed thresholds.
     `predict_set(X, domains=…)` and `adapt` make the same promise with thresholds that a domain's own unlabelled rows
     set, which gives smaller sets where domains differ (docs/promises.md has the proof, docs/new-domain.md a guide).
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import joblib
@@ -23,6 +24,7 @@ from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.stacked_fit import fit_together
 
 LOWEST_PROBABILITY = 1e-30
+logger = logging.getLogger(__name__)
 
 
 def fit_on_rows(
@@ -56,11 +58,19 @@ def fit_on_each(
         return estimator._fit_on_each(X, y, domains, rows, as_if_alone, sample_weight, n_jobs)
     stacks = isinstance(estimator, NetworkClassifier) and estimator._inputs.stacks(estimator.device)
     if not stacks:
-        fits = (joblib.delayed(fit_on_rows)(estimator, X, y, domains, part, sample_weight) for part in rows)
+        one = joblib.delayed(fit_on_rows)
+        fits = (one(estimator, X, y, domains, part, sample_weight) for part in _logged(rows, estimator))
         return list(joblib.Parallel(n_jobs=n_jobs if len(rows) > 1 else None)(fits))
     fitted = [clone_for(estimator, y, own) for own in rows]
     fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
     return fitted
+
+
+def _logged(rows: Sequence[NDArray[np.int64]], estimator: Any) -> Iterator[NDArray[np.int64]]:
+    """Log each fit as it begins, at the level DEBUG."""
+    for number, part in enumerate(rows, start=1):
+        logger.debug("%s: fit %d of %d, on %d rows", type(estimator).__name__, number, len(rows), len(part))
+        yield part
 
 
 def check_takes_weights(estimator: Any, sample_weight: Any) -> None:

@@ -29,6 +29,7 @@ class SetCoverClassifier(NetworkClassifier):
     the cell's recall is below the target. Held-out domains select the best iterate, stop training early, and lower the
     thresholds from the paper's 0: each label's until its held-out rows are at target, then all by one offset until
     every label is at target in every held-out domain.
+    Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ from domaincover.training.engine import Engine
 from domaincover.training.history import History
 from domaincover.training.listeners import Listener, OnEpoch
 from domaincover.training.loop import TrainingSettings, train
-from domaincover.training.progress import ProgressBar
+from domaincover.training.progress import LoggedProgress, ProgressBar
 from domaincover.training.run import TrainingRun
 from domaincover.training.trackers import make_tracker
 
@@ -198,12 +198,12 @@ def _one_or_all(values: list[str]) -> str | list[str]:
 
 
 def _listeners(lead: NetworkClassifier, group: Sequence[Prepared]) -> list[Listener]:
-    """Return what follows the training: a progress bar, trackers, a callback; of several processes, only the main's."""
+    """Return what follows the training: a bar or a log, trackers, a callback; of several processes, only the main's."""
     if not group[0].engine.is_main:
         return []
     name = type(lead).__name__ + (f" × {len(group)}" if len(group) > 1 else "")
     run = lead.run or TrainingRun()
     settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
-    listeners: list[Listener] = [ProgressBar(name)] if lead.verbose else []
+    listeners: list[Listener] = [ProgressBar(name) if lead.verbose else LoggedProgress(name)]
     listeners += [make_tracker(kind, run.tracking, name, settings) for kind in run.trackers]
     return listeners + ([] if run.on_epoch is None else [OnEpoch(partial(run.on_epoch, len(group)))])

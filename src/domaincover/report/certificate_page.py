@@ -82,7 +82,7 @@ def _identity(model: CertifiedModel, report: DomainReport, date: datetime.date) 
         "Date": date.isoformat(),
         "Model": model.folder,
         "SHA-256": model.checksum,
-        "Table": f"{model.table}: {model.n_rows:,} rows, {len(report.domain_names)} domains counted",
+        "Table": f"{model.table}: {len(report.domain_names)} domains counted, with {model.n_rows:,} rows",
         "Versions": versions,
     }
 

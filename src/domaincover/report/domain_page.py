@@ -76,7 +76,7 @@ def write_domain_page(
     """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
-    headline, *lines = summary_lines(reports, target_recall, kind=kind)
+    headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
     data = domain_chart_data(reports, target_recall)
     if adaptation is not None:
         adaptation = adaptation.subset(worst_order(next(iter(reports.values()))))
@@ -101,6 +101,12 @@ def write_domain_page(
         settings=settings or {},
     )
     write_whole(Path(path), page)
+
+
+def _spoken_of(reports: Reports) -> Reports:
+    """Return what the first sentence is about: not the same model with its other thresholds, which the table has."""
+    (first_name, first), *others = reports.items()
+    return {first_name: first} | {name: report for name, report in others if report.thresholds is None}
 
 
 def domain_chart_specs(data: DomainChartData, adaptation: DomainAdaptation | None = None) -> dict[str, dict[str, Any]]:
@@ -131,6 +137,9 @@ def domain_columns(
         known = zip(report.min_recall, report.at_target(target_recall), strict=True)
         return [Cell(recall_text(value, highest), round(float(value), 6), not is_at) for value, is_at in known]
 
+    def sizes(values: Any) -> list[Cell]:
+        return [Cell(f"{size:.2f}", round(float(size), 6)) for size in values]
+
     def recalls(values: Any, target: float) -> list[Cell]:
         return [_recall_cell(float(value), target) for value in values]
 
@@ -139,7 +148,8 @@ def domain_columns(
         PageColumn("Examples", [Cell(str(n), int(n)) for n in model.n]),
         PageColumn(measure.capitalize(), reached(model)),
         *([] if model.is_coverage else of_lowest),
-        PageColumn("Set size", [Cell(f"{size:.2f}", float(size)) for size in model.set_size]),
+        PageColumn(f"Set size of {len(model.label_names)}", sizes(model.set_size)),
+        PageColumn("By lot", sizes(model.size_by_lot)),
         PageColumn("One label", [Cell(percent(rate), float(rate)) for rate in model.single_rate]),
         PageColumn("Empty sets", [Cell(percent(rate), float(rate)) for rate in model.empty_rate]),
         *(PageColumn(f"{measure.capitalize()} of {name}", reached(other)) for name, other in others),

@@ -14,9 +14,11 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from domaincover.errors import InputError, one_line
+from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.table_network import MakeNetwork
 from domaincover.saving.parts import PartsReader, PartsWriter
 from domaincover.saving.sealed import (
@@ -62,8 +64,10 @@ def save(
     write_folder(folder, content, writer.files)
 
 
-def load(folder: str | Path, *, network: MakeNetwork | None = None, trusted: Sequence[str] = ()) -> Any:
-    """Load a model written by `save`, after verifying every file.
+def load(
+    folder: str | Path, *, network: MakeNetwork | None = None, trusted: Sequence[str] = ()
+) -> SetClassifier | Pipeline:
+    """Load a model written by `save`, after verifying every file: a classifier of sets, or a pipeline with one.
 
     Parameters
     ----------

@@ -100,6 +100,11 @@ def check_folder(folder: str | Path) -> None:
         raise InputError(f"{folder} also contains {foreign[0]!r}, which would be lost; move it elsewhere.")
 
 
+def is_model(folder: str | Path) -> bool:
+    """Tell whether a folder holds a saved model."""
+    return os.path.isfile(_behind_links(folder) / MANIFEST)
+
+
 def _behind_links(folder: str | Path) -> Path:
     return Path(os.path.realpath(folder))  # a symbolic link to a model stays a link
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import sys
@@ -39,6 +40,31 @@ def warnings_as_notes() -> Iterator[None]:
         yield
     for message in dict.fromkeys(str(warning.message) for warning in caught):
         say(f"Note: {as_options(' '.join(message.split()), _arguments.get())}")
+
+
+class _SaidLines(logging.Handler):
+    """Prints the records of logging as messages."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record without its level and time."""
+        say(record.getMessage())
+
+
+@contextmanager
+def logs_as_messages(*, all_of_them: bool) -> Iterator[None]:
+    """Print what the library logs: all of it, or, where no terminal shows a bar, a line every now and then."""
+    logger = logging.getLogger("domaincover")
+    handler, level = _SaidLines(), logger.level
+    if not all_of_them and sys.stderr.isatty():
+        yield
+        return
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if all_of_them else logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def as_options(message: str, arguments: Sequence[str]) -> str:

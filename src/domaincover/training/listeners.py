@@ -32,6 +32,9 @@ class Listener:
     def epoch(self, n_done: int) -> None:
         """`n_done` epochs have ended."""
 
+    def stop(self, n_done: int, epochs: int) -> None:
+        """Training has come to its end, after `n_done` of at most `epochs` epochs."""
+
     def finish(self) -> None:
         """Training has ended, successfully or not."""
 

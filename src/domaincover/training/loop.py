@@ -136,10 +136,12 @@ class _Training:
 
     def run(self) -> None:
         self.tell("start", self.settings.epochs, self.batches.n_batches)
+        n_epochs = self.first_epoch
         for epoch in range(self.first_epoch, self.settings.epochs):
             if self.is_finished or self.best.all_closed:
                 break
             self._epoch(epoch)
+            n_epochs = epoch + 1
             if self.settings.patience is not None:
                 self.best.close(self.settings.patience)
             self.batches.remember()
@@ -148,6 +150,7 @@ class _Training:
         if not self.is_finished:
             self.is_finished = True
             self._keep(self.settings.epochs, 0)
+            self.tell("stop", n_epochs, self.settings.epochs)
 
     def _epoch(self, epoch: int) -> None:
         for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):

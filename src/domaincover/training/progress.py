@@ -1,7 +1,8 @@
-"""Terminal progress bar of training."""
+"""Progress of training: a bar in a terminal, or a line of logging every now and then."""
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 
@@ -10,16 +11,18 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domaincover.training.listeners import Listener, Step
 
+SECONDS_BETWEEN_LINES = 30.0
+logger = logging.getLogger(__name__)
+
 
 class ProgressBar(Listener):
-    """Show epochs, loss, worst recall, set size, examples per second and remaining time; removed at the end."""
+    """Show epochs, loss, worst recall, set size, examples per second and remaining time; at the end, why it stopped."""
 
     def __init__(self, name: str, console: Console | None = None) -> None:
         columns = (TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[about]}"))
-        self._bar = Progress(
-            *columns, TimeRemainingColumn(), TextColumn("left"), console=console or Console(stderr=True), transient=True
-        )
-        self._name, self._figures, self._n_examples = name, "", 0
+        self._console = console or Console(stderr=True)
+        self._bar = Progress(*columns, TimeRemainingColumn(), TextColumn("left"), console=self._console, transient=True)
+        self._name, self._n_examples, self._end = name, 0, ""
 
     def start(self, epochs: int, n_batches: int) -> None:
         """Show an empty bar."""
@@ -35,12 +38,60 @@ class ProgressBar(Listener):
     def step(self, step: Step) -> None:
         """Update the metrics."""
         rate = self._n_examples / max(time.monotonic() - self._started, 1e-9)
-        figures = [f"epoch {step.epoch + 1} of {self._epochs}", f"loss {step.loss:.3f}"]
-        if step.worst_recall is not None and math.isfinite(step.worst_recall):
-            figures += [f"worst recall {step.worst_recall:.2f}", f"size {step.set_size:.2f}"]
-        about = ", ".join([*figures, f"{rate:,.0f} examples/s,"])
+        about = f"{_figures(step, self._epochs)}, {rate:,.0f} examples/s,"
         self._bar.update(self._task, completed=step.n_batches, about=about)
 
+    def stop(self, n_done: int, epochs: int) -> None:
+        """Remember why training stopped."""
+        self._end = f"{self._name}: {why_stopped(n_done, epochs)}"
+
     def finish(self) -> None:
-        """Remove the bar."""
+        """Remove the bar, and print why training stopped, if it came to its end."""
         self._bar.stop()
+        if self._end:
+            self._console.print(self._end, highlight=False, markup=False)
+
+
+class LoggedProgress(Listener):
+    """Log a line every half minute, and why training stopped; at the level DEBUG, a line for every epoch."""
+
+    def __init__(self, name: str, seconds: float = SECONDS_BETWEEN_LINES) -> None:
+        self._name, self._seconds = name, seconds
+
+    def start(self, epochs: int, n_batches: int) -> None:  # noqa: ARG002
+        """Note the time."""
+        self._epochs, self._last_line, self._last_epoch, self._is_long = epochs, time.monotonic(), -1, False
+
+    def step(self, step: Step) -> None:
+        """Log the metrics if it is time."""
+        is_due = time.monotonic() - self._last_line >= self._seconds
+        is_new_epoch, self._last_epoch = step.epoch > self._last_epoch, step.epoch
+        if is_due or (is_new_epoch and logger.isEnabledFor(logging.DEBUG)):
+            self._log(_figures(step, self._epochs), is_due)
+
+    def stop(self, n_done: int, epochs: int) -> None:
+        """Log why training stopped; of a short training at the level DEBUG."""
+        self._log(why_stopped(n_done, epochs), self._is_long)
+
+    def _log(self, what: str, matters: bool) -> None:
+        logger.log(logging.INFO if matters else logging.DEBUG, "%s: %s", self._name, what)
+        if matters:
+            self._last_line, self._is_long = time.monotonic(), True
+
+
+def why_stopped(n_done: int, epochs: int) -> str:
+    """Say whether training took all its epochs.
+
+    >>> why_stopped(33, 45), why_stopped(45, 45)
+    ('stopped early, at epoch 33 of 45: held-out domains no longer improved', 'trained for 45 epochs')
+    """
+    if n_done < epochs:
+        return f"stopped early, at epoch {n_done} of {epochs}: held-out domains no longer improved"
+    return f"trained for {epochs} epoch{'' if epochs == 1 else 's'}"
+
+
+def _figures(step: Step, epochs: int) -> str:
+    figures = [f"epoch {step.epoch + 1} of {epochs}", f"loss {step.loss:.3f}"]
+    if step.worst_recall is not None and math.isfinite(step.worst_recall):
+        figures += [f"worst recall {step.worst_recall:.2f}", f"size {step.set_size:.2f}"]
+    return ", ".join(figures)
