@@ -88,7 +88,6 @@ def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) ->
             meant = suggestion(key, KEYS, f"there are {', '.join(KEYS)}.")
             raise InputError(f"{place}: unknown key {key!r}; {meant}")
         check_value(key, value, KEYS[key], place)
-    check_free(name)
     given = [key for key in PLACES if key in values]
     if len(given) != 1:
         raise InputError(f"{place}: {ONE_PLACE}.")
@@ -102,6 +101,7 @@ def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) ->
     network = _network(values.get("network"), folder)
     settings = {key: value for key, value in values.items() if key in SETTINGS}
     try:
+        check_free(name)
         return make_dataset(name, read, kind=kind, network=network, **settings)
     except InputError as error:
         raise InputError(f"{place}: {error}") from None

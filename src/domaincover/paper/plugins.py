@@ -30,6 +30,13 @@ def register_dataset(
 ) -> Callable[[Read], Read]:
     """Register a function that returns features, images or texts, and labels and domains, as a dataset for studies.
 
+    ::
+
+        @register_dataset("visits", n_train_domains=12, n_unseen_domains=8)
+        def visits():
+            table = pd.read_parquet("visits.parquet")
+            return table.drop(columns=["outcome", "hospital"]), table["outcome"], table["hospital"]
+
     Parameters
     ----------
     name : str
@@ -43,13 +50,6 @@ def register_dataset(
     **settings
         Those of a study's datasets: n_train_domains and n_unseen_domains (numbers of training and unseen domains, 25
         each), max_train_rows and max_test_rows (per domain), min_cell_size, hidden, epochs, batch_size, image_size.
-
-    ::
-
-        @register_dataset("visits", n_train_domains=12, n_unseen_domains=8)
-        def visits():
-            table = pd.read_parquet("visits.parquet")
-            return table.drop(columns=["outcome", "hospital"]), table["outcome"], table["hospital"]
     """
 
     def register(read: Read) -> Read:

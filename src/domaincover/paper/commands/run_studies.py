@@ -46,10 +46,18 @@ def run_experiments(
                 failures += _measure(experiment, studies[experiment.name], out, options.quick)
             with warnings_as_notes():
                 make_outputs(experiments, out, options.figure_format)
-    if len(experiments) == 1 or all(experiment.datasets == ("real",) for experiment in experiments):
+    if len(experiments) == 1 or _are_real(experiments):
         print_table(experiments[0], out)
     if failures:
         raise typer.Exit(SOME_FAILED)
+
+
+def _are_real(experiments: Sequence[Experiment]) -> bool:
+    """Return whether experiments are on real data sets alone, as `paper real` runs them."""
+    from domaincover.paper.study_datasets import DATASET_GROUPS, study_datasets
+
+    real = DATASET_GROUPS["real"]
+    return all(name in real for experiment in experiments for name in study_datasets(experiment.datasets))
 
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:

@@ -192,6 +192,9 @@ def is_of_paper(out: Path) -> bool:
     from domaincover.paper.study_datasets import DATASET_GROUPS
 
     of_paper = {*PAPER, "synthetic", "wilds", *DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
+    run = {path.parts[-5] for path in out.glob("*/*/target-*/seed-*/DONE")}
+    if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
+        return False
     return any((out / RESULTS / name).is_dir() for name in of_paper)
 
 
