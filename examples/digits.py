@@ -22,8 +22,7 @@ from efficientnet_lite_pytorch import EfficientNet
 from showing import Table, main
 from torch import Tensor, nn
 
-from domaincover import ImageNetwork, SetCoverClassifier, assess
-from domaincover.paper.real.rotated_digits import read_digits
+from domaincover import ImageNetwork, SetCoverClassifier, assess, read_real
 
 
 class Features(nn.Module):
@@ -42,7 +41,7 @@ class Features(nn.Module):
 
 def load() -> Table:
     """Return the digits as images, turned, with what they are and the angle."""
-    images, digits, angles = read_digits()
+    images, digits, angles = read_real("rotated-digits")
     return Table(images, pd.Series(digits), pd.Series(angles, name="angle"))
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.paper.plugins import register_dataset, register_method
+    from domaincover.paper.real.catalogue import read_real
     from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.promises.certificates import Certificate, certify
     from domaincover.promises.plans import DomainPlan, plan_domains
@@ -81,6 +82,7 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "estimators.base",
+    "read_real": "paper.real.catalogue",
     "read_wilds": "paper.wilds.reader",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
@@ -130,6 +132,7 @@ __all__ = [
     "plan_domains",
     "pooled_thresholds",
     "predict_set",
+    "read_real",
     "read_wilds",
     "register_dataset",
     "register_method",
