@@ -1,9 +1,10 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.real.catalogue import REAL, read_real
 from tests.paper.real.released_folders import build_audiomnist
 
 
@@ -52,3 +53,20 @@ def test_names_and_prepared_files_are_distinct():
     assert [*REAL] == ["audiomnist", "malaria", "wisdm", "rotated-digits", "reviews", "wages"]
     assert len({data.prepared for data in REAL.values()}) == len(REAL)
     assert len({data.title for data in REAL.values()}) == len(REAL)
+
+
+def test_a_real_data_set_is_read_by_name_from_a_folder(tmp_path):
+    X = np.arange(2 * 28 * 28, dtype=np.uint8).reshape(2, 28, 28)
+    np.savez(tmp_path / "rotated_mnist.npz", X=X, label=np.array([3, 4]), domain=np.array([0, 30]))
+    read = read_real("rotated-digits", tmp_path)
+    assert np.array_equal(read.X, X)
+    assert [*read.y] == [3, 4]
+    assert [*read.domains] == [0, 30]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("audiomist", "did you mean 'audiomnist'"), ("audiomnist", "expected data/.*git clone")]
+)
+def test_an_unknown_or_absent_real_data_set_says_what_to_do(tmp_path, name, said):
+    with pytest.raises(InputError, match=said):
+        read_real(name, tmp_path)
