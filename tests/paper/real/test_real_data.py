@@ -65,7 +65,7 @@ def test_a_real_data_set_is_read_by_name_from_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("audiomist", "did you mean 'audiomnist'"), ("audiomnist", "expected data/.*git clone")]
+    ("name", "said"), [("audiomist", "did you mean audiomnist"), ("audiomnist", "expected data/.*git clone")]
 )
 def test_an_unknown_or_absent_real_data_set_says_what_to_do(tmp_path, name, said):
     with pytest.raises(InputError, match=said):
