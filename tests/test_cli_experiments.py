@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from domaincover.paper.experiment import PAPER, paper_experiments
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.study_datasets import DATASET_GROUPS
+from domaincover.report.ranking import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import LIMIT
@@ -83,6 +85,16 @@ def test_every_experiment_has_its_tables_and_figures(quick):
             for dataset in DATASETS:
                 drawn = {file for file in files if re.fullmatch(rf"{figure}-{dataset}(-target-[0-9.]+)?\.svg", file)}
                 assert len(drawn) == (1 if figure == "curves" else len(experiment.target_recalls)), (name, figure)
+
+
+def test_a_quick_run_learns(quick):
+    _, out = quick
+    results = pd.read_csv(out / "results/main/table.csv")
+    unseen = results[results["split"] == "unseen"]
+    assert (unseen.loc[unseen["method"] == "erm", "min_recall"] > 0.6).all(), "with 48 steps it was at 0.1"
+    of_set_cover = unseen[unseen["method"] == "set-cover"]
+    assert (of_set_cover["min_recall"] > 0.8).all()
+    assert not is_degenerate(of_set_cover).any(), "with 48 steps every label was in every set"
 
 
 def test_tables_of_a_quick_run_say_so_and_do_not_stand_beside_the_papers(quick):

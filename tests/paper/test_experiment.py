@@ -107,6 +107,13 @@ def test_quick_takes_a_little_of_everything():
     assert run.epochs < 30
 
 
+def test_a_quick_run_takes_hundreds_of_steps_of_its_networks():
+    (study,) = studies(Experiment("mine", datasets=("synthetic-10",)), quick=True)
+    run = next(study.runs())
+    n_rows = run.setting.n_train_domains * run.setting.max_train_rows
+    assert run.epochs * n_rows // run.batch_size > 300
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

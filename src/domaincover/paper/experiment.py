@@ -39,7 +39,10 @@ FOLDERS = {
 }
 Kind = Literal["grid", "theory", "times"]
 # A promise from ten domains must be weak, most of all for labels that some of them lack.
-QUICK_SETTINGS = {"epochs": 3, "min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
+QUICK_SETTINGS = {"min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
+# The cheapest that learns: some 370 steps, ten times as long as usual. Pretrained networks take short steps.
+QUICK_TRAINING = {"epochs": 8, "learning_rate": 0.01}
+QUICK_TRAINING_OF_WHOLE_NETWORKS = {"epochs": 3}
 QUICK_SEEDS = 1
 SEEDS = 5
 Note = Callable[[str], object]
@@ -107,14 +110,15 @@ class Experiment:
 
     def studies(self, sources: tuple[Source, ...], quick: bool, note: Note) -> Iterator[Study]:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
-        settings = dict(self.settings) | (QUICK_SETTINGS if quick else {})
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
-            shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings}
+            sizes = None
             if self.sizes and not own:
-                shared["sizes"] = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
-            marks = {"quick": quick, "as_authors": settings.get("as_authors", False)}
-            setting = Study((dataset,), (), sources=own, sizes=shared.get("sizes"), **marks).setting(dataset)
+                sizes = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
+            marks = {"quick": quick, "as_authors": self.settings.get("as_authors", False)}
+            setting = Study((dataset,), (), sources=own, sizes=sizes, **marks).setting(dataset)
+            settings = dict(self.settings) | (_quick_settings(setting) if quick else {})
+            shared: dict[str, Any] = {"target_recalls": self.target_recalls, "sizes": sizes, **settings}
             confidence = settings.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():
@@ -215,6 +219,11 @@ def _check_known(name: str, place: str, own: Iterable[str]) -> None:
     if name not in known and not SYNTHETIC_NAME.fullmatch(name):
         meant = suggestion(name, known, f"there are {', '.join(known)}.")
         raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")
+
+
+def _quick_settings(setting: StudyDataset | WildsSource) -> dict[str, Any]:
+    """Return the settings of a smoke run, which has to learn in seconds."""
+    return QUICK_SETTINGS | (QUICK_TRAINING_OF_WHOLE_NETWORKS if setting.trains_whole_networks else QUICK_TRAINING)
 
 
 def _of(values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:

@@ -134,6 +134,15 @@ def seconds(duration: float) -> str:
     return f"{duration:.1f}" if duration < 100 else f"{duration:.0f}"
 
 
+def sentence(text: str) -> str:
+    """Return a note as a sentence.
+
+    >>> sentence("one seed")
+    'One seed.'
+    """
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def printable(name: str) -> str:
     r"""Return a name without line breaks and terminal control codes.
 

@@ -7,6 +7,7 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_chart,
     learnability_data,
     learnability_table,
+    theory_notes,
     write_theory_figures,
 )
 from domaincover.paper.study_report.theory_pictures import (
@@ -33,6 +34,14 @@ def content():
         for seed, share in enumerate(values)
     ]
     return {"settings": {"n_features": 10, "n_seeds": 3, "target_recall": 0.9}, "rows": rows}
+
+
+def test_a_quick_run_says_so_in_table_and_figure(content):
+    assert "Quick run" not in learnability_table(content)
+    quick = content | {"settings": content["settings"] | {"quick": True}}
+    assert learnability_table(quick).startswith("Quick run: not the paper's setting.\n")
+    chart = learnability_chart(learnability_data(quick), 0.9, theory_notes(quick)).to_dict()
+    assert chart["title"]["subtitle"][0] == "Quick run: not the paper's setting."
 
 
 def test_the_line_is_the_median_over_seeds(content):

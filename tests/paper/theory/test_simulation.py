@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -58,6 +59,18 @@ def test_a_foreign_file_is_refused_and_left_alone(text, tmp_path):
     with pytest.raises(InputError, match="is not a result of `domaincover paper theory`; choose another directory"):
         run_theory(QUICK, [2], tmp_path)
     assert (tmp_path / "theory.json").read_text() == text
+
+
+def test_a_file_of_a_version_without_quick_runs_is_continued(finished, tmp_path):
+    _, content = finished
+    older = content | {"settings": {name: value for name, value in content["settings"].items() if name != "quick"}}
+    (tmp_path / "theory.json").write_text(json.dumps(older))
+    assert run_theory(QUICK, [2, 4], tmp_path)["rows"] == content["rows"]
+
+
+def test_a_full_run_does_not_continue_a_quick_one(finished):
+    with pytest.raises(InputError, match="was made with other settings"):
+        run_theory(replace(QUICK, quick=True), [2], finished[0])
 
 
 def test_other_settings_are_refused(finished):

@@ -122,7 +122,9 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
     from domaincover.paper.training_times import measure_times
 
     def theory() -> None:
-        settings = TheorySettings(n_seeds=experiment.n_seeds("", ""), steps=100 if quick else experiment.steps)
+        settings = TheorySettings(
+            n_seeds=experiment.n_seeds("", ""), steps=100 if quick else experiment.steps, quick=quick
+        )
         counts = experiment.domains[:2] if quick else experiment.domains
         run_theory(settings, counts, out / "theory", lambda n: say(f"Theory: trained on {n} domains."))
 

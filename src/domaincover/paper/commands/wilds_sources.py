@@ -26,14 +26,14 @@ def sources_of(experiment: Experiment, folder: Path | None, quick: bool, note: N
     """Return the WILDS data sets of an experiment that are in a folder; the folder may be that of one data set."""
     if folder is None or experiment.kind == "theory":
         return ()
-    from domaincover.paper.study_datasets import QUICK, study_datasets
+    from domaincover.paper.study_datasets import QUICK_FILES, study_datasets
     from domaincover.paper.wilds.reader import RELEASES
     from domaincover.paper.wilds.source import wilds_source
 
     if not folder.is_dir():
         raise InputError(f"--wilds: there is no folder {folder}.")
     wanted = [name for name in RELEASES if name in study_datasets(experiment.datasets)]
-    sizes = QUICK._asdict() if quick else experiment.sizes
+    sizes = QUICK_FILES._asdict() if quick else experiment.sizes
     sources = []
     for name in wanted:
         release, is_named = RELEASES[name], name in experiment.datasets

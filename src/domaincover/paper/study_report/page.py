@@ -32,6 +32,7 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_data,
     learnability_sentence,
     learnability_spec,
+    theory_notes,
 )
 from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
 from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, left_out_in_words
@@ -44,6 +45,7 @@ from domaincover.report.readable import (
     heads_of,
     readable_rows,
     seeds_and_domains,
+    sentence,
 )
 from domaincover.report.style import dataset_label, short_label
 from domaincover.report.template import chart_library, rendered
@@ -110,7 +112,9 @@ def write_page(
         times=None if compared_times is None else times_table(compared_times),
         times_caption="" if compared_times is None else times_caption(compared_times),
         printed_settings=lambda name: {} if published is None else _printed_settings(published, name),
-        theory=None if theory is None else [learnability_sentence(theory), *MARKS_IN_WORDS],
+        theory=None
+        if theory is None
+        else [learnability_sentence(theory), *map(sentence, theory_notes(theory)), *MARKS_IN_WORDS],
         notes=notes_of(table),
         settings=settings or {},
     )

@@ -20,7 +20,15 @@ from domaincover.paper.study_report.published_comparison import (
 )
 from domaincover.paper.study_report.results_table import TEXT_COLUMNS, checked_results, notes_of, sentences_of_notes
 from domaincover.report.ranking import rule_in_words
-from domaincover.report.readable import HEADS, TEXT_HEADS, ReadableRow, heads_of, readable_rows, seeds_and_domains
+from domaincover.report.readable import (
+    HEADS,
+    TEXT_HEADS,
+    ReadableRow,
+    heads_of,
+    readable_rows,
+    seeds_and_domains,
+    sentence,
+)
 from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, no_formula, terminal
 
 # Short enough for eight columns in a terminal of 100 characters.
@@ -87,7 +95,7 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     rows = readable_rows(table)
     marks, rule = sentences_of_notes(table), rule_in_words(table)
     if style == "md":
-        said = [*marks, _sentence(seeds_and_domains(rows)), rule]
+        said = [*marks, sentence(seeds_and_domains(rows)), rule]
         return f"{markdown(_text_table(rows, heads_of(rows)))}\n{' '.join(said)}\n"
     shown, once = _said_once(rows)
     counted = [*once, seeds_and_domains(rows)]
@@ -102,10 +110,6 @@ def _narrow(table: TextTable) -> TextTable:
     """Return the table without spaces around ±, as narrow as a terminal."""
     rows = [{name: text.replace(" ± ", "±") for name, text in row.items()} for row in table.rows]
     return table._replace(rows=rows)
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def as_json(table: pd.DataFrame) -> str:

@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from domaincover.options import FigureFormat
+from domaincover.paper.published import QUICK_MARK
 from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.report.look import PAGE_INK, chart_config
 from domaincover.report.pictures import inline, save_chart
+from domaincover.report.readable import sentence
 from domaincover.report.style import INK, KNOWN_METHODS
 
 N_LABELS = 2  # of the paper's Gaussian domains
@@ -32,6 +34,11 @@ MARKS_IN_WORDS = [
     f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
 ]
 GRAIN = 0.0005  # one of 2,000 domains: below it the axis is straight, so that "none" has a place
+
+
+def theory_notes(content: Mapping[str, Any]) -> list[str]:
+    """Return what must be said wherever these results stand: whether they are of a quick run."""
+    return [QUICK_MARK] if content["settings"].get("quick") else []
 
 
 class LearnabilityData(NamedTuple):
@@ -67,6 +74,7 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
     )
     trained = data.seeds[data.seeds["predictor"] == "trained"].groupby("n_domains")["share_missing_training"]
     lines = [
+        *map(sentence, theory_notes(content)),
         f"New domains that miss the target (median of {content['settings']['n_seeds']} seeds)",
         "training domains   as trained   exactly at target   bound   seeds at target in training, as trained",
     ]
@@ -80,12 +88,12 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
     return "\n".join(lines)
 
 
-def learnability_chart(data: LearnabilityData, target_recall: float) -> alt.LayerChart:
+def learnability_chart(data: LearnabilityData, target_recall: float, notes: Sequence[str] = ()) -> alt.LayerChart:
     """Return the share of new domains that miss the target against the number of training domains."""
     layers = _layers(data, INK)
     title = alt.TitleParams(
         f"New domains below the target recall of {target_recall:g}",
-        subtitle=MARKS_IN_WORDS,
+        subtitle=[*map(sentence, notes), *MARKS_IN_WORDS],
     )
     chart = alt.LayerChart(layer=layers, width=640, height=360, title=title)
     styled: alt.LayerChart = chart.configure(**chart_config(INK))
@@ -130,7 +138,8 @@ def write_theory_figures(
     formats: Sequence[FigureFormat] = ("png", "svg"),
 ) -> list[Path]:
     """Draw theory.png and theory.svg, or other formats, in the directory; return the files."""
-    chart = learnability_chart(learnability_data(content, domain_counts), content["settings"]["target_recall"])
+    data, target_recall = learnability_data(content, domain_counts), content["settings"]["target_recall"]
+    chart = learnability_chart(data, target_recall, theory_notes(content))
     for fmt in formats:
         save_chart(chart, out / f"theory.{fmt}", fmt)
     return [out / f"theory.{fmt}" for fmt in formats]

@@ -46,6 +46,7 @@ def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None =
     ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
     note = seconds.get(NOTE, "")
     times = seconds.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
+    times = times.sort_values("dataset", key=rank, kind="stable", ignore_index=True)
     quotable = is_quotable(times[NOTE])
     if published_times is None or (len(times) and not quotable.any()):
         return times

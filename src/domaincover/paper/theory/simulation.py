@@ -47,6 +47,7 @@ class TheorySettings:
     batch_size: int = 512
     steps: int = 3_000
     learning_rate: float = 0.01
+    quick: bool = False  # a smoke run
 
     def __post_init__(self) -> None:
         check_target_recall(self.target_recall)
@@ -173,7 +174,7 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     if not path.exists():
         return fresh
     content = _content(path)
-    if content["settings"] != fresh["settings"]:
+    if TheorySettings(**content["settings"]) != settings:
         raise InputError(f"{path} was made with other settings; choose another directory, or remove it.")
     return content
 
@@ -192,8 +193,9 @@ def _content(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = plain_json(path.read_text(encoding="utf-8"))
         settings = TheorySettings(**content["settings"])
         rows_ok = all(_is_row(row) for row in content["rows"])
-        numbers = [getattr(settings, field.name) for field in fields(settings)]
+        numbers = [getattr(settings, field.name) for field in fields(settings) if field.name != "quick"]
         is_ours = content["domaincover_theory"] == FORMAT and rows_ok and all(map(_is_number, numbers))
+        is_ours = is_ours and type(settings.quick) is bool
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False
     if not is_ours:
