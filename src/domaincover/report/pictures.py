@@ -17,7 +17,8 @@ from domaincover.options import FigureFormat
 PNG_SCALE = 2
 PAPER_PNG_SCALE = 4  # 288 dots per inch
 VEGA_LITE = "_".join(SCHEMA_VERSION.split(".")[:2])  # as vl-convert names versions
-AnyChart = alt.LayerChart | alt.HConcatChart
+Spec = dict[str, Any]  # of Vega-Lite
+AnyChart = alt.LayerChart | alt.HConcatChart | Spec
 
 
 def inline(table: pd.DataFrame) -> alt.InlineData:
@@ -32,7 +33,8 @@ def save_chart(chart: AnyChart, path: Path, fmt: FigureFormat, paper: bool = Fal
     """Write the chart atomically as a picture; for a paper, its pixels are points."""
     if fmt not in get_args(FigureFormat):
         raise InputError(f"figure format must be one of {', '.join(get_args(FigureFormat))}, got {fmt!r}.")
-    spec = chart.to_dict(validate=False)  # tests validate every kind; it takes as long as drawing
+    # Tests validate every kind; it takes as long as drawing.
+    spec = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
     if fmt == "svg":
         text = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
         content = (_in_points(text) if paper else text).encode()

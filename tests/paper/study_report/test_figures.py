@@ -22,6 +22,7 @@ from domaincover.paper.study_report.crosses import (
     random_line,
     recalls_in_words,
 )
+from domaincover.paper.study_report.figure_plan import planned_figures
 from domaincover.paper.study_report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
 from domaincover.paper.study_report.results_table import checked_results
 from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
@@ -120,23 +121,6 @@ def test_the_random_line_is_drawn_where_it_passes():
     domains = random_domains(rng, ("data",), {"a": (0.6, 1.0), "b": (0.9, 1.7)}, labels=("yes", "no"))
     layers = cross_plot(results_of(domains), domains, "data", points=False).to_dict()["layer"]
     assert [layer["mark"].get("style") for layer in layers[:2]] == ["random-line", "random-text"]
-
-
-@pytest.mark.parametrize("size", [1.7, 1.8, 1.9])
-def test_where_random_sets_end_near_the_target_its_name_is_above_and_left_of_their_crossing(size):
-    domains = random_domains(
-        np.random.default_rng(0), ("data",), {"a": (0.6, 1.0), "b": (0.9, size)}, labels=("yes", "no")
-    )
-    spec = cross_plot(results_of(domains), domains, "data", points=False).to_dict()
-    name = next(layer for layer in spec["layer"] if layer["mark"].get("style") == "target-text")
-    assert (name["mark"]["align"], name["mark"]["baseline"]) == ("right", "bottom")
-    assert [row["end"] <= 2 * row["target"] for row in values_in(spec) if "end" in row] == [True]
-
-
-def test_where_random_sets_are_out_of_sight_the_targets_name_is_at_the_right_end(results, domains):
-    layers = cross_plot(results, domains, "synthetic-10", points=False).to_dict()["layer"]
-    name = next(layer for layer in layers if layer["mark"].get("style") == "target-text")
-    assert name["encoding"]["x"] == {"value": "width"}
 
 
 def test_a_label_without_recall_is_absent_whether_nan_or_none():
@@ -256,13 +240,18 @@ def test_svg_says_target_and_methods_in_text(results, domains, tmp_path):
 
 @pytest.fixture(scope="module")
 def drawn(tmp_path_factory):
-    """Return every kind of figure as SVG, of a study of every known method, by kind."""
+    """Return every kind of figure as SVG, of a study of every known method, by kind; several comparisons together."""
     domains = full_study(np.random.default_rng(0), ("data",), n_seeds=2, n_domains=4, targets=(0.8, 0.9))
     results = results_of(domains)
     folder = tmp_path_factory.mktemp("figures")
     paths = figure_files(results[results["target_recall"] == 0.9], domains, folder, "svg")
     paths += figure_files(results, domains, folder, "svg", ["curves"])
-    return {path.name.partition("-data")[0]: path.read_text(encoding="utf-8") for path in paths}
+    kinds = sorted(FIGURES, key=len)
+    found = {}
+    for path in paths:
+        kind = [kind for kind in kinds if path.name.startswith(kind)][-1]
+        found[kind] = found.get(kind, "") + path.read_text(encoding="utf-8")
+    return found
 
 
 def size_of(svg):
@@ -295,9 +284,10 @@ def test_svg_holds_hostile_names_as_text_only(hostile_results, hostile_domains, 
         assert "<img" not in path.read_text(encoding="utf-8")
 
 
-def test_pdf_of_a_figure_is_a_column_wide_in_points(results, domains, tmp_path):
-    (first, _) = figure_files(results, domains, tmp_path, "pdf", ["share"])
-    assert re.search(rb"/MediaBox\s*\[0 0 234 ", first.read_bytes())
+def test_pdf_of_a_plot_alone_is_a_column_wide_in_points(results, domains, tmp_path):
+    first = results[results["dataset"] == "synthetic-10"]
+    (path,) = figure_files(first, domains, tmp_path, "pdf", ["share"])
+    assert re.search(rb"/MediaBox\s*\[0 0 234 ", path.read_bytes())
 
 
 @pytest.fixture
@@ -328,16 +318,23 @@ def test_files_name_the_target_only_where_there_are_several_and_curves_are_of_al
 def test_targets_that_differ_in_the_seventh_digit_have_files_of_their_own(results, domains, tmp_path):
     both = pd.concat([results, results.assign(target_recall=0.90000001)])
     names = [path.name for path in figure_files(both, domains, tmp_path, kinds=["share"])]
-    assert names[:2] == ["share-synthetic-10-target-0.9.png", "share-synthetic-10-target-0.90000001.png"]
+    assert names == ["share-target-0.9.png", "share-target-0.90000001.png"]
 
 
 @pytest.mark.usefixtures("no_drawing")
-def test_names_that_clash_get_a_number(tmp_path):
-    domains = random_domains(np.random.default_rng(0), ("A b", "a-b", "../a/b", "splits-a-b", "???"))
-    names = [path.name for path in figure_files(results_of(domains), domains, tmp_path, kinds=["share"])]
-    assert len(set(names)) == len(names) == 5
-    assert {"share-a-b.png", "share-a-b-2.png", "share-a-b-3.png", "share-data-set.png"} <= set(names)
-    assert not any("/" in name or ".." in name for name in names)
+@pytest.mark.parametrize(("dataset", "name"), [("../a/B", "share-a-b.png"), ("???", "share-data-set.png")])
+def test_names_of_files_are_plain(dataset, name, tmp_path):
+    domains = random_domains(np.random.default_rng(0), (dataset,))
+    (path,) = figure_files(results_of(domains), domains, tmp_path, kinds=["share"])
+    assert path == tmp_path / name
+
+
+@pytest.mark.parametrize("kind", FIGURES)
+def test_a_quick_run_says_so_in_every_figure_of_one_plot(kind):
+    domains = full_study(np.random.default_rng(0), ("data",), n_seeds=2, n_domains=4, targets=(0.8, 0.9))
+    results = checked_results(results_of(domains).assign(note="quick run: a note"))
+    planned = planned_figures(results, [kind])[0]
+    assert "Quick run: a note." in figures.drawn_figure(planned, domains).to_dict()["title"]["subtitle"]
 
 
 def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
@@ -347,10 +344,10 @@ def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
 
 def test_every_figure_is_what_vega_lites_schema_says():
     domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
-    drawn = {kind: draw for kind, _, draw in figures._figures(checked_results(results_of(domains)), domains)}
-    assert set(drawn) == set(FIGURES)
-    for draw in drawn.values():
-        draw().to_dict()  # checks
+    planned = {figure.kind: figure for figure in planned_figures(checked_results(results_of(domains)))}
+    assert set(planned) == set(FIGURES)
+    for figure in planned.values():
+        figures.drawn_figure(figure, domains).to_dict()  # checks
 
 
 def test_a_failed_drawing_leaves_the_old_file_and_no_rest(results, domains, tmp_path, monkeypatch):

@@ -43,7 +43,9 @@ def test_points_of_a_method_in_one_place_have_one_name(study):
     results, _ = study
     same = results.assign(min_recall=0.9, set_size=1.0)
     names = curves_of(same, "data").points.query("label == 'ERM'")["name"].tolist()
-    assert names == ["0.8, 0.9, 0.95", "", ""]
+    assert names == ["all", "", ""]
+    two = same.assign(min_recall=same["min_recall"].mask(same["target_recall"] == 0.95, 0.5))
+    assert curves_of(two, "data").points.query("label == 'ERM'")["name"].tolist() == ["0.8, 0.9", "", "0.95"]
 
 
 def test_the_plane_of_curves_holds_every_point_and_target(study):

@@ -94,21 +94,22 @@ def _collected(out: Path) -> StudyTables | None:
 
 
 def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.paper.published import published_results
+    from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
     from domaincover.paper.study_report.results_text import format_results
 
     results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
     if results.empty:
         return []
-    published = published_results()
+    paper = published()
     unseen = results[results["split"] == "unseen"]
 
     def table(style: TableStyle) -> str:
         shown = results if style == "csv" else unseen
-        return format_results(shown, style, published=published, experiment=experiment.name)
+        return format_results(shown, style, published=paper.results, experiment=experiment.name)
 
-    return [*_written(folder, table), *figure_files(results, domains, folder, fmt, kinds=experiment.figures)]
+    exhibits = [exhibit for exhibit in paper.exhibits if exhibit.experiment == experiment.name]
+    return [*_written(folder, table), *figure_files(results, domains, folder, fmt, experiment.figures, exhibits)]
 
 
 def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:

@@ -65,9 +65,12 @@ def figures(
     Example: domaincover figures runs/synthetic --out figures --format pdf
     """
     from domaincover.paper.collect import collect
+    from domaincover.paper.commands.study_outputs import is_of_paper
+    from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
 
     tables = collect(directory)
+    exhibits = published().exhibits if is_of_paper(directory) else ()
     with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, figure_format):
+        for path in figure_files(tables.results, tables.domains, out, figure_format, exhibits=exhibits):
             typer.echo(path)

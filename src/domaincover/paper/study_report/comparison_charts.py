@@ -178,10 +178,11 @@ def _figure(
     return figure
 
 
-def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look) -> alt.LayerChart:
-    """Return bars with their numbers and spread, on an axis from 0 to 100 %."""
+def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look, width: float | None = None) -> alt.LayerChart:
+    """Return bars with their numbers and spread, on an axis from 0 to 100 %; a plot of several has a known width."""
     base = alt.Chart(shares).encode(y=rows.y())
-    scale = alt.Scale(domain=[0, 1], nice=False, range=[0, alt.ExprRef(f"width - {look.room_for_numbers}")])
+    end = alt.ExprRef(f"width - {look.room_for_numbers}") if width is None else width - look.room_for_numbers
+    scale = alt.Scale(domain=[0, 1], nice=False, range=[0, end])
     axis = alt.Axis(format="%", tickCount=6 if look is SCREEN else 3)
     x = {field: alt.X(f"{field}:Q", title=title, scale=scale, axis=axis) for field in ("share", "low", "end")}
     bars = base.mark_bar(**BLOCK, strokeWidth=0.6 * look.stroke)

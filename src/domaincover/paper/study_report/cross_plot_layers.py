@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from domaincover.paper.study_report.crosses import CrossPlotTables, Limits, random_line
+from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets, place_of_target
 from domaincover.report.look import SCREEN, Look, legend_columns
 from domaincover.report.pictures import inline
 from domaincover.report.style import MethodStyle, dataset_label
@@ -16,6 +17,9 @@ RECALL_TITLE = "Min recall (median and quartiles over domains)"
 RECALL_LINES = ["Min recall", "(median and quartiles over domains)"]
 ROOM_FOR_LABELS = 22  # points, in a paper
 SHOW_DOMAINS = "show_domains"
+# About the size of a plot, for which names are placed; a page may be narrower or wider.
+SCREEN_SIZE = (330, 180)
+PANEL_SIZE = (125, 100)
 
 Data = alt.InlineData | alt.NamedData
 
@@ -47,7 +51,7 @@ class Scales(NamedTuple):
     recall: alt.Scale
     color: alt.Scale
     shape: alt.Scale
-    legend: alt.Legend
+    legend: alt.Legend | None
 
     def colors(self) -> alt.Color:
         """Return the colour of each method."""
@@ -82,7 +86,7 @@ def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) 
 class CrossData(NamedTuple):
     """Data of a cross-plot's layers; None omits a layer.
 
-    The target's name is below the right end of its line, or above it if random sets are near.
+    The target's name is below its line or above it, where it is free of crosses and random sets.
     """
 
     crosses: Data
@@ -94,41 +98,29 @@ class CrossData(NamedTuple):
     points: Data | None = None
 
 
-class TargetPlace(NamedTuple):
-    """The target as data of its line, and the size at which its name ends above it; none: below the right end."""
-
-    row: dict[str, Any]
-    above: bool
-
-
-def place_of_target(target: float, n_labels: int, near: Limits) -> TargetPlace:
-    """Return where the target's name is free of the line of random sets."""
-    line = random_line(n_labels, near)
-    (low, high), (first, last) = near.recall, near.size
-    free = (
-        line.empty
-        or bool(line["min_recall"].iloc[-1] < target - (high - low) / 8)
-        or target * n_labels < last - (last - first) / 5
-    )
-    # Above the target, no random sets lie to the left of where their line crosses it.
-    end = min(target * n_labels, last)
-    return TargetPlace({"target": target, "end": end, "text": f"target {target:g}"}, not free)
-
-
-def cross_data(tables: CrossPlotTables, crosses: Data, points: Data | None, in_sight: Sequence[Limits]) -> CrossData:
+def cross_data(
+    tables: CrossPlotTables, crosses: pd.DataFrame, points: Data | None, in_sight: Sequence[Limits], canvas: Canvas
+) -> CrossData:
     """Return the data of a cross-plot that shows these parts of the plane, the usual one first."""
-    place = place_of_target(tables.target_recall, tables.n_labels, tables.near)
-    target = alt.InlineData(values=[place.row])
+    row, above = target_row(tables.target_recall, crosses, tables.n_labels, canvas)
+    target = alt.InlineData(values=[row])
     lines = [line for limits in in_sight if not (line := random_line(tables.n_labels, limits)).empty]
+    name = place_of_random_sets(crosses, tables.n_labels, canvas)
     return CrossData(
-        crosses=crosses,
+        crosses=inline(crosses),
         target=target,
-        target_below=None if place.above else target,
-        target_above=target if place.above else None,
+        target_below=None if above else target,
+        target_above=target if above else None,
         random_line=inline(lines[-1]) if lines else None,
-        random_name=inline(lines[0].mean().to_frame().T) if lines else None,
+        random_name=None if name is None else alt.InlineData(values=[name._asdict()]),
         points=points,
     )
+
+
+def target_row(target: float, crosses: pd.DataFrame, n_labels: int, canvas: Canvas) -> tuple[dict[str, Any], bool]:
+    """Return the target as data of its line, with its name and the size at which that ends; and if it is above."""
+    place = place_of_target(target, crosses, n_labels, canvas)
+    return {"target": target, "end": place.set_size, "text": f"target {target:g}"}, place.above
 
 
 class Pen(NamedTuple):
@@ -171,7 +163,7 @@ class Pen(NamedTuple):
         name: dict[str, Any] = {"style": "target-text", "align": "right", "dx": -4}
         if self.data.target_below is not None:
             below = alt.Chart(self.data.target_below).mark_text(**name)
-            layers.append(below.encode(x=alt.value("width"), y=self._y("target"), text="text:N"))
+            layers.append(below.encode(x=self._x("end"), y=self._y("target"), text="text:N"))
         if self.data.target_above is not None:
             above = alt.Chart(self.data.target_above).mark_text(**name, baseline="bottom", dy=-4)
             layers.append(above.encode(x=self._x("end"), y=self._y("target"), text="text:N"))
@@ -226,7 +218,8 @@ def static_cross_plot(
 ) -> alt.LayerChart:
     """Return a cross-plot without single domains, as part of a figure of the given size."""
     columns = 3 if look is SCREEN else legend_columns([style.label for style in tables.methods], look, width)
-    data = cross_data(tables, inline(crosses), None, [tables.near])
+    canvas = Canvas(*(SCREEN_SIZE if look is SCREEN else PANEL_SIZE), look.text, tables.near)
+    data = cross_data(tables, crosses, None, [tables.near], canvas)
     pen = Pen(data, scales_of(tables.methods, tables.near, columns), False, look, recall_title)
     return pen.draw(dataset_label(tables.dataset))
 
@@ -238,7 +231,8 @@ def interactive_cross_plot(tables: CrossPlotTables, crosses: pd.DataFrame, point
         alt.Scale(domain=alt.ExprRef(f"{SHOW_DOMAINS} ? {list(far)} : {list(near)}"), zero=False, nice=False)
         for near, far in zip(tables.near, tables.far, strict=True)
     )
-    data = cross_data(tables, inline(crosses), inline(points), [tables.near, tables.far])
+    canvas = Canvas(*SCREEN_SIZE, SCREEN.text, tables.near)
+    data = cross_data(tables, crosses, inline(points), [tables.near, tables.far], canvas)
     pen = Pen(data, scales._replace(size=size, recall=recall), interactive=True, keep=SHOW_DOMAINS)
     show = alt.param(name=SHOW_DOMAINS, value=False, bind=alt.binding_checkbox(name="Show single domains"))
     chart: alt.LayerChart = pen.draw(dataset_label(tables.dataset)).add_params(show)

@@ -1,8 +1,6 @@
 """The figures of a study: cross-plots of set size against min recall, and every figure as a file."""
 
-import re
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,7 +9,8 @@ import pandas as pd
 from altair.utils.schemapi import debug_mode
 
 from domaincover.errors import InputError
-from domaincover.options import FIGURES, FigureFormat
+from domaincover.options import FigureFormat
+from domaincover.paper.published import Exhibit
 from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.paper.study_report.cross_plot_layers import (
     RECALL_LINES,
@@ -25,18 +24,17 @@ from domaincover.paper.study_report.crosses import (
     cross_plot_tables,
     note_on_random_sets,
 )
+from domaincover.paper.study_report.figure_plan import PlannedFigure, planned_figures
+from domaincover.paper.study_report.panels import pages_of, panel_figure
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
     checked_domains,
     checked_results,
-    experiments,
     of_dataset,
     sentences_of_notes,
-    targets_of,
 )
 from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
-from domaincover.paper.study_report.tradeoffs import has_curves
 from domaincover.report.look import (
     BESIDE_AXIS,
     COLUMN,
@@ -49,11 +47,10 @@ from domaincover.report.look import (
     title_of,
 )
 from domaincover.report.pictures import AnyChart, save_chart
-from domaincover.report.style import INK, dataset_label, split_label, splits_in_order, unused_name
+from domaincover.report.style import INK, dataset_label, split_label, splits_in_order
 
 __all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
 
-LONGEST_SLUG = 80
 PLOT_HEIGHT = 165  # points of a plot in a column
 LEFT_OF_PLOTS = 52  # points of the recall axis with its title
 PANEL_GAP = 12
@@ -130,8 +127,12 @@ def figure_files(
     out_dir: Path,
     fmt: FigureFormat = "png",
     kinds: Collection[str] | None = None,
+    exhibits: Sequence[Exhibit] = (),
 ) -> list[Path]:
-    """Draw the figures of every data set and target at the width of a paper's column; return the files.
+    """Draw the figures of a study, one file for all its data sets; return the files.
+
+    A figure of several plots is two columns of a paper wide, a plot alone one column. Figures that are exhibits of a
+    paper come first, with their numbers as names.
 
     Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
     "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
@@ -140,35 +141,30 @@ def figure_files(
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
-    unknown = [kind for kind in kinds or () if kind not in FIGURES]
-    if unknown:
-        raise InputError(f"kind of figure must be one of {', '.join(FIGURES)}, got {unknown[0]!r}.")
-    wanted = FIGURES if kinds is None else [kind for kind in FIGURES if kind in kinds]
-    used: set[str] = set()
     paths = []
-    for kind, name, draw in _figures(table, single):
-        if kind in wanted:
-            stem = unused_name(f"{kind}-{name}", used)
-            paths.append(Path(out_dir) / f"{stem}.{fmt}")
+    for planned in planned_figures(table, kinds, exhibits):
+        for page in pages_of(planned):
+            paths.append(Path(out_dir) / f"{page.name}.{fmt}")
             with debug_mode(False):
-                chart = draw()
+                chart = drawn_figure(page, single)
             save_chart(chart, paths[-1], fmt, True)
     return paths
 
 
-def _figures(table: CheckedResults, single: CheckedDomains) -> Iterator[tuple[str, str, Callable[[], AnyChart]]]:
-    """Yield kind, name and drawer of every figure, data set by data set."""
-    one_target = table["target_recall"].nunique() == 1
-    for dataset, target in experiments(table):
-        name = _slug(dataset) + ("" if one_target else f"-target-{target!r}")
-        targets = targets_of(table, dataset)
-        yield "cross", name, partial(cross_plot, table, single, dataset, "unseen", target, paper=True)
-        yield "cross-splits", name, partial(cross_splits_plot, table, single, dataset, target, paper=True)
-        yield "share", name, partial(share_bars, table, dataset, target, paper=True)
-        yield "min-recall", name, partial(min_recall_boxes, table, single, dataset, target, paper=True)
-        yield "coverage", name, partial(share_against_size, table, dataset, target, paper=True)
-        if target == targets[-1] and has_curves(table, dataset):
-            yield "curves", _slug(dataset), partial(recall_against_size, table, dataset, paper=True)
+def drawn_figure(planned: PlannedFigure, single: CheckedDomains) -> AnyChart:
+    """Return a figure: several plots with one legend, or a plot alone."""
+    if len(planned.datasets) > 1:
+        return panel_figure(planned, single)
+    table, target, dataset = planned.results, planned.target_recall, planned.datasets[0]
+    draw: dict[str, Callable[[], AnyChart]] = {
+        "cross": lambda: cross_plot(table, single, dataset, "unseen", target, paper=True),
+        "cross-splits": lambda: cross_splits_plot(table, single, dataset, target, paper=True),
+        "share": lambda: share_bars(table, dataset, target, paper=True),
+        "min-recall": lambda: min_recall_boxes(table, single, dataset, target, paper=True),
+        "coverage": lambda: share_against_size(table, dataset, target, paper=True),
+        "curves": lambda: recall_against_size(table, dataset, paper=True),
+    }
+    return draw[planned.kind]()
 
 
 def _with_look(chart: SomeChart, look: Look) -> SomeChart:
@@ -179,12 +175,3 @@ def _with_look(chart: SomeChart, look: Look) -> SomeChart:
 def _title(tables: CrossPlotTables, domains: str, notes: list[str], look: Look, width: float) -> alt.TitleParams:
     said = [*notes, note_on_random_sets(tables.n_labels, tables.near)]
     return title_of(f"{dataset_label(tables.dataset)}: {domains}", said, look, width)
-
-
-def _slug(name: str) -> str:
-    """Return a name for files: lower-case ASCII letters, digits and hyphens.
-
-    >>> _slug("Camelyon 17/<b>")
-    'camelyon-17-b'
-    """
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_SLUG] or "data-set"

@@ -145,13 +145,9 @@ const makers = {
       ? around([...frame[axis], ...points.map((point) => point[name])], 0, ...ends) : frame[axis]);
     const [size, recall] = [wide("size", "set_size"), wide("recall", "min_recall", 0, 1)];
     const spec = filled(charts.templates.cross, { ...values, size, recall });
-    const middle = frame.random.length ? [{
-      set_size: (frame.random[0].set_size + frame.random[1].set_size) / 2,
-      min_recall: (frame.random[0].min_recall + frame.random[1].min_recall) / 2,
-    }] : [];
     spec.description = `Set size against min recall: ${data.label}`;
     spec.datasets = {
-      crosses: kept, points, target: [frame.target], random_line: randomLine(data.n_labels, size, recall), random_name: middle,
+      crosses: kept, points, target: [frame.target], random_line: randomLine(data.n_labels, size, recall), random_name: frame.random_name,
       target_below: frame.above ? [] : [frame.target], target_above: frame.above ? [frame.target] : [],
     };
     return { spec, caption: `Min recall against mean set size. ${frame.note}` };

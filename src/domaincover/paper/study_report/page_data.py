@@ -7,9 +7,10 @@ import pandas as pd
 
 from domaincover.paper.study_report.comparison_charts import captions, two_lines
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes
-from domaincover.paper.study_report.cross_plot_layers import place_of_target
+from domaincover.paper.study_report.cross_plot_layers import SCREEN_SIZE, target_row
 from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
 from domaincover.paper.study_report.exhibits import Section, rows_of
+from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets
 from domaincover.paper.study_report.packing import least_at_target, packed_domains
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
@@ -21,6 +22,7 @@ from domaincover.paper.study_report.results_table import (
 )
 from domaincover.paper.study_report.tradeoff_charts import spread_note
 from domaincover.paper.study_report.tradeoffs import coverage_table, curves_of, has_curves
+from domaincover.report.look import SCREEN
 from domaincover.report.readable import with_spread
 from domaincover.report.style import (
     COMPARISON_LABELS,
@@ -151,13 +153,16 @@ def captions_of(compared: ComparedMethods) -> dict[str, str]:
 def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any]:
     """Return the axis limits of these crosses, the visible line of random sets, and a note on it."""
     near = cross_limits(crosses, target)
-    place = place_of_target(target, n_labels, near)
+    canvas = Canvas(*SCREEN_SIZE, SCREEN.text, near)
+    target_of_line, above = target_row(target, crosses, n_labels, canvas)
+    name = place_of_random_sets(crosses, n_labels, canvas)
     return {
         "size": near.size,
         "recall": near.recall,
         "random": _records(random_line(n_labels, near).round(DECIMALS)),
-        "target": place.row,
-        "above": place.above,
+        "random_name": [] if name is None else [name._asdict()],
+        "target": target_of_line,
+        "above": above,
         "note": note_on_random_sets(n_labels, near),
     }
 

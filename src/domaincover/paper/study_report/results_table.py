@@ -9,6 +9,7 @@ from typing import NewType, TypeVar
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.report.readable import sentence
 from domaincover.report.style import DATASET_ORDER, SPLIT_LABELS, method_styles
 
 CheckedResults = NewType("CheckedResults", pd.DataFrame)
@@ -54,7 +55,7 @@ def notes_of(results: pd.DataFrame) -> list[str]:
 
 def sentences_of_notes(results: pd.DataFrame) -> list[str]:
     """Return the notes as sentences."""
-    return [f"{note[0].upper()}{note[1:]}." for note in notes_of(results)]
+    return [sentence(note) for note in notes_of(results)]
 
 
 def of_dataset(table: AnyTable, dataset: str) -> AnyTable:

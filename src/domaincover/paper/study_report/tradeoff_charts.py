@@ -7,6 +7,7 @@ import altair as alt
 from domaincover.paper.study_report.comparison_charts import spread_in_words
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods
 from domaincover.paper.study_report.cross_plot_layers import Data, Scales, scales_of
+from domaincover.paper.study_report.label_places import AROUND, offsets, side_of
 from domaincover.paper.study_report.results_table import CheckedResults, of_dataset, sentences_of_notes
 from domaincover.paper.study_report.tradeoffs import Curves, coverage_limits, coverage_table, curves_of
 from domaincover.report.look import (
@@ -83,21 +84,25 @@ def curve_layers(points: Data, targets: Data, scales: Scales, look: Look) -> alt
     y = alt.Y("min_recall:Q", title=RECALL_TITLE, scale=scales.recall)
     base = alt.Chart(points).encode(x=x, y=y, color=scales.colors(), tooltip=CURVE_TOOLTIP)
     rules = alt.Chart(targets).mark_rule(style="target-line", opacity=0.35, strokeDash=[3, 3])
-    away = 1.1 * look.text
-    above, below = (
-        base.transform_filter(f"datum.above === {kept}").mark_text(fontSize=look.text, dx=dx, dy=dy, aria=False)
-        for kept, dx, dy in (("true", -away / 2, -away), ("false", away / 2, away))
-    )
     layers = [
         rules.encode(y=alt.Y("target:Q", title=RECALL_TITLE, scale=scales.recall)),
         base.mark_line(strokeWidth=0.8 * look.stroke, opacity=0.7).encode(order="target:Q"),
         base.mark_point(size=0.7 * look.point, filled=True, opacity=1, strokeWidth=0.6 * look.stroke).encode(
             **scales.points()
         ),
-        above.encode(text="name:N"),
-        below.encode(text="name:N"),
+        *(_names(base, place, look) for place in AROUND),
     ]
     return alt.LayerChart(layer=layers, description="Min recall against set size, a line per method")
+
+
+def _names(base: alt.Chart, place: str, look: Look) -> alt.Chart:
+    """Return the targets of the points whose name is free on this side of them."""
+    dx, dy = offsets(place, look.text)
+    align: Any = {"left": "right", "right": "left"}.get(side_of(place), "center")
+    texts = base.transform_filter(f"datum.place === '{place}'").mark_text(
+        fontSize=look.text, align=align, dx=dx, dy=dy, aria=False
+    )
+    return texts.encode(text="name:N")
 
 
 def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.LayerChart:

@@ -7,11 +7,13 @@ import pandas as pd
 from domaincover.errors import InputError
 from domaincover.paper.study_report.comparisons import ComparedMethods, share_table
 from domaincover.paper.study_report.crosses import Limits, limits_around
+from domaincover.paper.study_report.label_places import Canvas, places_beside_points
 from domaincover.paper.study_report.results_table import CheckedResults, targets_of
 from domaincover.report.readable import percent, with_spread
 from domaincover.report.style import MethodStyle, method_styles
 
 DECIMALS = 4
+CURVE_SIZE = (125, 100, 8)  # of a small plot and its text, for which names are placed: in a larger one they are freer
 SAME_PLACE = 3  # decimals to which two points must agree to share one name
 
 
@@ -56,14 +58,16 @@ def curves_of(results: CheckedResults, dataset: str, split: str = "unseen") -> C
         }
     )
     targets = targets_of(results, dataset)
+    points["name"] = _names(points)
+    limits = limits_around(points["set_size"], [*points["min_recall"], *points["target"]])
     return Curves(
         dataset=dataset,
         split=split,
-        points=points.assign(name=_names(points), above=[several.index(method) % 2 == 0 for method in rows["method"]]),
+        points=points.assign(place=places_beside_points(points, Canvas(*CURVE_SIZE, limits))),
         methods=[styles[method] for method in several],
         left_out=[styles[method] for method in styles if n_targets.get(method, 0) == 1],
         targets=targets,
-        limits=limits_around(points["set_size"], [*points["min_recall"], *points["target"]]),
+        limits=limits,
     )
 
 
@@ -87,9 +91,14 @@ def coverage_limits(table: pd.DataFrame) -> Limits:
 
 
 def _names(points: pd.DataFrame) -> list[str]:
-    """Name each point by its target; coinciding points of a method share one name."""
+    """Name each point by its target; coinciding points of a method share one name, "all" if they are of all targets."""
     places = points.assign(x=points["set_size"].round(SAME_PLACE), y=points["min_recall"].round(SAME_PLACE))
     groups = places.groupby(["label", "x", "y"], dropna=False)["target"]
-    joined = groups.transform(lambda targets: ", ".join(f"{target:g}" for target in targets))
+    n_targets = points["target"].nunique()
+
+    def joined_name(targets: pd.Series) -> str:
+        return "all" if len(targets) == n_targets > 1 else ", ".join(f"{target:g}" for target in targets)
+
+    joined = groups.transform(joined_name)
     first = ~places.duplicated(["label", "x", "y"])
     return [name if shown else "" for name, shown in zip(joined, first, strict=True)]

@@ -1,0 +1,277 @@
+"""Figures of several plots for a paper: a plot per data set, one legend below them, two columns wide."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+import pandas as pd
+from altair.vegalite import SCHEMA_URL
+
+from domaincover.paper.study_report.comparison_charts import (
+    BoxData,
+    bar_layers,
+    box_layers,
+    boxes_in_words,
+    rows_of,
+    spread_in_words,
+)
+from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes, share_table
+from domaincover.paper.study_report.cross_plot_layers import PANEL_SIZE, Pen, Scales, cross_data, scales_of
+from domaincover.paper.study_report.crosses import Limits, cross_plot_tables
+from domaincover.paper.study_report.exhibits import CAPTIONS, NOT_IN_PAPER
+from domaincover.paper.study_report.figure_plan import PlannedFigure
+from domaincover.paper.study_report.label_places import Canvas
+from domaincover.paper.study_report.results_table import CheckedDomains, sentences_of_notes
+from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, coverage_layers, curve_layers, spread_note
+from domaincover.paper.study_report.tradeoffs import coverage_limits, coverage_table, curves_of
+from domaincover.report.look import PAPER, TWO_COLUMNS, broken, chart_config, label_width, title_of
+from domaincover.report.pictures import Spec, inline
+from domaincover.report.style import INK, MethodStyle, dataset_label, method_styles, split_label, splits_in_order
+
+COLUMNS = 3
+GAP = 10  # points between plots
+HEIGHT = 100  # points of a plot
+ROW = 19  # points of a method's bar or box
+TICK, TICKS, TITLE = 5, 27, 13  # points that an axis takes: a tick, ticks with numbers, and its title
+RIGHT = 8  # points at the right of all plots, where numbers of an axis may end
+NAMES = 88  # points of the methods' names
+LEGEND_ROW = 11
+MOST_POINTS = 620  # of height, which leaves room for a caption on a page
+ABOVE_AND_BELOW = 60  # points of a plot's title and axis
+BARE_ROWS = ("share", "min-recall")  # kinds whose rows are named, so that no legend is needed
+TITLES = {
+    "cross": ("Mean set size", "Min recall"),
+    "cross-splits": ("Mean set size", "Min recall"),
+    "curves": ("Mean set size", "Min recall"),
+    "coverage": ("Mean set size", "Share at target"),
+    "share": ("Share at target", None),
+    "min-recall": ("Min recall", None),
+}
+
+
+def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
+    """Return a figure as several if it would be higher than a page; their names have numbers."""
+    per_row = 1 if planned.kind == "cross-splits" else COLUMNS
+    most = max(1, int(MOST_POINTS // (_height(planned) + ABOVE_AND_BELOW))) * per_row
+    parts = [planned.datasets[first : first + most] for first in range(0, len(planned.datasets), most)]
+    names = [planned.name, *(f"{planned.name}-{number}" for number in range(2, len(parts) + 1))]
+    return [planned._replace(name=name, datasets=part) for name, part in zip(names, parts, strict=True)]
+
+
+def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
+    """Return the plots of a figure in rows, with the methods that are not the paper's apart in the legend."""
+    methods = methods_of(planned)
+    is_named = planned.kind in BARE_ROWS
+    n_columns = COLUMNS if planned.kind == "cross-splits" else _columns(len(planned.datasets))
+    left, between = (NAMES, GAP) if is_named else (TICKS + TITLE, TICKS + GAP)
+    room = TWO_COLUMNS - left - RIGHT
+    width = (room - (n_columns - 1) * between) // n_columns
+    plots = list(_plots(planned, domains, methods, width))
+    sized = [
+        _titled(chart, planned.kind, place + n_columns >= len(plots), place % n_columns == 0).properties(
+            width=width, height=_height(planned), title=_name(title, width)
+        )
+        for place, (title, chart) in enumerate(plots)
+    ]
+    rows = [sized[first : first + n_columns] for first in range(0, len(sized), n_columns)]
+    # Axes have a fixed extent, so that figures have the requested width.
+    extent = NAMES - TICK if is_named else TICKS - TICK
+    axes = {
+        "axisY": {"minExtent": extent * (not is_named), "maxExtent": extent},
+        "axisX": {"labelFlush": True},
+        "axisTop": {"labelFlush": 24},
+    }
+    notes = [*sentences_of_notes(planned.results), *_caption(planned)]
+    return stacked(
+        [*rows, *([] if is_named else [[_legend(methods, room)]])],
+        title_of(planned.title, notes, PAPER, TWO_COLUMNS - RIGHT),
+        chart_config(INK, PAPER) | axes,
+    )
+
+
+def stacked(rows: Sequence[Sequence[alt.LayerChart]], title: alt.TitleParams, config: dict[str, Any]) -> Spec:
+    """Return rows of plots as one figure. Altair would copy all data of all plots again for each."""
+    specs: list[list[Spec]] = [[chart.to_dict(validate=False) for chart in row] for row in rows]
+    of_whole = ("$schema", "config", "datasets")
+    plots = [[{key: spec[key] for key in spec if key not in of_whole} for spec in row] for row in specs]
+    return {
+        "$schema": SCHEMA_URL,
+        "datasets": {name: data for row in specs for spec in row for name, data in spec.get("datasets", {}).items()},
+        "vconcat": [{"hconcat": row, "spacing": GAP} for row in plots],
+        "spacing": GAP,
+        "title": title.to_dict(validate=False),
+        "padding": {"left": 1, "right": 2, "top": 2, "bottom": 2},
+        "config": config,
+    }
+
+
+def methods_of(planned: PlannedFigure) -> dict[str, MethodStyle]:
+    """Return the methods that any plot of a figure shows, in their order."""
+    shown = planned.results[planned.results["dataset"].isin(planned.datasets)]
+    if planned.kind == "curves":
+        shown = shown[shown.groupby(["dataset", "method"])["target_recall"].transform("nunique") > 1]
+    return method_styles(shown["method"])
+
+
+def legend_places(methods: Iterable[MethodStyle], width: float) -> pd.DataFrame:
+    """Return the entries of a legend in lines of at most a width: the paper's methods, then others under a head."""
+    styles = list(methods)
+    groups = [[style for style in styles if style.ours is ours] for ours in (False, True)]
+    places: list[dict[str, Any]] = []
+    x, line = 0.0, 0
+    for group, head in zip(groups, ("", f"{NOT_IN_PAPER}:"), strict=True):
+        if head and group and places:
+            x, line = 0.0, line + 1
+        entries = ([(head, None)] if head and group else []) + [(style.label, style) for style in group]
+        for label, style in entries:
+            wide = label_width(label, PAPER) + (6 if style is None else 18)
+            if x and x + wide > width:
+                x, line = 0.0, line + 1
+            look = (None, None, False) if style is None else (style.color, style.shape, style.ours)
+            row = dict(zip(("color", "shape", "ours"), look, strict=True))
+            places.append({"label": label, "x": x, "y": line * LEGEND_ROW, "width": wide, **row})
+            x += wide
+    return pd.DataFrame(places)
+
+
+def _plots(
+    planned: PlannedFigure, domains: CheckedDomains, methods: dict[str, MethodStyle], width: int
+) -> Iterable[tuple[str, alt.LayerChart]]:
+    """Yield the plots of a figure with their titles, data set by data set."""
+    for dataset in planned.datasets:
+        if planned.kind.startswith("cross"):
+            yield from _crosses(planned, domains, dataset, list(methods.values()))
+        else:
+            yield dataset_label(dataset), _DRAWERS[planned.kind](Plot(planned, domains, dataset, methods, width))
+
+
+def _crosses(
+    planned: PlannedFigure, domains: CheckedDomains, dataset: str, methods: list[MethodStyle]
+) -> Iterable[tuple[str, alt.LayerChart]]:
+    """Yield the cross-plot of unseen domains, or those of all splits on the same axes."""
+    rows = planned.results
+    if planned.kind == "cross":
+        rows = type(rows)(rows[rows["split"] == "unseen"])
+    tables = cross_plot_tables(rows, domains, dataset, planned.target_recall)
+    scales = scales_of(methods, tables.near)._replace(legend=None)
+    for split in reversed(splits_in_order(tables.crosses["split"])):
+        crosses = tables.crosses[tables.crosses["split"] == split]
+        data = cross_data(tables, crosses, None, [tables.near], Canvas(*PANEL_SIZE, PAPER.text, tables.near))
+        title = dataset_label(dataset) + ("" if planned.kind == "cross" else f": {split_label(split)}")
+        yield title, Pen(data, scales, False, PAPER).draw(title)
+
+
+class Plot(NamedTuple):
+    """One plot of a figure: of a data set, among the methods of all."""
+
+    planned: PlannedFigure
+    domains: CheckedDomains
+    dataset: str
+    methods: dict[str, MethodStyle]
+    width: int
+
+    @property
+    def compared(self) -> ComparedMethods:
+        """The data set's rows, to be drawn among the rows of all methods of the figure."""
+        compared = compared_methods(self.planned.results, self.dataset, self.planned.target_recall)
+        return compared._replace(methods=list(self.methods.values()))
+
+    def scales(self, limits: Limits) -> Scales:
+        """The scales of all methods of the figure, without a legend."""
+        return scales_of(list(self.methods.values()), limits)._replace(legend=None)
+
+
+def _bars(plot: Plot) -> alt.LayerChart:
+    compared = plot.compared
+    return bar_layers(inline(share_table(compared)), rows_of(compared), "Share at target", PAPER, plot.width)
+
+
+def _boxes(plot: Plot) -> alt.LayerChart:
+    compared = plot.compared
+    found = recall_boxes(compared, plot.domains)
+    target = plot.planned.target_recall
+    data = BoxData(
+        boxes=inline(found.boxes),
+        outliers=inline(found.outliers),
+        target=alt.InlineData(values=[{"target": target}]),
+        scale=alt.Scale(domain=list(found.limits), zero=False, nice=False),
+        target_values=[target],
+        target_name=f"'target {target:g}'",
+    )
+    return box_layers(data, rows_of(compared), "Min recall", PAPER._replace(row=ROW))
+
+
+def _curves(plot: Plot) -> alt.LayerChart:
+    curves = curves_of(plot.planned.results, plot.dataset)
+    targets = alt.InlineData(values=[{"target": target} for target in curves.targets])
+    return curve_layers(inline(curves.points), targets, plot.scales(curves.limits), PAPER)
+
+
+def _coverage(plot: Plot) -> alt.LayerChart:
+    table = coverage_table(plot.compared)
+    return coverage_layers(inline(table), plot.scales(coverage_limits(table)), PAPER, "Share at target")
+
+
+_DRAWERS = {"share": _bars, "min-recall": _boxes, "curves": _curves, "coverage": _coverage}
+
+
+def _titled(chart: alt.LayerChart, kind: str, is_last_row: bool, is_first: bool) -> alt.LayerChart:
+    """Return a plot whose axes have titles at the left and the bottom of the figure only."""
+    titles = {"x": TITLES[kind][0] if is_last_row else None, "y": TITLES[kind][1] if is_first else None}
+    for layer in chart.layer:
+        for name, title in titles.items():
+            channel = layer.encoding[name]
+            if isinstance(channel, (alt.X, alt.Y)) and channel["title"] not in (None, alt.Undefined):
+                channel["title"] = title
+                if isinstance(channel["axis"], alt.Axis):
+                    channel["axis"]["title"] = title
+            if name == "y" and kind in BARE_ROWS and isinstance(channel, alt.Y) and not is_first:
+                channel["axis"] = alt.Axis(labels=False, ticks=False, domain=False, title=None)
+    return chart
+
+
+def _name(title: str, width: int) -> alt.TitleParams:
+    lines = broken(title, width, PAPER.text)
+    return alt.TitleParams(lines, fontSize=PAPER.text, fontWeight="normal", frame="group", offset=5, limit=width)
+
+
+def _legend(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
+    """Return the legend as a chart of its own, so that its methods can stand in groups."""
+    places = legend_places(methods.values(), width)
+    base = alt.Chart(inline(places)).encode(
+        x=alt.X("x:Q", scale=None, axis=None), y=alt.Y("y:Q", scale=None, axis=None)
+    )
+    look: dict[str, Any] = {"color": alt.Color("color:N", scale=None, legend=None)}
+    look |= {
+        "stroke": alt.Stroke("color:N", scale=None, legend=None),
+        "shape": alt.Shape("shape:N", scale=None, legend=None),
+    }
+    look |= {"fillOpacity": alt.condition("datum.ours", alt.value(0), alt.value(1))}
+    points = base.transform_filter("datum.color !== null").mark_point(
+        size=0.6 * PAPER.point, filled=True, opacity=1, strokeWidth=0.6 * PAPER.stroke, xOffset=5
+    )
+    texts = base.mark_text(align="left", baseline="middle", fontSize=PAPER.legend, color=INK)
+    named = texts.transform_filter("datum.color !== null").mark_text(
+        align="left", baseline="middle", fontSize=PAPER.legend, color=INK, dx=12
+    )
+    heads = texts.transform_filter("datum.color === null")
+    height = int(places["y"].max()) + LEGEND_ROW
+    layers = [points.encode(**look), named.encode(text="label:N"), heads.encode(text="label:N")]
+    return alt.LayerChart(layer=layers, width=width, height=height)
+
+
+def _caption(planned: PlannedFigure) -> Sequence[str]:
+    if planned.kind in BARE_ROWS or planned.kind == "coverage":
+        compared = compared_methods(planned.results, planned.datasets[0], planned.target_recall)
+        if planned.kind == "min-recall":
+            return boxes_in_words(compared)
+        return [spread_note(compared) if planned.kind == "coverage" else spread_in_words(compared)]
+    return [CURVE_NOTE if planned.kind == "curves" else CAPTIONS[planned.kind]]
+
+
+def _height(planned: PlannedFigure) -> int:
+    return ROW * len(methods_of(planned)) if planned.kind in BARE_ROWS else HEIGHT
+
+
+def _columns(n_plots: int) -> int:
+    return 2 if n_plots in (2, 4) else min(n_plots, COLUMNS)
