@@ -50,5 +50,5 @@ DEVICES = ("auto", "cpu", "cuda", "mps")  # examples: any device that torch know
 Covariance = Literal["shared", "random"]
 TableStyle = Literal["table", "md", "csv", "latex", "json"]
 FigureFormat = Literal["png", "svg", "pdf"]
-Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage"]
+Figure = Literal["cross", "cross-splits", "share", "min-recall", "curves", "coverage", "training"]
 FIGURES: tuple[Figure, ...] = get_args(Figure)

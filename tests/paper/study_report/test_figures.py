@@ -12,7 +12,6 @@ import vl_convert
 
 from domaincover import files
 from domaincover.errors import InputError
-from domaincover.options import FIGURES
 from domaincover.paper.study_report import figures
 from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.paper.study_report.crosses import (
@@ -22,7 +21,7 @@ from domaincover.paper.study_report.crosses import (
     random_line,
     recalls_in_words,
 )
-from domaincover.paper.study_report.figure_plan import planned_figures
+from domaincover.paper.study_report.figure_plan import SUBJECTS, planned_figures
 from domaincover.paper.study_report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
 from domaincover.paper.study_report.results_table import checked_results
 from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
@@ -62,7 +61,7 @@ def test_every_figure_says_what_must_be_said_of_its_results(results, domains, pa
         share_against_size(noted, dataset, paper=paper),
         recall_against_size(several, dataset, paper=paper),
     ]
-    assert len(drawn) == len(FIGURES)
+    assert len(drawn) == len(SUBJECTS)
     assert all("As the authors’ released code." in chart.to_dict()["title"]["subtitle"] for chart in drawn)
 
 
@@ -246,7 +245,7 @@ def drawn(tmp_path_factory):
     folder = tmp_path_factory.mktemp("figures")
     paths = figure_files(results[results["target_recall"] == 0.9], domains, folder, "svg")
     paths += figure_files(results, domains, folder, "svg", ["curves"])
-    kinds = sorted(FIGURES, key=len)
+    kinds = sorted(SUBJECTS, key=len)
     found = {}
     for path in paths:
         kind = [kind for kind in kinds if path.name.startswith(kind)][-1]
@@ -329,7 +328,7 @@ def test_names_of_files_are_plain(dataset, name, tmp_path):
     assert path == tmp_path / name
 
 
-@pytest.mark.parametrize("kind", FIGURES)
+@pytest.mark.parametrize("kind", SUBJECTS)
 def test_a_quick_run_says_so_in_every_figure_of_one_plot(kind):
     domains = full_study(np.random.default_rng(0), ("data",), n_seeds=2, n_domains=4, targets=(0.8, 0.9))
     results = checked_results(results_of(domains).assign(note="quick run: a note"))
@@ -338,14 +337,16 @@ def test_a_quick_run_says_so_in_every_figure_of_one_plot(kind):
 
 
 def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
-    with pytest.raises(InputError, match="one of cross, cross-splits, share, min-recall, curves, coverage, got 'pie'"):
+    with pytest.raises(
+        InputError, match="one of cross, cross-splits, share, min-recall, curves, coverage, training, got 'pie'"
+    ):
         figure_files(results, domains, tmp_path, kinds=["share", "pie"])
 
 
 def test_every_figure_is_what_vega_lites_schema_says():
     domains = full_study(np.random.default_rng(0), ("synthetic-10",), n_seeds=2, n_domains=5, targets=(0.8, 0.9))
     planned = {figure.kind: figure for figure in planned_figures(checked_results(results_of(domains)))}
-    assert set(planned) == set(FIGURES)
+    assert set(planned) == set(SUBJECTS)
     for figure in planned.values():
         figures.drawn_figure(figure, domains).to_dict()  # checks
 

@@ -5,8 +5,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from domaincover.options import FIGURES
-from domaincover.paper.study_report.figure_plan import planned_figures
+from domaincover.paper.study_report.figure_plan import SUBJECTS, planned_figures
 from domaincover.paper.study_report.figures import figure_files
 from domaincover.paper.study_report.panels import legend_places, pages_of, panel_figure
 from domaincover.paper.study_report.results_table import checked_results
@@ -27,7 +26,7 @@ def plots_of(spec):
     return [plot for row in spec["vconcat"] for plot in row["hconcat"]]
 
 
-@pytest.mark.parametrize("kind", FIGURES)
+@pytest.mark.parametrize("kind", SUBJECTS)
 def test_a_figure_has_a_plot_per_data_set_one_legend_and_the_mark_of_a_quick_run(study, kind):
     results, domains = study
     spec = panel_figure(pages_of(planned_figures(results, [kind])[0])[0], domains)

@@ -47,7 +47,7 @@ def _maker(
         return lambda: _theory(folder, out, fmt)
     if experiment.kind == "times":
         return lambda: _times(folder, out)
-    return lambda: [] if tables is None else _grid(experiment, tables, folder, fmt)
+    return lambda: [] if tables is None else _grid(experiment, tables, folder, out, fmt)
 
 
 def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) -> int:
@@ -93,7 +93,8 @@ def _collected(out: Path) -> StudyTables | None:
     return collect(out) if next(out.glob("*/*/target-*/seed-*/DONE"), None) is not None else None
 
 
-def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: FigureFormat) -> list[Path]:
+def _grid(experiment: Experiment, tables: StudyTables, folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
+    from domaincover.paper.histories import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
     from domaincover.paper.study_report.results_text import format_results
@@ -109,7 +110,9 @@ def _grid(experiment: Experiment, tables: StudyTables, folder: Path, fmt: Figure
         return format_results(shown, style, published=paper.results, experiment=experiment.name)
 
     exhibits = [exhibit for exhibit in paper.exhibits if exhibit.experiment == experiment.name]
-    return [*_written(folder, table), *figure_files(results, domains, folder, fmt, experiment.figures, exhibits)]
+    histories = read_histories(out, results) if "training" in experiment.figures else []
+    figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits, histories)
+    return [*_written(folder, table), *figures]
 
 
 def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
@@ -173,6 +176,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all results in a study's directory."""
+    from domaincover.paper.histories import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
 
@@ -184,6 +188,7 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         published=published() if is_of_paper(out) else None,
         times=measured_times(out),
         theory=read_theory(out),
+        histories=read_histories(out, tables.results),
     )
 
 

@@ -60,17 +60,21 @@ def figures(
     out: Annotated[Path, typer.Option(help="Directory for the figures.")],
     figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format.")] = "png",
 ) -> None:
-    """Write the figures of a study: cross-plots, bars of the share at target, boxes of min recall.
+    """Write the figures of a study: those of the paper, then one of each kind for all other data sets and methods.
 
     Example: domaincover figures runs/synthetic --out figures --format pdf
     """
     from domaincover.paper.collect import collect
     from domaincover.paper.commands.study_outputs import is_of_paper
+    from domaincover.paper.histories import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
 
     tables = collect(directory)
     exhibits = published().exhibits if is_of_paper(directory) else ()
+    histories = read_histories(directory, tables.results)
     with writing(out):
-        for path in figure_files(tables.results, tables.domains, out, figure_format, exhibits=exhibits):
+        for path in figure_files(
+            tables.results, tables.domains, out, figure_format, exhibits=exhibits, histories=histories
+        ):
             typer.echo(path)

@@ -63,12 +63,16 @@ class Scales(NamedTuple):
 
     def points(self) -> dict[str, Any]:
         """Return the look of a method's point: filled for the paper's methods, hollow for others."""
-        hollow: Any = alt.condition("datum.ours", alt.value(0), alt.value(1))
-        return {"shape": self.shapes(), "stroke": self.strokes(), "fillOpacity": hollow}
+        return {"shape": self.shapes(), "stroke": self.strokes(), "fillOpacity": hollow_if("datum.ours")}
 
     def shapes(self) -> alt.Shape:
         """Return the shape of each method."""
         return alt.Shape("label:N", title=None, scale=self.shape, legend=self.legend)
+
+
+def hollow_if(test: str) -> alt.FillOpacityValue:
+    """Return the look of points that are hollow where an expression holds; as an object, which altair need not read."""
+    return alt.FillOpacityValue(1, condition={"test": test, "value": 0})
 
 
 def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) -> Scales:
@@ -154,7 +158,7 @@ class Pen(NamedTuple):
 
     def _opacity(self, usual: float) -> Any:
         if not self.interactive:
-            return alt.value(usual)
+            return alt.OpacityValue(usual)
         return alt.when(chosen_method()).then(alt.value(usual)).otherwise(alt.value(usual / 6))
 
     def _target(self) -> list[alt.Chart]:

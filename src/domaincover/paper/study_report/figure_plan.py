@@ -19,8 +19,8 @@ SUBJECTS = {
     "cross-splits": "min recall against set size at target {target}, by split",
     "share": "share of unseen domains at target {target}",
     "min-recall": "min recall of unseen domains at target {target}",
-    "coverage": "share of unseen domains at target {target} against set size",
     "curves": "min recall against set size by target recall",
+    "coverage": "share of unseen domains at target {target} against set size",
 }
 
 
@@ -45,7 +45,7 @@ def planned_figures(
     unknown = [kind for kind in kinds or () if kind not in FIGURES]
     if unknown:
         raise InputError(f"kind of figure must be one of {', '.join(FIGURES)}, got {unknown[0]!r}.")
-    wanted = FIGURES if kinds is None else [kind for kind in FIGURES if kind in kinds]
+    wanted = [kind for kind in SUBJECTS if kinds is None or kind in kinds]
     used: set[str] = set()
     figures = []
     for kind in wanted:

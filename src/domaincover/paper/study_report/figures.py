@@ -10,6 +10,7 @@ from altair.utils.schemapi import debug_mode
 
 from domaincover.errors import InputError
 from domaincover.options import FigureFormat
+from domaincover.paper.histories import TrainingHistory
 from domaincover.paper.published import Exhibit
 from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
 from domaincover.paper.study_report.cross_plot_layers import (
@@ -31,10 +32,13 @@ from domaincover.paper.study_report.results_table import (
     CheckedResults,
     checked_domains,
     checked_results,
+    main_target,
+    notes_of,
     of_dataset,
     sentences_of_notes,
 )
 from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
+from domaincover.paper.study_report.training_curves import training_curves, training_figure
 from domaincover.report.look import (
     BESIDE_AXIS,
     COLUMN,
@@ -54,6 +58,7 @@ __all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files",
 PLOT_HEIGHT = 165  # points of a plot in a column
 LEFT_OF_PLOTS = 52  # points of the recall axis with its title
 PANEL_GAP = 12
+MOST_ROWS = 4  # data sets of a figure of training
 
 SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
 
@@ -128,6 +133,7 @@ def figure_files(
     fmt: FigureFormat = "png",
     kinds: Collection[str] | None = None,
     exhibits: Sequence[Exhibit] = (),
+    histories: Sequence[TrainingHistory] = (),
 ) -> list[Path]:
     """Draw the figures of a study, one file for all its data sets; return the files.
 
@@ -137,7 +143,8 @@ def figure_files(
     Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
     "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
     (min recall against set size by target, one per data set that has several), and "coverage" (share at target
-    against set size). None draws all that apply.
+    against set size). "training" (recall by cell, set size and multipliers of SET-COVER at each dual step) needs
+    histories. None draws all that apply.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
@@ -148,7 +155,22 @@ def figure_files(
             with debug_mode(False):
                 chart = drawn_figure(page, single)
             save_chart(chart, paths[-1], fmt, True)
+    trained = _at_main_targets(histories, table) if kinds is None or "training" in kinds else []
+    for first in range(0, len(trained), MOST_ROWS):
+        number = "" if first == 0 else f"-{first // MOST_ROWS + 1}"
+        paths.append(Path(out_dir) / f"training{number}.{fmt}")
+        curves = [training_curves(history) for history in trained[first : first + MOST_ROWS]]
+        with debug_mode(False):
+            spec = training_figure(curves, notes_of(table))
+        save_chart(spec, paths[-1], fmt, True)
     return paths
+
+
+def _at_main_targets(histories: Sequence[TrainingHistory], table: CheckedResults) -> list[TrainingHistory]:
+    """Return the histories of every data set at its main target, in the order of the data sets."""
+    order = list(dict.fromkeys(table["dataset"]))
+    own = [one for one in histories if one.target_recall == main_target(table, one.dataset)]
+    return sorted(own, key=lambda one: order.index(one.dataset))
 
 
 def drawn_figure(planned: PlannedFigure, single: CheckedDomains) -> AnyChart:

@@ -196,6 +196,10 @@ const makers = {
   },
 };
 
+["training-recall", "training-size", "training-multipliers"].forEach((kind) => {
+  makers[kind] = (data) => ({ spec: { ...filled(charts.templates[kind], {}), datasets: data.training } });
+});
+
 function inWords(title, data, numbers) {
   return `${title}, ${data.label}: ${numbers.join("; ")}`;
 }
@@ -211,7 +215,7 @@ function drawPlace(place) {
   const { spec, caption } = kind === "theory" ? { spec: charts.theory }
     : makers[kind](data, isPanel ? { ...exhibited(data, place), isPanel } : chosenIn(data, number), place.clientWidth);
   if (isPanel) asPanel(spec, kind);
-  else if (caption) place.nextElementSibling.textContent = caption;
+  else if (caption) place.nextElementSibling.textContent = `${data.mark} ${caption}`.trim();
   const before = drawn.get(place);
   if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
   const now = Promise.resolve(before).then((view) => {

@@ -1,12 +1,13 @@
 """A self-contained HTML page: sentences, tables, interactive plots and their code."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover.files import write_whole
+from domaincover.paper.histories import TrainingHistory
 from domaincover.paper.published import Published
 from domaincover.paper.study_report.comparisons import compared_methods
 from domaincover.paper.study_report.exhibits import CAPTIONS, exhibit_sections
@@ -37,6 +38,13 @@ from domaincover.paper.study_report.theory_chart import (
 from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
 from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, left_out_in_words
 from domaincover.paper.study_report.tradeoffs import curves_of, has_curves
+from domaincover.paper.study_report.training_curves import (
+    CAPTION,
+    PARTS,
+    TrainingCurves,
+    swing_in_words,
+    training_curves,
+)
 from domaincover.report.ranking import rule_in_words
 from domaincover.report.readable import (
     HEADS,
@@ -65,6 +73,8 @@ class DatasetSection(NamedTuple):
     target: str
     captions: dict[str, str]
     evidence: list[StudyEvidence]
+    training: str
+    notes: list[str]
 
 
 def write_page(
@@ -76,19 +86,22 @@ def write_page(
     published: Published | None = None,
     times: pd.DataFrame | None = None,
     theory: Mapping[str, Any] | None = None,
+    histories: Sequence[TrainingHistory] = (),
 ) -> None:
     """Write the report atomically, as one file that needs no network.
 
     With a published paper, the page opens with its index and has a section for each of its tables and figures, ours
     beside the paper's; what is ours alone follows. `times` has seconds of ERM and SET-COVER by data set, and `theory`
-    is the content of a `theory.json`.
+    is the content of a `theory.json`. `histories` of SET-COVER's training are shown with their data sets.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
     rows = readable_rows(table)
     exhibits = [] if published is None else exhibit_sections(published, table)
     compared_times = _times(times, published)
-    data = page_data(table, single)
+    trained = {one.dataset: one for one in histories if one.target_recall == main_target(table, one.dataset)}
+    curves = {name: training_curves(history) for name, history in trained.items()}
+    data = page_data(table, single, curves)
     page = rendered(
         "page.html",
         title=title if published is None else published.title,
@@ -96,7 +109,9 @@ def write_page(
         exhibits=exhibits,
         exhibit_captions=CAPTIONS,
         headline=overall_sentence(at_main_targets(table)),
-        sections=[_section(table, single, rows, dataset) for dataset in dict.fromkeys(table["dataset"])],
+        sections=[
+            _section(table, single, rows, dataset, curves.get(dataset)) for dataset in dict.fromkeys(table["dataset"])
+        ],
         charts=data
         | {"templates": chart_templates()}
         | {"exhibits": {one.number: exhibit_data(one, table, single) for one in exhibits if one.is_figure}}
@@ -116,6 +131,8 @@ def write_page(
         if theory is None
         else [learnability_sentence(theory), *map(sentence, theory_notes(theory)), *MARKS_IN_WORDS],
         notes=notes_of(table),
+        training_parts=list(PARTS),
+        training_caption=CAPTION,
         settings=settings or {},
     )
     write_whole(Path(path), page)
@@ -137,7 +154,13 @@ def _printed_settings(published: Published, name: str) -> dict[str, Any]:
     return {"heads": heads, "rows": own.to_numpy().tolist()}
 
 
-def _section(results: CheckedResults, domains: CheckedDomains, rows: list[ReadableRow], dataset: str) -> DatasetSection:
+def _section(
+    results: CheckedResults,
+    domains: CheckedDomains,
+    rows: list[ReadableRow],
+    dataset: str,
+    curves: TrainingCurves | None,
+) -> DatasetSection:
     target = main_target(results, dataset)
     own = of_dataset(results, dataset)
     own = CheckedResults(own[own["split"] == "unseen"])
@@ -152,6 +175,8 @@ def _section(results: CheckedResults, domains: CheckedDomains, rows: list[Readab
         target=f"{target:g}",
         captions=_captions(results, dataset, target),
         evidence=study_evidence(results, domains, dataset),
+        training="" if curves is None else swing_in_words(curves),
+        notes=list(map(sentence, notes_of(own))),
     )
 
 

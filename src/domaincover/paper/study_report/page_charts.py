@@ -18,6 +18,7 @@ from domaincover.paper.study_report.comparison_charts import (
 )
 from domaincover.paper.study_report.cross_plot_layers import CrossData, Pen, Scales
 from domaincover.paper.study_report.tradeoff_charts import coverage_layers, curve_layers
+from domaincover.paper.study_report.training_curves import PARTS, training_layers
 from domaincover.report.look import PAGE_INK, SCREEN, chart_config
 
 ROWS = MethodRows(["@labels"], "@names", "@is_long", ["@colors"], ["@shapes"])
@@ -36,6 +37,11 @@ def chart_templates() -> dict[str, dict[str, Any]]:
         "min-recall": box_layers(boxes, ROWS, "Min recall of unseen domains", SCREEN),
         "curves": curve_layers(data["rows"], data["target"], _scales(), SCREEN).properties(height=320),
         "coverage": coverage_layers(data["rows"], _scales(), SCREEN, "@title").properties(height=320),
+    }
+    steps, iterates, target = (alt.NamedData(name) for name in ("steps", "iterates", "target"))
+    layers |= {
+        f"training-{part}": training_layers(part, steps, iterates, target, SCREEN).properties(height=200)
+        for part in PARTS
     }
     config = chart_config(PAGE_INK)
     return {kind: chart.properties(width="container").configure(**config).to_dict() for kind, chart in layers.items()}

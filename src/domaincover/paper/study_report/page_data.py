@@ -1,6 +1,6 @@
 """Data for the page's script: the rows of every chart, and every single domain, by data set."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -16,14 +16,16 @@ from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
     main_target,
+    notes_of,
     of_dataset,
     of_experiment,
     targets_of,
 )
 from domaincover.paper.study_report.tradeoff_charts import spread_note
 from domaincover.paper.study_report.tradeoffs import coverage_table, curves_of, has_curves
+from domaincover.paper.study_report.training_curves import TrainingCurves
 from domaincover.report.look import SCREEN
-from domaincover.report.readable import with_spread
+from domaincover.report.readable import sentence, with_spread
 from domaincover.report.style import (
     COMPARISON_LABELS,
     comparisons_of,
@@ -41,7 +43,9 @@ CROSS_COLUMNS = (
 )
 
 
-def page_data(results: CheckedResults, domains: CheckedDomains) -> dict[str, Any]:
+def page_data(
+    results: CheckedResults, domains: CheckedDomains, training: Mapping[str, TrainingCurves] | None = None
+) -> dict[str, Any]:
     """Return the script's data from checked results and domains; single domains have codes into its lists."""
     styles = method_styles(results["method"])
     methods = {
@@ -61,7 +65,10 @@ def page_data(results: CheckedResults, domains: CheckedDomains) -> dict[str, Any
         "styles": list(methods.values()),
         "splits": [split_label(split) for split in splits],
         "split_names": splits,
-        "datasets": [dataset_data(results, domains, name, list(styles), splits) for name in names],
+        "datasets": [
+            dataset_data(results, domains, name, list(styles), splits) | _training((training or {}).get(name))
+            for name in names
+        ],
     }
 
 
@@ -75,6 +82,7 @@ def dataset_data(
     crosses = cross_plot_data(rows)
     return {
         "label": dataset_label(dataset),
+        "mark": " ".join(map(sentence, notes_of(rows))),
         "n_labels": int(single["n_labels"].max()),
         "targets": targets,
         "least": [least_at_target(target) for target in targets],
@@ -176,6 +184,19 @@ def _curves(results: CheckedResults, dataset: str) -> dict[str, Any]:
         "targets": curves.targets,
         "size": curves.limits.size,
         "recall": curves.limits.recall,
+    }
+
+
+def _training(curves: TrainingCurves | None) -> dict[str, Any]:
+    """Return the data of the plots of training, by the names of the template's data."""
+    if curves is None:
+        return {}
+    return {
+        "training": {
+            "steps": curves.steps.to_dict("records"),
+            "iterates": curves.iterates.to_dict("records"),
+            "target": [{"target": curves.target_recall}],
+        }
     }
 
 

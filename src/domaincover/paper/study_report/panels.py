@@ -16,7 +16,7 @@ from domaincover.paper.study_report.comparison_charts import (
     spread_in_words,
 )
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes, share_table
-from domaincover.paper.study_report.cross_plot_layers import PANEL_SIZE, Pen, Scales, cross_data, scales_of
+from domaincover.paper.study_report.cross_plot_layers import PANEL_SIZE, Pen, Scales, cross_data, hollow_if, scales_of
 from domaincover.paper.study_report.crosses import Limits, cross_plot_tables
 from domaincover.paper.study_report.exhibits import CAPTIONS, NOT_IN_PAPER
 from domaincover.paper.study_report.figure_plan import PlannedFigure
@@ -83,7 +83,7 @@ def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
     }
     notes = [*sentences_of_notes(planned.results), *_caption(planned)]
     return stacked(
-        [*rows, *([] if is_named else [[_legend(methods, room)]])],
+        [*rows, *([] if is_named else [[legend_of(methods, room)]])],
         title_of(planned.title, notes, PAPER, TWO_COLUMNS - RIGHT),
         chart_config(INK, PAPER) | axes,
     )
@@ -235,26 +235,25 @@ def _name(title: str, width: int) -> alt.TitleParams:
     return alt.TitleParams(lines, fontSize=PAPER.text, fontWeight="normal", frame="group", offset=5, limit=width)
 
 
-def _legend(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
+def legend_of(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
     """Return the legend as a chart of its own, so that its methods can stand in groups."""
     places = legend_places(methods.values(), width)
     base = alt.Chart(inline(places)).encode(
         x=alt.X("x:Q", scale=None, axis=None), y=alt.Y("y:Q", scale=None, axis=None)
     )
-    look: dict[str, Any] = {"color": alt.Color("color:N", scale=None, legend=None)}
-    look |= {
-        "stroke": alt.Stroke("color:N", scale=None, legend=None),
-        "shape": alt.Shape("shape:N", scale=None, legend=None),
+    as_given: dict[str, Any] = {"scale": None, "legend": None}
+    look: dict[str, Any] = {
+        "color": alt.Color("color:N", **as_given),
+        "stroke": alt.Stroke("color:N", **as_given),
+        "shape": alt.Shape("shape:N", **as_given),
+        "fillOpacity": hollow_if("datum.ours"),
     }
-    look |= {"fillOpacity": alt.condition("datum.ours", alt.value(0), alt.value(1))}
     points = base.transform_filter("datum.color !== null").mark_point(
         size=0.6 * PAPER.point, filled=True, opacity=1, strokeWidth=0.6 * PAPER.stroke, xOffset=5
     )
-    texts = base.mark_text(align="left", baseline="middle", fontSize=PAPER.legend, color=INK)
-    named = texts.transform_filter("datum.color !== null").mark_text(
-        align="left", baseline="middle", fontSize=PAPER.legend, color=INK, dx=12
-    )
-    heads = texts.transform_filter("datum.color === null")
+    text: dict[str, Any] = {"align": "left", "baseline": "middle", "fontSize": PAPER.legend, "color": INK}
+    named = base.transform_filter("datum.color !== null").mark_text(**text, dx=12)
+    heads = base.transform_filter("datum.color === null").mark_text(**text)
     height = int(places["y"].max()) + LEGEND_ROW
     layers = [points.encode(**look), named.encode(text="label:N"), heads.encode(text="label:N")]
     return alt.LayerChart(layer=layers, width=width, height=height)

@@ -1,0 +1,83 @@
+import json
+
+import altair as alt
+import numpy as np
+import pytest
+
+from domaincover.paper.histories import TrainingHistory
+from domaincover.paper.study_report.figures import figure_files
+from domaincover.paper.study_report.page import write_page
+from domaincover.paper.study_report.training_curves import (
+    MOST_CELLS,
+    PARTS,
+    swing_in_words,
+    training_curves,
+    training_figure,
+)
+
+
+def history(n_steps=5, n_cells=6, dataset="synthetic-10"):
+    rng = np.random.default_rng(0)
+    recall, multipliers = rng.uniform(0.8, 1, (n_steps, n_cells)), rng.uniform(1, 9, (n_steps, n_cells))
+    sizes = np.linspace(2, 1, n_steps)
+    return TrainingHistory(dataset, 0.9, 0, [f"{k}, left" for k in range(n_cells)], recall, multipliers, sizes)
+
+
+def test_a_row_per_dual_step_has_the_recalls_of_all_cells():
+    found = history()
+    steps = training_curves(found).steps
+    np.testing.assert_allclose(np.array(steps["recall"].tolist()), found.recall, atol=5e-4)
+    np.testing.assert_allclose(np.array(steps["multiplier"].tolist()), found.multipliers, atol=5e-4)
+    np.testing.assert_allclose(steps["lowest"], found.recall.min(axis=1), atol=5e-4)
+    assert steps["step"].tolist() == [1, 2, 3, 4, 5]
+
+
+def test_of_many_cells_some_are_shown_with_the_lowest_and_the_highest():
+    found = history(n_cells=500)
+    curves = training_curves(found)
+    shown = curves.steps["cell"].iloc[0]
+    assert len(shown) == MOST_CELLS
+    assert {found.cells[found.recall[-1].argmin()], found.cells[found.recall[-1].argmax()]} <= set(shown)
+    assert curves.n_cells == 500
+
+
+def test_the_last_and_the_best_iterate_are_marked():
+    found = history()
+    found.recall[:] = 0.95
+    found.recall[4, 2] = 0.7
+    iterates = training_curves(found).iterates.set_index("iterate")
+    assert iterates["step"].to_dict() == {"last": 5, "best": 4}
+    assert iterates.loc["last", "lowest"] == 0.7
+
+
+def test_a_sentence_says_how_far_the_last_is_from_the_best():
+    found = history()
+    found.recall[:] = 0.95
+    found.recall[4, 2] = 0.7
+    said = swing_in_words(training_curves(found))
+    assert "swings from 1.00 to 2.00" in said
+    assert "The last of 5 has 1.00 labels per set and a lowest recall of 0.70 over 6 training cells" in said
+    assert said.endswith("the best, step 4, has 1.25 and 0.95.")
+    found.recall[:] = 0.95
+    assert swing_in_words(training_curves(found)).endswith("and is the best.")
+
+
+def test_the_figure_has_three_plots_for_each_data_set_and_the_mark_of_a_quick_run():
+    curves = [training_curves(history(dataset=name)) for name in ("synthetic-10", "votes")]
+    spec = training_figure(curves, ["quick run: a note"])
+    alt.VConcatChart.from_dict(json.loads(json.dumps(spec)))  # checks
+    assert [len(row["hconcat"]) for row in spec["vconcat"]] == [3, 3, 1]
+    assert spec["title"]["subtitle"][0] == "Quick run: a note."
+
+
+@pytest.mark.parametrize(("kinds", "names"), [(["training"], ["training.svg"]), (["share"], ["share.svg"])])
+def test_a_study_with_histories_has_the_figure_if_it_is_wanted(results, domains, tmp_path, kinds, names):
+    paths = figure_files(results, domains, tmp_path, "svg", kinds, histories=[history()])
+    assert [path.name for path in paths] == names
+
+
+def test_the_page_shows_training_with_its_data_set(results, domains, tmp_path):
+    write_page(results, domains, tmp_path / "a.html", histories=[history()])
+    text = (tmp_path / "a.html").read_text(encoding="utf-8")
+    assert text.count("Training of SET-COVER") == 1
+    assert all(f'id="training-{part}-1"' in text for part in PARTS)
