@@ -221,7 +221,7 @@ def _check_known(name: str, place: str, own: Iterable[str]) -> None:
         raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")
 
 
-def _quick_settings(setting: StudyDataset | WildsSource) -> dict[str, Any]:
+def _quick_settings(setting: Source) -> dict[str, Any]:
     """Return the settings of a smoke run, which has to learn in seconds."""
     return QUICK_SETTINGS | (QUICK_TRAINING_OF_WHOLE_NETWORKS if setting.trains_whole_networks else QUICK_TRAINING)
 
