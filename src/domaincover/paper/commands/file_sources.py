@@ -30,10 +30,11 @@ def sources_of(experiment: Experiment, options: StudyOptions, note: Note) -> tup
 
 
 def _sized(dataset: StudyDataset, experiment: Experiment, quick: bool) -> StudyDataset:
-    from domaincover.paper.study_datasets import QUICK, Sizes
+    from domaincover.paper.study_datasets import QUICK, QUICK_FILES, Sizes
 
     if quick:
-        return dataset.with_sizes(Sizes(*map(min, QUICK, dataset.sizes)))
+        most = QUICK_FILES if dataset.trains_whole_networks else QUICK
+        return dataset.with_sizes(Sizes(*map(min, most, dataset.sizes)))
     return dataset.with_sizes(dataset.sizes._replace(**experiment.sizes))
 
 

@@ -77,8 +77,9 @@ class PlacedName(NamedTuple):
 
 def freest(boxes: Sequence[Box], taken: Iterable[Box], canvas: Canvas) -> int:
     """Return which box covers least of what is taken; the first of equals."""
-    marks = list(taken)
-    covered = [sum(map(box.overlap, marks)) + canvas.outside(box) for box in boxes]
+    tried, marks = np.array(boxes)[:, None], np.array([*taken]).reshape(-1, 4)
+    common = np.minimum(tried[..., 2:], marks[:, 2:]) - np.maximum(tried[..., :2], marks[:, :2])
+    covered = common.clip(min=0).prod(axis=-1).sum(axis=1) + [canvas.outside(box) for box in boxes]
     return int(np.argmin(np.round(covered, 3)))
 
 

@@ -78,7 +78,7 @@ def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
     extent = NAMES - TICK if is_named else TICKS - TICK
     axes = {
         "axisY": {"minExtent": extent * (not is_named), "maxExtent": extent},
-        "axisX": {"labelFlush": True},
+        "axisX": {"labelFlush": True, "tickCount": 4, "labelSeparation": 3},
         "axisTop": {"labelFlush": 24},
     }
     notes = [*sentences_of_notes(planned.results), *_caption(planned)]
