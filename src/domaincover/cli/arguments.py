@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,18 +18,15 @@ TARGET = "[LABEL=]NUMBER"
 
 def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     """Offer the columns of the table named before; a name that a shell would split is not offered."""
-    given = [ctx.params.get("table"), *ctx.args]  # an option without its value keeps arguments from being told apart
-    table = next((Path(path) for path in given if path is not None and Path(path).is_file()), None)
-    if table is None:
-        return []
-
     from domaincover.data.tables import open_table
 
-    try:
-        names = open_table(table).columns
-    except InputError:  # the command itself reports it
-        return []
-    return [name for name in names if name.startswith(incomplete) and shlex.quote(name) == name]
+    given = [ctx.params.get("table"), *ctx.args]  # an option without its value keeps arguments from being told apart
+    for path in (Path(name) for name in given if name is not None):
+        with suppress(InputError):  # a model's folder, for instance; the command itself reports what is wrong
+            names = open_table(path).columns if path.exists() else ()
+            if names:
+                return [name for name in names if name.startswith(incomplete) and shlex.quote(name) == name]
+    return []
 
 
 def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
@@ -63,8 +61,8 @@ TableFile = Annotated[
     Path,
     typer.Argument(
         metavar="TABLE",
-        help="A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, or a folder of "
-        "images: DOMAIN/LABEL/*.png.",
+        help="A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, a folder of "
+        ".parquet parts, or one of images: DOMAIN/LABEL/*.png.",
         show_default=False,
     ),
 ]

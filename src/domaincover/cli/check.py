@@ -42,7 +42,7 @@ def check(
 
     check_page(html)
     data = open_table(table)
-    if data.path.is_dir():
+    if data.is_images:
         raise InputError(f"{table} is a folder of images; check is for tables.")
     check_not_table(html, "--html", table)
     read = read_to_check(data, feature_columns(data, label, domain, drop or []), label, domain)

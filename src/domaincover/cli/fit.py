@@ -52,7 +52,7 @@ def fit(options: FitOptions) -> None:
     model = options.make_classifier(network)
     images = [] if sources.image_column is None else training.X[sources.image_column].tolist()
     command = {**options.identity(), "features": features, "network": learned_settings(network)}
-    lock = options.training.open_checkpoints(data.path, images, command)
+    lock = options.training.open_checkpoints(data, images, command)
     for note in data.notes:
         say(note)
     if is_model(options.out):

@@ -153,7 +153,7 @@ class FitOptions:
         """Return the options with the columns of a table; a folder of images has its own."""
         check_not_table(self.html, "--html", self.table)
         label, domain = self.label, self.domain
-        if data.path.is_dir():
+        if data.is_images:
             label, domain = label or "label", domain or "domain"
         for option, name in (("--label", label), ("--domain", domain)):
             if name is None:

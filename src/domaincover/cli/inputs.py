@@ -123,8 +123,7 @@ def listed(names: Collection[Any]) -> str:
 
 def _with_paths(frame: pd.DataFrame, data: Table, columns: Sequence[str]) -> pd.DataFrame:
     """Return paths of images as seen from here: in a table they start from its folder."""
-    here = data.path.parent
-    return frame.assign(**{name: [str(here / str(path)) for path in frame[name]] for name in columns})
+    return frame.assign(**{name: [str(data.base / str(path)) for path in frame[name]] for name in columns})
 
 
 class ModelColumns(NamedTuple):

@@ -109,7 +109,7 @@ class SourceOptions:
     def for_table(self, data: Table) -> SourceOptions:
         """Check the columns; a folder of images has its own."""
         options = self
-        if data.path.is_dir():
+        if data.is_images:
             if self.text_column is not None:
                 raise InputError(f"{data.path} is a folder of images; --text-column needs a table.")
             options = replace(self, image_column="path")
@@ -256,7 +256,7 @@ class TrainingOptions:
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def open_checkpoints(self, table: Path, images: Iterable[str], command: dict[str, Any]) -> BaseFileLock | None:
+    def open_checkpoints(self, table: Table, images: Iterable[str], command: dict[str, Any]) -> BaseFileLock | None:
         """Lock the folder of checkpoints, or reject another fit's; None without checkpoints. Keep what is returned."""
         if self.checkpoints is None or not is_main_process():
             return None
@@ -269,13 +269,13 @@ class TrainingOptions:
         return {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")}
 
 
-def _digest(table: Path, images: Iterable[str]) -> str:
+def _digest(table: Table, images: Iterable[str]) -> str:
     """Return a digest of a table's bytes, and of the places and sizes of its images."""
     digest = hashlib.blake2b()
-    if table.is_file():
-        with table.open("rb") as file:
+    for part in table.files:
+        with part.open("rb") as file:
             hashlib.file_digest(file, lambda: digest)
-    above = table if table.is_dir() else table.parent
+    above = table.path if table.is_images else table.base
     for path in sorted(set(images)):
         n_bytes = os.path.getsize(path) if os.path.isfile(path) else None
         digest.update(f"{os.path.relpath(path, above)}\0{n_bytes}\0".encode(errors="surrogateescape"))

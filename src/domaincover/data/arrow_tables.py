@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,14 @@ INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 
 
 class ParquetTable(Table):
-    """A Parquet file."""
+    """A Parquet file; `stored` are its columns and `stored_types` their types."""
 
     def __init__(self, path: Path) -> None:
         with _parquet_file(path) as file:
-            names, n_rows = file.schema_arrow.names, file.metadata.num_rows
-        super().__init__(path, _named(path, names), n_rows > 0)
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+        super().__init__(path, _named(path, schema.names), n_rows > 0)
+        self.stored = list(self.columns)
+        self.stored_types = [schema.field(name).type for name in self.stored]
 
     def _blocks(
         self,
@@ -37,9 +39,9 @@ class ParquetTable(Table):
         text_columns: Collection[str],
         prose: Collection[str],  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
-        with _parquet_file(self.path) as file:
-            for batch in file.iter_batches(rows_at_once, columns=columns):
-                yield to_pandas(pa.Table.from_batches([batch]).select(columns), text_columns)
+        with self._opened() as file:
+            for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
+                yield to_pandas(self._completed(pa.Table.from_batches([batch]), columns), text_columns)
 
     def _read(
         self,
@@ -47,8 +49,19 @@ class ParquetTable(Table):
         text_columns: Collection[str],
         prose: Collection[str],  # noqa: ARG002
     ) -> pd.DataFrame:
-        with _parquet_file(self.path) as file:
-            return to_pandas(file.read(columns).select(columns), text_columns)
+        with self._opened() as file:
+            return to_pandas(self._completed(file.read(self._stored(columns)), columns), text_columns)
+
+    def _opened(self) -> AbstractContextManager[Any]:
+        return _parquet_file(self.path)
+
+    def _stored(self, columns: Sequence[str]) -> list[str]:
+        """Return which columns to read from the file."""
+        return list(columns)
+
+    def _completed(self, table: Any, columns: Sequence[str]) -> Any:
+        """Return the columns asked for, in their order, from those that were read."""
+        return table.select(columns)
 
 
 class ArrowTable(Table):
@@ -84,9 +97,16 @@ class ArrowTable(Table):
 class FolderTable(Table):
     """A folder of images, domain/label/image, with the columns path, label and domain."""
 
+    is_images = True
+
     def __init__(self, path: Path) -> None:
         self._table = image_folder(path)
         super().__init__(path, list(self._table.columns))
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the table consists of: none, since images are identified by name and size."""
+        return []
 
     def _blocks(
         self,

@@ -23,10 +23,12 @@ MISSING = (
 class Table(ABC):
     """An open table file; only its column names have been read.
 
-    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number.
+    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number, and
+    `is_images` whether the table is a folder of images.
     """
 
     has_types = True
+    is_images = False
 
     def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True, notes: Sequence[str] = ()) -> None:
         self.path = path
@@ -36,6 +38,16 @@ class Table(ABC):
         for name, count in Counter(columns).most_common(1):
             if count > 1:
                 raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
+
+    @property
+    def base(self) -> Path:
+        """The folder from which paths in the table start."""
+        return self.path.parent
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the table consists of."""
+        return [self.path]
 
     def read(
         self,

@@ -1,4 +1,4 @@
-"""Read tables from files, completely or in blocks: CSV and TSV, Parquet, Arrow, Excel.
+"""Read tables from files, completely or in blocks: CSV and TSV, Parquet (also a folder of parts), Arrow, Excel.
 
 CSV is UTF-8 text with a header line (or UTF-16, if a byte order mark says so), plain, as `.gz`, or alone in a `.zip`.
 The separator (comma, semicolon or tab; in `.tsv` a tab) and, with semicolons, the decimal comma are inferred from the
@@ -25,6 +25,7 @@ from pathlib import Path
 
 from domaincover.data.arrow_tables import ArrowTable, FolderTable, ParquetTable
 from domaincover.data.csv_table import CsvTable
+from domaincover.data.part_tables import PartsTable, part_names
 from domaincover.data.table import ROWS_AT_ONCE, Table
 from domaincover.data.table_errors import reading
 from domaincover.data.table_writer import write_table
@@ -40,12 +41,12 @@ ENDING_OF_START = {PARQUET: ".parquet", ARROW: ".arrow", b"\x1f\x8b": ".csv.gz",
 
 
 def open_table(path: Path, *, allow_empty: bool = False) -> Table:
-    """Open a table by its file name extension, a folder of images as a table, or standard input (-).
+    """Open a table by its file name extension, a folder of Parquet parts or of images, or standard input (-).
 
     Only local paths are read; URLs are not supported. A table without rows is rejected unless `allow_empty`.
     """
     path = _spooled_input() if is_standard_stream(path) else Path(path)
-    table = FolderTable(path) if os.path.isdir(path) else _open_file(path)  # unlike Path.is_dir, isdir never raises
+    table = _open_folder(path) if os.path.isdir(path) else _open_file(path)  # unlike Path.is_dir, isdir never raises
     if not allow_empty:
         table.check_rows()
     return table
@@ -54,6 +55,11 @@ def open_table(path: Path, *, allow_empty: bool = False) -> Table:
 def is_standard_stream(path: Path | str | None) -> bool:
     """Return whether a path stands for standard input or output."""
     return str(path) == "-"
+
+
+def _open_folder(path: Path) -> Table:
+    names = part_names(path)
+    return PartsTable(path, names) if names else FolderTable(path)
 
 
 def _open_file(path: Path) -> Table:
