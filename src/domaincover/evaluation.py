@@ -355,21 +355,58 @@ def domain_report(
         )
     labels = checked_codes(labels, "label", len(sets), len(label_names))
     domains = checked_codes(domains, "domain", len(sets), n_domains)
-    tallies = _tallies(sets, labels, domains, n_domains)
-    counts = tallies.n_by_cell
-    by_group = counts if criterion is None else criterion.group_counts(counts)
-    min_cell_size = chosen_cell_size(min_cell_size, by_group)
+    tallies = tallied(sets, labels, domains, n_domains)
+    is_coverage = criterion is not None and criterion.is_coverage  # with which all rows count
+    if sized_rows == "counted" and not is_coverage:
+        min_cell_size = _cell_size(tallies, min_cell_size, criterion)
+        counted = (tallies.n_by_cell >= min_cell_size)[domains, labels]
+        of_counted = tallied(sets[counted], labels[counted], domains[counted], n_domains)
+        tallies = tallies._replace(n_by_size=of_counted.n_by_size)
+    return report_of_tallies(tallies, label_names, domain_names, min_cell_size, criterion)
+
+
+class Tallies(NamedTuple):
+    """Examples and covered ones by cell, and sets by domain and size.
+
+    A report depends on its rows through these counts only, so those of several parts of a table are added.
+    """
+
+    n_by_cell: NDArray[np.int64]
+    hits_by_cell: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]
+
+    @classmethod
+    def zeros(cls, n_domains: int, n_labels: int) -> Tallies:
+        """Return the counts of no rows."""
+        return cls(*(np.zeros((n_domains, width), dtype=np.int64) for width in (n_labels, n_labels, n_labels + 1)))
+
+    def add(self, other: Tallies, domains: NDArray[np.int64]) -> None:
+        """Add the counts of other rows, whose domains have these codes here."""
+        for own, more in zip(self, other, strict=True):
+            own[domains] += more
+
+    def of(self, domains: NDArray[np.int64]) -> Tallies:
+        """Return the counts of some domains, in the given order."""
+        return Tallies(*(counts[domains] for counts in self))
+
+
+def report_of_tallies(
+    tallies: Tallies,
+    label_names: tuple[Hashable, ...],
+    domain_names: tuple[Hashable, ...],
+    min_cell_size: int | None = None,
+    criterion: Criterion | None = None,
+) -> DomainReport:
+    """Build the table from counts; the other parameters are those of `domain_report`."""
+    counts, sizes = tallies.n_by_cell, tallies.n_by_size
+    min_cell_size = _cell_size(tallies, min_cell_size, criterion)
     recall = np.where(counts >= min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
+    by_group = counts if criterion is None else criterion.group_counts(counts)
     does_count = (by_group >= min_cell_size).any(axis=1)
     kept = np.flatnonzero(does_count)
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
-    n = counts.sum(axis=1)
-    sizes, n_sized = tallies.n_by_size, n
-    if sized_rows == "counted" and not (criterion is not None and criterion.is_coverage):  # with which all rows count
-        counted = (counts >= min_cell_size)[domains, labels]
-        sizes = _tallies(sets[counted], labels[counted], domains[counted], n_domains).n_by_size
-        n_sized = sizes.sum(axis=1)
+    n, n_sized = counts.sum(axis=1), sizes.sum(axis=1)
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
@@ -386,15 +423,12 @@ def domain_report(
     )
 
 
-class _Tallies(NamedTuple):
-    """Examples and covered ones by cell, and sets by domain and size."""
-
-    n_by_cell: NDArray[np.int64]
-    hits_by_cell: NDArray[np.int64]
-    n_by_size: NDArray[np.int64]
+def _cell_size(tallies: Tallies, min_cell_size: int | None, criterion: Criterion | None) -> int:
+    counts = tallies.n_by_cell
+    return chosen_cell_size(min_cell_size, counts if criterion is None else criterion.group_counts(counts))
 
 
-def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> _Tallies:
+def tallied(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], n_domains: int) -> Tallies:
     """Count in blocks, so that temporaries stay in the processor's cache and memory does not grow with the rows.
 
     A block has at least as many rows as there are cells, so that adding the tables costs no more than counting.
@@ -409,4 +443,4 @@ def _tallies(sets: Sets, labels: NDArray[np.int64], domains: NDArray[np.int64], 
         hit = covers(sets[block], labels[block])
         cells += [np.bincount(codes, minlength=cells[0].size).reshape(cells[0].shape) for codes in (cell, cell[hit])]
         sizes += count_cells(domains[block], size, n_domains, n_labels + 1)
-    return _Tallies(cells[0], cells[1], sizes)
+    return Tallies(cells[0], cells[1], sizes)

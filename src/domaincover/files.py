@@ -30,7 +30,7 @@ NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)  # some network file systems canno
 SWAP = 2  # RENAME_EXCHANGE on Linux and RENAME_SWAP on macOS
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file atomically: to a temporary name beside it, flush, then rename; on failure an old file remains."""
     if not path.name or os.path.isdir(path):
         raise InputError(f"cannot write {path}: it is a directory, not a file.")

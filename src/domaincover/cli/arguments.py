@@ -108,5 +108,31 @@ Targets = Annotated[
         "targets of their own: other labels are not constrained.",
     ),
 ]
+PARTS = "A folder of parts"
+LocalWorkers = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        rich_help_panel=PARTS,
+        help="Work on parts in so many processes of this machine, through dask; default: one part after the other.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        rich_help_panel=PARTS,
+        help="Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they read and write the same "
+        "files.",
+    ),
+]
+Scratch = Annotated[
+    Path | None,
+    typer.Option(
+        rich_help_panel=PARTS,
+        help="Folder for scores and counts of parts, from which the same command goes on if it was stopped; default: "
+        "a temporary one, which --scheduler cannot use.",
+    ),
+]
 TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="Output format.")]
 TableOrJson = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]

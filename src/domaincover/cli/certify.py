@@ -12,15 +12,19 @@ from domaincover.cli.arguments import (
     CertifiedTargets,
     DomainColumn,
     LabelColumn,
+    LocalWorkers,
     MinCellSize,
     ModelFolder,
     Page,
+    Scheduler,
+    Scratch,
     TableFile,
     TextOrJson,
     Thresholds,
     parsed_targets,
 )
 from domaincover.cli.outputs import write_certificate
+from domaincover.cli.part_runs import PartWorkers
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
 
@@ -44,6 +48,9 @@ def certify(
     ] = False,
     style: TextOrJson = "text",
     html: Page = None,
+    workers: LocalWorkers = None,
+    scheduler: Scheduler = None,
+    scratch: Scratch = None,
 ) -> None:
     """Certify how likely the next domain is at target, from domains that the model has not seen.
 
@@ -58,7 +65,8 @@ def certify(
     asked = parsed_targets(target_recall) if target_recall else None
     if asked is not None:
         check_criterion("min-recall", asked)
-    given = evaluated(model, table, label, domain, min_cell_size, html, thresholds)
+    running = PartWorkers(workers, scheduler, scratch)
+    given = evaluated(model, table, label, domain, min_cell_size, html, thresholds, running)
     seen = _seen_domains(given)
     judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
     target = judged.target_recall if asked is None else asked

@@ -48,6 +48,26 @@ class AdaptedBlock(NamedTuple):
     kept: Any
 
 
+class AdaptedNames(NamedTuple):
+    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model."""
+
+    inner: PromisedSetClassifier
+    names: list[Hashable]
+    thresholds: NDArray[np.float64]
+    p_values: NDArray[np.float64]
+
+    def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
+        """Return by how much the thresholds of some of these domains moved, and their p-values."""
+        place = {name: row for row, name in enumerate(self.names)}
+        rows = [place[name] for name in domain_names]
+        level = self.inner.unfamiliar_level
+        return DomainAdaptation(self.thresholds[rows], self.inner.thresholds_, self.p_values[rows], level)
+
+    def warning(self) -> str | None:
+        """Return a line about unusual domains, if there are any."""
+        return unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
+
+
 class DomainSets:
     """Computes sets domain by domain, and remembers the thresholds and p-value of each."""
 
@@ -61,29 +81,10 @@ class DomainSets:
         self.keeps_all_rows = False  # because rows are not grouped by domain
 
     @property
-    def names(self) -> list[Hashable]:
+    def found(self) -> AdaptedNames:
         """The domains in the order in which they were met."""
-        return list(self._codes)
-
-    @property
-    def thresholds(self) -> NDArray[np.float64]:
-        """The thresholds of these domains, domains × labels."""
-        return np.concatenate(self._thresholds)
-
-    @property
-    def p_values(self) -> NDArray[np.float64]:
-        """The p-values of these domains."""
-        return np.concatenate(self._p_values)
-
-    def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
-        """Return by how much the thresholds of some of these domains moved, and their p-values."""
-        rows = [self._codes[name] for name in domain_names]
-        inner = self._inner
-        return DomainAdaptation(self.thresholds[rows], inner.thresholds_, self.p_values[rows], inner.unfamiliar_level)
-
-    def warning(self) -> str | None:
-        """Return a line about unusual domains, if there are any."""
-        return unusual_domains(self.names, self.p_values, self._inner.unfamiliar_level)
+        thresholds, p_values = np.concatenate(self._thresholds), np.concatenate(self._p_values)
+        return AdaptedNames(self._inner, list(self._codes), thresholds, p_values)
 
     def blocks(self, rows: Iterable[UnadaptedBlock], is_grouped: bool) -> Iterator[AdaptedBlock]:
         """Yield the sets in the order of the rows: each domain's when its rows end, or all at the end."""
@@ -147,7 +148,7 @@ class _Waiting(NamedTuple):
 
 def with_domain_sets(
     model: Any, folder: Path, use: Callable[[DomainSets, bool], Result], domain: str
-) -> tuple[DomainSets, Result]:
+) -> tuple[AdaptedNames, Result]:
     """Call `use` for rows grouped by domain, and once more for rows in any order if that comes to light too late."""
     found = DomainSets(model, folder)
     try:
@@ -157,7 +158,7 @@ def with_domain_sets(
         result = use(found, False)
     if found.keeps_all_rows:
         say(f"Rows are not grouped by {domain}, so the scores of all are kept in memory; sort them to need less.")
-    return found, result
+    return found.found, result
 
 
 def inner_model(model: Any) -> PromisedSetClassifier:

@@ -14,9 +14,12 @@ import typer
 from domaincover.cli.arguments import (
     DomainColumn,
     LabelColumn,
+    LocalWorkers,
     MinCellSize,
     ModelFolder,
     Page,
+    Scheduler,
+    Scratch,
     TableFile,
     TableOrJson,
     Thresholds,
@@ -29,6 +32,7 @@ from domaincover.cli.outputs import (
     versions_here,
     write_page,
 )
+from domaincover.cli.part_runs import PartWorkers
 from domaincover.errors import InputError, one_line
 from domaincover.options import ThresholdKind
 from domaincover.terminal.messages import warnings_as_notes
@@ -36,9 +40,10 @@ from domaincover.terminal.messages import warnings_as_notes
 if TYPE_CHECKING:
     import pandas as pd
 
-    from domaincover.cli.domain_sets import DomainSets
+    from domaincover.cli.domain_sets import AdaptedNames, DomainSets
     from domaincover.cli.inputs import ModelColumns
     from domaincover.criteria import TargetRecall
+    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import Table
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
@@ -56,12 +61,16 @@ def evaluate(
     min_cell_size: MinCellSize = None,
     style: TableOrJson = "table",
     html: Page = None,
+    workers: LocalWorkers = None,
+    scheduler: Scheduler = None,
+    scratch: Scratch = None,
 ) -> None:
     """Evaluate a model in each domain of a table with known labels.
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(model, table, label, domain, min_cell_size, html, thresholds)
+    running = PartWorkers(workers, scheduler, scratch)
+    found = evaluated(model, table, label, domain, min_cell_size, html, thresholds, running)
     report, target = found.report, found.target_recall
     notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
     certificate = certificate_if_unseen(report, target, found.model)
@@ -182,19 +191,23 @@ def evaluated(
     min_cell_size: int | None,
     html: Path | None,
     thresholds: ThresholdKind | None = None,
+    workers: PartWorkers | None = None,
 ) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first.
 
-    `min_cell_size=None` is the model's own. `thresholds=None` is "adapted" where the model can adapt.
+    `min_cell_size=None` is the model's own. `thresholds=None` is "adapted" where the model can adapt. The parts of a
+    table in parts are evaluated one after the other, or by `workers`.
     """
-    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.inputs import ModelColumns, check_roles
+    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import open_table
 
     check_page(html)
-    data = open_table(table)
+    data, workers = open_table(table), workers or PartWorkers()
+    workers.check(data)
     check_not_table(html, "--html", table)
 
-    from domaincover.cli.domain_sets import can_adapt, inner_model, last_step
+    from domaincover.cli.domain_sets import inner_model, last_step
     from domaincover.saving.models import load, load_extra, model_checksum
 
     fitted, extra = load(model), load_extra(model) or {}
@@ -205,28 +218,76 @@ def evaluated(
     if thresholds == "adapted":
         inner_model(fitted)
     columns, inner = ModelColumns.of(fitted, data), last_step(fitted)
-    given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
     target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
     settings = {"model": model.resolve().name, "sha256": model_checksum(model), **settings, "table": table.name}
-
-    def report(sets: Sets) -> DomainReport:
-        with warnings_as_notes():
-            return inner.report_on_sets(sets, given.labels, given.domains, min_cell_size=min_cell_size)
-
-    if not can_adapt(fitted):
-        only = report(_fixed_sets(fitted, model, data, columns))
+    if isinstance(data, PartsTable):
+        check_roles(data, label, domain)
+        found, by_kind = _reports_of_parts(data, model, inner, label, domain, min_cell_size, workers)
+    else:
+        found, by_kind = _reports_of_table(data, model, fitted, columns, label, domain, min_cell_size)
+    if found is None:
+        (only,) = by_kind
         if hasattr(inner, "adapted_"):
             return Evaluation(replace(only, thresholds="adapted"), inner, settings, extra, target, "adapted")
         return Evaluation(only, inner, settings, extra, target)
-    found, (adapted_sets, fixed_sets) = _adapted_and_fixed_sets(fitted, model, data, columns, given.domains)
-    reports = {
-        "adapted": replace(report(adapted_sets), thresholds="adapted"),
-        "fixed": replace(report(fixed_sets), thresholds="fixed"),
-    }
+    reports = {"adapted": replace(by_kind[0], thresholds="adapted"), "fixed": replace(by_kind[1], thresholds="fixed")}
     kind: ThresholdKind = thresholds or "adapted"
     other = reports["fixed" if kind == "adapted" else "adapted"]
     adaptation = found.adaptation(other.domain_names)
     return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation)
+
+
+Reports = tuple["AdaptedNames | None", "list[DomainReport]"]  # adapted and fixed, or the only one
+
+
+def _reports_of_table(
+    data: Table,
+    folder: Path,
+    fitted: Any,
+    columns: ModelColumns,
+    label: str,
+    domain: str,
+    min_cell_size: int | None,
+) -> Reports:
+    """Report on the sets of a table in one file, which are kept with labels and domains."""
+    from domaincover.cli.domain_sets import can_adapt, last_step
+
+    given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
+    found: AdaptedNames | None = None
+    sets: tuple[Sets, ...]
+    if can_adapt(fitted):
+        found, sets = _adapted_and_fixed_sets(fitted, folder, data, columns, given.domains)
+    else:
+        sets = (_fixed_sets(fitted, folder, data, columns),)
+    with warnings_as_notes():
+        return found, [
+            last_step(fitted).report_on_sets(each, given.labels, given.domains, min_cell_size=min_cell_size)
+            for each in sets
+        ]
+
+
+def _reports_of_parts(
+    data: PartsTable,
+    folder: Path,
+    inner: Any,
+    label: str,
+    domain: str,
+    min_cell_size: int | None,
+    workers: PartWorkers,
+) -> Reports:
+    """Report on the counts of all parts; neither sets nor labels are kept."""
+    from domaincover.cli import part_plans
+    from domaincover.cli.domain_sets import can_adapt
+    from domaincover.cli.part_steps import PartModel
+
+    saved, found = PartModel.at(folder), None
+    with warnings_as_notes(), workers.started() as runs, part_plans.scratch_folder(workers) as scratch:
+        plan = part_plans.surveyed(runs, saved, domain, data, scratch)
+        if adapts := can_adapt(inner):
+            found = part_plans.adapted_names(runs, plan, saved, domain, scratch)
+        tallies = part_plans.tallies_of_parts(runs, plan, saved, label, domain, scratch, adapts=adapts)
+        names = plan.names
+        return found, [part_plans.report_of_parts(inner, each, names, min_cell_size) for each in tallies]
 
 
 def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sets:
@@ -245,7 +306,7 @@ def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -
 
 def _adapted_and_fixed_sets(
     fitted: Any, folder: Path, data: Table, columns: ModelColumns, domains: pd.Series[Any]
-) -> tuple[DomainSets, tuple[Sets, Sets]]:
+) -> tuple[AdaptedNames, tuple[Sets, Sets]]:
     """Return both kinds of sets; features are read in blocks, and scores kept until a domain is complete."""
     import numpy as np
 

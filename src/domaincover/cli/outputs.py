@@ -15,6 +15,7 @@ from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
+    from domaincover.data.part_tables import PartsTable
     from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
     from domaincover.promises.certificates import Certificate
@@ -46,6 +47,22 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
     """Reject an output that would overwrite the input table."""
     if path is not None and path.exists() and table.exists() and path.samefile(table):
         raise InputError(f"{option} would overwrite the input table {path}; choose another name.")
+
+
+def check_output_folder(out: Path, data: PartsTable, model: Path) -> None:
+    """Reject a folder for parts in which other files would be mixed up with them."""
+    from domaincover.data.part_tables import part_names
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"cannot write parts to {out}: it is a file; name a folder.")
+    here, table = out.resolve(), data.path.resolve()
+    if here == table or table in here.parents or here in table.parents:
+        raise InputError(f"--out {out} and the table {data.path} lie within each other; choose another folder.")
+    if here == model.resolve():
+        raise InputError(f"--out would mix the sets with the model {model}; choose another folder.")
+    foreign = sorted({*part_names(out)} - {part.name for part in data.parts})
+    if foreign:
+        raise InputError(f"{out / foreign[0]} is no part of {data.path}; choose another folder, or remove it.")
 
 
 def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
-from domaincover.cli.outputs import check_not_table
+from domaincover.cli.arguments import LocalWorkers, ModelFolder, Scheduler, Scratch, TableFile, complete_columns
+from domaincover.cli.outputs import check_not_table, check_output_folder
+from domaincover.cli.part_runs import PartWorkers
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, warnings_as_notes
 
@@ -30,7 +31,11 @@ def predict(
     model: ModelFolder,
     table: TableFile,
     out: Annotated[
-        Path, typer.Option(help="File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output.")
+        Path,
+        typer.Option(
+            help="File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output; for a "
+            "folder of parts also a folder, which gets a part for each."
+        ),
     ],
     domain: Annotated[
         str | None,
@@ -47,6 +52,9 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="Also write the score of each label, which its threshold is compared with.")
     ] = False,
+    workers: LocalWorkers = None,
+    scheduler: Scheduler = None,
+    scratch: Scratch = None,
 ) -> None:
     """Write a prediction set for every row of a table, in the order of its rows.
 
@@ -54,11 +62,19 @@ def predict(
     """
     from domaincover.cli.inputs import ModelColumns
     from domaincover.cli.set_columns import SetColumns
+    from domaincover.data.part_tables import PartsTable
     from domaincover.data.table_writer import check_ending
     from domaincover.data.tables import is_standard_stream, open_table, write_table
 
-    ending = check_ending(out)
     data, ids = open_table(table, allow_empty=True), list(dict.fromkeys(id or []))
+    running = PartWorkers(workers, scheduler, scratch)
+    running.check(data)
+    writes_parts = isinstance(data, PartsTable) and (out.is_dir() or not out.suffix) and not is_standard_stream(out)
+    if isinstance(data, PartsTable) and writes_parts:
+        check_output_folder(out, data, model)
+    elif running != PartWorkers():
+        raise InputError(f"--workers, --scheduler and --scratch write parts: --out must be a folder, not {out}.")
+    ending = ".parquet" if writes_parts else check_ending(out)
     check_not_table(out, "--out", table)
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
@@ -83,7 +99,16 @@ def predict(
     where = ""
     if domain is not None:
         inner_model(fitted)
-    if not data.has_rows:
+    if isinstance(data, PartsTable) and writes_parts:
+        from domaincover.cli.part_predictions import predict_parts
+
+        with warnings_as_notes():
+            parts = predict_parts(data, model, out, domain, ids, running, top=top, scores=scores)
+        written.count_sizes(parts.sizes)
+        if parts.warning is not None:
+            say(parts.warning)
+        where = _domains_in_words(parts.n_domains)
+    elif not data.has_rows:
         write_table(out, [written.empty()])
     elif domain is not None:
 
@@ -95,7 +120,7 @@ def predict(
             found, _ = with_domain_sets(fitted, model, write, domain)
         if (warning := found.warning()) is not None:
             say(warning)
-        where = f"; {len(found.names):,} domain{'s' if len(found.names) > 1 else ''} set their own thresholds"
+        where = _domains_in_words(len(found.names))
     else:
         with warnings_as_notes():
             write_table(out, _fixed_blocks(written, data, columns))
@@ -109,6 +134,10 @@ def predict(
         names = data.read([column])[column].dropna().unique().tolist() if column in data.columns else []
         if (line := meant_for_another_domain(fitted, settings.get("adapted_to"), names)) is not None:
             say(f"Note: {line}")
+
+
+def _domains_in_words(n_domains: int) -> str:
+    return f"; {n_domains:,} domain{'s' if n_domains > 1 else ''} set their own thresholds" if n_domains else ""
 
 
 def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,15 @@ class SetColumns:
             beside["top"] = self.model.classes_[:0]
         beside |= {name: np.empty(0) for name in self._score_names}
         return self.block(pd.DataFrame(beside), np.empty((0, len(self._flags)), dtype=bool))
+
+    @property
+    def sizes(self) -> dict[int, int]:
+        """How many sets have each size."""
+        return {size: count for size, count in sorted(self._sizes.items()) if count}
+
+    def count_sizes(self, sizes: Mapping[int, int]) -> None:
+        """Count sets that were made elsewhere."""
+        self._sizes.update(sizes)
 
     def forget_sizes(self) -> None:
         """Begin to count anew, for a table that is read once more."""

@@ -8,10 +8,11 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -36,14 +37,17 @@ def check_ending(path: Path) -> str:
     raise InputError(f"cannot write {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.")
 
 
-def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
+def write_table(
+    path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mapping[str, str]] | None = None
+) -> int:
     """Write blocks as they arrive and return the number of rows; on failure an old file remains unchanged.
 
-    Standard output gets the whole table at the end, so that a reader is never given half of one.
+    Standard output gets the whole table at the end, so that a reader is never given half of one. What `about` returns
+    after the last block is kept with a Parquet file (`metadata_of`).
     """
     path = Path(path)
     if str(path) != "-":
-        return _write(path, blocks)
+        return _write(path, blocks, about)
     with tempfile.TemporaryDirectory(prefix="domaincover-") as folder:
         written = Path(folder) / "standard-output.csv"
         n_rows = _write(written, blocks)
@@ -54,13 +58,25 @@ def write_table(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
     return n_rows
 
 
-def _write(path: Path, blocks: Iterable[pd.DataFrame]) -> int:
+def metadata_of(path: Path) -> dict[str, str]:
+    """Return what a Parquet file's writer kept with it; nothing for a file that is missing or no Parquet file."""
+    try:
+        with pa.OSFile(os.fsencode(path)) as source:
+            kept = pq.read_metadata(source).metadata or {}
+    except (OSError, pa.ArrowException):
+        return {}
+    return {key.decode(errors="replace"): value.decode(errors="replace") for key, value in kept.items()}
+
+
+def _write(path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mapping[str, str]] | None = None) -> int:
     n_rows = 0
     with _unfinished(path) as sink:
         for block in blocks:
             with writing(path):
                 sink.append(block)
             n_rows += len(block)
+        if about is not None and isinstance(sink, _ParquetSink):
+            sink.describe(about())
     return n_rows
 
 
@@ -115,6 +131,10 @@ class _ParquetSink:
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._file, _lasting_schema(block))
         self._writer.write_table(pa.Table.from_pandas(block, schema=self._writer.schema, preserve_index=False))
+
+    def describe(self, about: Mapping[str, str]) -> None:
+        if self._writer is not None:
+            self._writer.add_key_value_metadata(about)
 
     def close(self) -> None:
         if self._writer is None:

@@ -27,7 +27,7 @@ from domaincover.criteria import Criterion, TargetRecall, criterion_for
 from domaincover.data.cells import chosen_cell_size, count_cells
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.errors import InputError
-from domaincover.evaluation import DomainReport, domain_report
+from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.prediction_sets import Sets
 from domaincover.promises.certificates import Certificate, certify
@@ -112,10 +112,18 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
-        criterion = self.own_criterion
-        counts = criterion.group_counts(count_cells(coded.codes, labels, len(coded.names), len(names)))
-        size = chosen_cell_size(min_cell_size, counts, self.usual_cell_size)
-        return domain_report(sets, labels, coded.codes, names, coded.names, size, criterion)
+        size = self._cell_size(min_cell_size, count_cells(coded.codes, labels, len(coded.names), len(names)))
+        return domain_report(sets, labels, coded.codes, names, coded.names, size, self.own_criterion)
+
+    def report_on_tallies(
+        self, tallies: Tallies, domain_names: tuple[Hashable, ...], *, min_cell_size: int | None = None
+    ) -> DomainReport:
+        """Report on sets that were counted by domain and label, for example in parts of a table."""
+        size = self._cell_size(min_cell_size, tallies.n_by_cell)
+        return report_of_tallies(tallies, tuple(self.classes_.tolist()), domain_names, size, self.own_criterion)
+
+    def _cell_size(self, asked: int | None, n_by_cell: NDArray[np.int64]) -> int:
+        return chosen_cell_size(asked, self.own_criterion.group_counts(n_by_cell), self.usual_cell_size)
 
     def certify(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,14 +127,17 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.paper.executors import in_processes, in_turn, on_cluster
-    from domaincover.paper.work import Work
+    from domaincover.paper.work import Done, Work
+    from domaincover.terminal.executors import in_processes, in_turn, on_cluster
+
+    def lost(reason: str) -> Done:
+        return Done(reason=reason)
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
     if workers.scheduler is not None:
-        ended = on_cluster(jobs, work, workers.scheduler)
+        ended = on_cluster(jobs, work, workers.scheduler, lost)
     elif (n_processes := min(workers.n_processes, len(jobs))) > 1:
-        ended = in_processes(jobs, work, n_processes)
+        ended = in_processes(jobs, replace(work, parent=os.getpid()), n_processes, lost)
     else:
         ended = in_turn(jobs, work)
     seconds = {}

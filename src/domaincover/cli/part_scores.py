@@ -1,0 +1,114 @@
+"""Files with the scores of a part's rows in the order of their domains, one batch of rows for each bucket of domains.
+
+They are read through memory maps: a worker that sets the thresholds of a bucket touches this bucket's batches only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from domaincover.data.table_errors import reading
+from domaincover.errors import InputError
+from domaincover.estimators.adaptation_learning import Scored
+from domaincover.files import write_whole
+
+ORIGIN, BUCKETS = b"origin", b"buckets"
+
+
+def write_scores(
+    scratch: Path,
+    number: int,
+    origin: str,
+    scored: Callable[[], Scored],
+    codes: NDArray[np.int64],
+    buckets: NDArray[np.int64],
+) -> None:
+    """Write the scores of a part, unless its file is there and of this origin.
+
+    `codes` are the domains of its rows, and `buckets` the bucket of every domain.
+    """
+    path = _path(scratch, number)
+    if _origin_of(path) == origin:
+        return
+    rows = scored()
+    if len(codes) != len(rows.scores):
+        raise InputError("the part has changed since it was surveyed; run the command again.")
+    order = np.argsort(codes, kind="stable")
+    of_rows = buckets[codes[order]]
+    present, starts = np.unique(of_rows, return_index=True)
+    batches = [
+        _batch(codes[some], some, Scored(*(values[some] for values in rows)))
+        for some in np.split(order, starts[1:])
+        if len(some)
+    ]
+    about = {ORIGIN: origin.encode(), BUCKETS: json.dumps(present.tolist()).encode()}
+    empty = _batch(codes[:0], order[:0], Scored(*(values[:0] for values in rows)))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, empty.schema.with_metadata(about)) as file:
+        for batch in batches:
+            file.write_batch(batch)
+    write_whole(path, memoryview(sink.getvalue()))
+
+
+def scores_of_bucket(scratch: Path, parts: Sequence[int], bucket: int) -> tuple[NDArray[np.int64], Scored]:
+    """Return the domains and scores of a bucket's rows, in the order of parts and, by domain, of rows."""
+    codes, scores, probabilities = [], [], []
+    for number in parts:
+        with _opened(_path(scratch, number)) as (file, buckets):
+            batch = file.get_batch(buckets.index(bucket))
+            codes.append(np.array(batch["code"]))
+            scores.append(np.array(_matrix(batch["scores"])))
+            probabilities.append(np.array(_matrix(batch["probabilities"])))
+    return np.concatenate(codes), Scored(np.concatenate(scores), np.concatenate(probabilities))
+
+
+def part_scores(scratch: Path, number: int) -> tuple[NDArray[np.int64], Scored]:
+    """Return the domains and scores of a part's rows, in their order."""
+    with _opened(_path(scratch, number)) as (file, _):
+        table = file.read_all().combine_chunks()
+        order = table["row"].to_numpy()
+        codes = np.empty(len(order), dtype=np.int64)
+        codes[order] = table["code"].to_numpy()
+        found = []
+        for name in ("scores", "probabilities"):
+            values = _matrix(table[name].combine_chunks())
+            in_order = np.empty_like(values)
+            in_order[order] = values
+            found.append(in_order)
+    return codes, Scored(*found)
+
+
+def _batch(codes: NDArray[np.int64], rows: NDArray[np.int64], scored: Scored) -> Any:
+    matrices = [pa.FixedSizeListArray.from_arrays(pa.array(m.reshape(-1)), m.shape[1]) for m in scored]
+    return pa.record_batch([pa.array(codes), pa.array(rows), *matrices], ["code", "row", "scores", "probabilities"])
+
+
+def _matrix(column: Any) -> NDArray[Any]:
+    chunk = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
+    return np.asarray(chunk.flatten().to_numpy(zero_copy_only=False).reshape(-1, chunk.type.list_size))
+
+
+def _origin_of(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    with _opened(path) as (file, _):
+        return str(file.schema.metadata[ORIGIN].decode())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[Any, list[int]]]:
+    with reading(path), pa.memory_map(str(path)) as source:
+        file = pa.ipc.open_file(source)
+        yield file, json.loads(file.schema.metadata[BUCKETS])
+
+
+def _path(scratch: Path, number: int) -> Path:
+    return scratch / f"scores-{number}.arrow"
