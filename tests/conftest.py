@@ -2,7 +2,10 @@
 
 import json
 import os
+import re
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -14,7 +17,7 @@ for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB
 
 from domaincover.cli import main  # noqa: E402
 from tests.deep import IS_DEEP  # noqa: E402
-from tests.processes import restore_signals  # noqa: E402
+from tests.processes import restore_signals, wait_until  # noqa: E402
 
 # Nothing is timed, since the machine may be busy. The run of every day draws the same examples wherever it runs, and so
 # passes everywhere or nowhere; a deep run draws others each time.
@@ -80,6 +83,35 @@ def once_for_all_workers(tmp_path_factory):
         return json.loads(place.with_suffix(".json").read_text()), place
 
     return do
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Start a dask scheduler and two workers; give the address, the workers' processes and the scheduler's."""
+    started = []
+
+    def start(name, *arguments):
+        command = [Path(sys.executable).with_name("dask"), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+        with (tmp_path / f"{name}.log").open("w") as log:
+            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
+        return started[-1]
+
+    def logged(process, name, what):
+        return wait_until(lambda: re.search(what, (tmp_path / f"{name}.log").read_text()), process)
+
+    try:
+        scheduler = start("scheduler", "scheduler", "--port", "0")
+        address = logged(scheduler, "scheduler", r"Scheduler at:\s+(tcp://\S+)")[1]
+        options = ["--nthreads", "1", "--no-nanny"]
+        workers = {name: start(name, "worker", address, "--name", name, *options) for name in ("a", "b")}
+        for name, worker in workers.items():
+            logged(worker, name, "Registered to")
+        yield address, [*workers.values()], scheduler
+    finally:
+        for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
+            process.kill()
+        for process in started:
+            process.wait()
 
 
 @pytest.fixture

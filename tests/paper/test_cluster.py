@@ -1,12 +1,8 @@
 """A study on a real dask cluster of this machine: a scheduler and two workers, each a process."""
 
 import os
-import re
 import signal
 import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +10,7 @@ from domaincover import InputError
 from domaincover.paper.collect import collect
 from domaincover.paper.runner import Workers, plan_study, run_study
 from domaincover.paper.study import Study
-from tests.processes import LIMIT, wait_until
+from tests.processes import LIMIT
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
 
@@ -22,35 +18,6 @@ STUDY = Study(
     ("synthetic-10",), ("erm", "irm", "vrex", "pooled-held-out", "set-cover"), seeds=(0,), epochs=3, quick=True
 )
 LONG = Study(("synthetic-10",), ("erm", "irm", "vrex", "pooled-held-out"), seeds=(0,), epochs=400, quick=True)
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    """Start a scheduler and two workers; give the address and the workers' processes by name."""
-    started = []
-
-    def start(name, *arguments):
-        command = [Path(sys.executable).with_name("dask"), *arguments, "--host", "127.0.0.1", "--no-dashboard"]
-        with (tmp_path / f"{name}.log").open("w") as log:
-            started.append(subprocess.Popen(command, stdout=log, stderr=log, cwd=tmp_path))
-        return started[-1]
-
-    def logged(process, name, what):
-        return wait_until(lambda: re.search(what, (tmp_path / f"{name}.log").read_text()), process)
-
-    try:
-        scheduler = start("scheduler", "scheduler", "--port", "0")
-        address = logged(scheduler, "scheduler", r"Scheduler at:\s+(tcp://\S+)")[1]
-        options = ["--nthreads", "1", "--no-nanny"]
-        workers = {name: start(name, "worker", address, "--name", name, *options) for name in ("a", "b")}
-        for name, worker in workers.items():
-            logged(worker, name, "Registered to")
-        yield address, [*workers.values()]
-    finally:
-        for process in started:  # at once: told to end, a worker may wait long for a scheduler that is gone
-            process.kill()
-        for process in started:
-            process.wait()
 
 
 def n_done(out):
@@ -61,7 +28,7 @@ def n_done(out):
 def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.paper.runner.POLL", 0.01)  # the first epoch is noticed before the last
     monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", LIMIT)
-    address, (first, _) = cluster
+    address, (first, _), _ = cluster
     out = tmp_path / "runs"
     killed = []
 

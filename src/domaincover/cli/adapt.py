@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.cli.arguments import LocalWorkers, ModelFolder, Scheduler, Scratch, TableFile, complete_columns
+from domaincover.cli.part_runs import PartWorkers
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, warnings_as_notes
 
 if TYPE_CHECKING:
     from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import Table
     from domaincover.estimators.adaptation_learning import Scored
     from domaincover.estimators.promised import PromisedSetClassifier
@@ -31,19 +33,24 @@ def adapt(
             autocompletion=complete_columns,
         ),
     ] = None,
+    workers: LocalWorkers = None,
+    scheduler: Scheduler = None,
+    scratch: Scratch = None,
 ) -> None:
     """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
 
     Example: domaincover adapt model ward-7.csv --out ward-7 --label outcome
     """
     from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder
 
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model}; choose another folder.")
-    data = open_table(table)
+    data, running = open_table(table), PartWorkers(workers, scheduler, scratch)
+    running.check(data)
     if label is not None:
         data.check_column(label, "--label")
 
@@ -56,7 +63,11 @@ def adapt(
     settings = extra.get("settings", {})
     adapted_to = _only_domain(data, settings.get("domain"))
     with warnings_as_notes():
-        adapted = inner.adapt_to_scored(_scored(fitted, model, data, columns), labels)
+        if isinstance(data, PartsTable):
+            scored = _scored_parts(model, data, running)
+        else:
+            scored = _scored(fitted, model, data, columns)
+        adapted = inner.adapt_to_scored(scored, labels)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
@@ -81,6 +92,17 @@ def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sc
             inner, X = unwrapped(fitted, block)
             blocks.append(inner.scored(X))
     return Scored(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
+
+
+def _scored_parts(folder: Path, data: PartsTable, workers: PartWorkers) -> Scored:
+    """Return the scores of all rows of a table in parts."""
+    from domaincover.cli import part_plans
+    from domaincover.cli.part_steps import PartModel
+
+    saved = PartModel.at(folder)
+    with workers.started() as runs, part_plans.scratch_folder(workers) as scratch:
+        plan = part_plans.surveyed(runs, saved, None, data, scratch)
+        return part_plans.scored_parts(runs, plan, saved, None, scratch)
 
 
 def _only_domain(data: Table, domain: str | None) -> str | None:

@@ -87,7 +87,19 @@ def _left_behind(arguments: Sequence[str]) -> str:
         return "its checkpoints are kept, and the same command with --resume continues from them"
     if "figures" in arguments[:1]:
         return "finished figures are kept, and the same command draws all"
+    if "predict" in arguments[:1] and os.path.isdir(_value_of("--out", arguments)):
+        return "finished parts are kept, and the same command continues from there"
     return "no model was written" if arguments[:1] in (["fit"], ["adapt"]) else "nothing was written"
+
+
+def _value_of(option: str, arguments: Sequence[str]) -> str:
+    """Return the value of an option as it was given, or nothing."""
+    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word == option:
+            return following
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return ""
 
 
 def _fail(message: str, status: int) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import shutil
 import tempfile
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +58,7 @@ class DomainPlan:
 
 
 @contextmanager
-def scratch_folder(workers: PartWorkers, within: Path | None = None, *, is_kept: bool = False) -> Iterator[Path]:
+def scratch_folder(workers: PartWorkers, within: Path | None = None) -> Iterator[Path]:
     """Give a folder for scores and counts: the one asked for, one within the output, or a temporary one.
 
     Except a temporary one it stays after a failure, so that the same command goes on from there.
@@ -74,8 +74,7 @@ def scratch_folder(workers: PartWorkers, within: Path | None = None, *, is_kept:
     with writing(scratch):
         scratch.mkdir(parents=True, exist_ok=True)
     yield scratch
-    if not is_kept:
-        shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def numbered(data: PartsTable) -> list[NumberedPart]:
@@ -136,7 +135,7 @@ def adapted_names(
     runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path
 ) -> AdaptedNames:
     """Score all parts, let each domain's rows set its thresholds, and write these where the next steps read them."""
-    scored_parts(runs, plan, model, domain, scratch)
+    _score(runs, plan, model, domain, scratch)
     inner = inner_model(model.load())
     thresholds = np.empty((len(plan.names), len(inner.classes_)))
     p_values = np.empty(len(plan.names))
@@ -149,19 +148,22 @@ def adapted_names(
     return AdaptedNames(inner, list(plan.names), thresholds, p_values)
 
 
-def scored_parts(
-    runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path
-) -> Callable[[], Scored]:
-    """Score all parts; return a function that reads the scores of all rows in their order."""
+def scored_parts(runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path) -> Scored:
+    """Score all parts, and return the scores of all rows in their order."""
+    _score(runs, plan, model, domain, scratch)
+    found = [part_scores(scratch, part.number)[1] for part in plan.parts]
+    return Scored(*(np.concatenate(values) for values in zip(*found, strict=True)))
+
+
+def _score(runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path) -> None:
     step = ScorePart(model, domain, str(scratch), plan.domains_digest)
-    for _ in runs.each("Scores of parts", step, plan.parts, GOES_ON):
+    for _ in runs.each("Scores of parts", step, plan.parts, _hint(scratch)):
         pass
 
-    def read() -> Scored:
-        found = [part_scores(scratch, part.number)[1] for part in plan.parts]
-        return Scored(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
-    return read
+def _hint(scratch: Path) -> str:
+    """Say after a failure that files are kept, unless they were in a temporary folder."""
+    return GOES_ON if scratch.name == SCRATCH else ""
 
 
 def tallies_of_parts(
@@ -171,7 +173,7 @@ def tallies_of_parts(
     step = TallySets(model, label, domain, str(scratch), plan.domains_digest, adapts, plan.table_digest)
     n_labels = len(model.load().classes_)
     total = [Tallies.zeros(len(plan.names), n_labels) for _ in range(2 if adapts else 1)]
-    for _, found in runs.each("Counts of parts", step, plan.parts, GOES_ON):
+    for _, found in runs.each("Counts of parts", step, plan.parts, _hint(scratch)):
         for own, more in zip(total, found.by_kind, strict=True):
             own.add(more, found.domains)
     return total

@@ -143,10 +143,11 @@ def _arrow_file(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _parquet_file(path: Path) -> Iterator[Any]:
-    # OSFile, because pyarrow resolves URLs such as s3://…; a buffer, because pre_buffer loads whole row groups
+    # OSFile, because pyarrow resolves URLs such as s3://…; a buffer, because pre_buffer loads whole row groups;
+    # checksums, where the file has some, because damaged numbers are still numbers
     with (
         reading(path),
         pa.OSFile(os.fsencode(path)) as source,
-        pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file,
+        pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20, page_checksum_verification=True) as file,
     ):
         yield file

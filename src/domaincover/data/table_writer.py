@@ -129,7 +129,7 @@ class _ParquetSink:
 
     def append(self, block: pd.DataFrame) -> None:
         if self._writer is None:
-            self._writer = pq.ParquetWriter(self._file, _lasting_schema(block))
+            self._writer = pq.ParquetWriter(self._file, _lasting_schema(block), write_page_checksum=True)
         self._writer.write_table(pa.Table.from_pandas(block, schema=self._writer.schema, preserve_index=False))
 
     def describe(self, about: Mapping[str, str]) -> None:

@@ -65,8 +65,11 @@ def on_cluster(
 ) -> Ended[Item, Result]:
     """Work on the workers of a dask scheduler, which must have access to the files that the work needs."""
     _check_dask()
+    import logging
+
     from distributed import Client, as_completed
 
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told in our words
     try:
         client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:

@@ -1,0 +1,131 @@
+"""Parts of a table outlive whatever happens to a worker, a scheduler, a disk or the command; a second call goes on."""
+
+import re
+import signal
+
+import pandas as pd
+import pytest
+
+from domaincover import ERMClassifier, PromisedSetClassifier, save
+from tests.faults.conftest import patients
+from tests.faults.processes import called, command, contents, killed_at
+from tests.faults.test_full_disk import WHAT_TO_DO
+from tests.processes import wait_until
+
+ROLES_OF_MODEL = {"settings": {"label": "outcome", "domain": "ward"}}
+
+
+@pytest.fixture(scope="module")
+def promised(tmp_path_factory):
+    folder, rows = tmp_path_factory.mktemp("promised") / "model", patients(1600)
+    scorer = ERMClassifier(epochs=2, network="linear", random_state=0)
+    model = PromisedSetClassifier(scorer, domain_confidence=0.8, folds=2, random_state=0)
+    model.fit(rows[["x0", "x1"]], rows["outcome"], domains=rows["ward"])
+    save(model, folder, extra=ROLES_OF_MODEL)
+    return folder
+
+
+def in_parts(folder, n_parts, n_rows):
+    folder.mkdir()
+    rows = patients(n_parts * n_rows).assign(ward=lambda table: table["ward"] + 100)
+    for k in range(n_parts):
+        rows[k * n_rows : (k + 1) * n_rows].to_parquet(folder / f"part-{k:02d}.parquet", index=False)
+    return folder
+
+
+def finished(out):
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("part-*.parquet")}
+
+
+@pytest.mark.slow
+def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, here):
+    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+    address, (first, _), scheduler = cluster
+    parts, out = in_parts(tmp_path / "parts", 40, 2000), tmp_path / "sets"
+    predict = ["predict", promised, parts, "--domain", "ward"]
+    assert here(*predict, "--out", tmp_path / "here")[0] == 0
+    expected = contents(tmp_path / "here")
+
+    running = command(*predict, "--out", out, "--scheduler", address)
+    wait_until(lambda: finished(out), running)
+    first.kill()
+    assert running.wait() == 0
+    assert contents(out) == expected
+
+    evaluate = ["evaluate", promised, parts, "--format", "json"]
+    there = here(*evaluate, "--scheduler", address, "--scratch", tmp_path / "scratch")
+    assert there == here(*evaluate)
+
+    again, told = tmp_path / "again", tmp_path / "told.txt"
+    running = command(*predict, "--out", again, "--scheduler", address, said=told)
+    wait_until(lambda: finished(again), running)
+    scheduler.kill()
+    code = running.wait()
+    if code != 0:  # it may have been finished just before
+        assert code == 2
+        (line,) = [line for line in told.read_text().splitlines() if line.startswith("domaincover: ")]
+        assert re.search(rf"the scheduler at {address} is gone; start it and run the same command again", line)
+    kept = finished(again)
+    assert here(*predict, "--out", again)[0] == 0
+    assert contents(again) == expected
+    assert finished(again).items() >= kept.items()
+
+
+@pytest.mark.slow
+def test_workers_of_this_machine_give_what_one_process_gives(tmp_path, promised, here):
+    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+    parts = in_parts(tmp_path / "parts", 4, 400)
+    predict = ["predict", promised, parts, "--domain", "ward"]
+    one = here(*predict, "--out", tmp_path / "one")
+    two = command(*predict, "--out", tmp_path / "two", "--workers", 2, said=tmp_path / "told.txt")
+    assert two.wait() == one[0] == 0
+    assert (tmp_path / "told.txt").read_text().replace("/two", "/one") == one[2]
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
+def test_where_no_scheduler_answers_nothing_is_written(tmp_path, promised, refused, monkeypatch):
+    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", 0.5)
+    parts = in_parts(tmp_path / "parts", 2, 100)
+    options = ["--out", tmp_path / "sets", "--scheduler", "nonsense://x"]
+    refused("no dask scheduler answers at nonsense://x", "predict", promised, parts, *options)
+
+
+@pytest.mark.parametrize("domain", [[], ["--domain", "ward"]])
+def test_a_full_disk_keeps_finished_parts_and_the_next_call_goes_on(small_disk, tmp_path, promised, here, domain):
+    parts = in_parts(tmp_path / "parts", 6, 1000)
+    predict = ["predict", promised, parts, "--id", "x0", "--scores", *domain, "--out"]
+    assert here(*predict, tmp_path / "here")[0] == 0
+    scratch = ["--scratch", tmp_path]
+    disk = small_disk(100_000)
+    code, _, told = here(*predict, disk / "sets", *scratch)
+    assert code == 2
+    assert WHAT_TO_DO in told
+    kept = finished(disk / "sets")
+    assert 0 < len(kept) < 6
+    assert sorted(path.name for path in (disk / "sets").iterdir()) == sorted(kept)
+    small_disk(1_500_000)
+    assert here(*predict, disk / "sets", *scratch)[0] == 0
+    assert contents(disk / "sets") == contents(tmp_path / "here")
+    assert finished(disk / "sets").items() >= kept.items()
+
+
+@pytest.mark.parametrize("step", [6, *(pytest.param(step, marks=pytest.mark.deep) for step in (0, 2, 4, 9, 12))])
+def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_path, promised, here, step):
+    parts, out = in_parts(tmp_path / "parts", 3, 100), tmp_path / "sets"
+    predict = ["predict", promised, parts, "--out"]
+    assert here(*predict, tmp_path / "here")[0] == 0
+    assert killed_at(step, out, called(*predict, out)) == -signal.SIGKILL
+    for path in out.glob("part-*.parquet"):
+        assert len(pd.read_parquet(path)) == 100
+    assert here(*predict, out)[0] == 0
+    assert contents(out) == contents(tmp_path / "here")
+
+
+def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised):
+    parts, out, told = in_parts(tmp_path / "parts", 60, 2000), tmp_path / "sets", tmp_path / "told.txt"
+    running = command("predict", promised, parts, "--out", out, said=told)
+    wait_until(lambda: finished(out), running)
+    running.send_signal(signal.SIGINT)
+    assert running.wait() == 130
+    assert "stopped; finished parts are kept, and the same command continues from there." in told.read_text()
