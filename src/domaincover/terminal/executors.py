@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from domaincover.errors import InputError
@@ -84,7 +84,8 @@ def on_cluster(
             for future in as_completed(futures, loop=client.loop):
                 yield futures[future], _result(future, scheduler, lost)
         finally:
-            client.cancel(list(futures))
+            with suppress(*_gone_errors()):  # the scheduler may be gone
+                client.cancel(list(futures))
 
 
 @contextmanager
@@ -114,13 +115,22 @@ def _check_dask() -> None:
 
 
 def _result(future: Any, scheduler: str, lost: Callable[[str], Result]) -> Result:
-    if future.cancelled():  # dask cancels what a lost scheduler knew
+    try:
+        fault = future.exception()
+        if fault is None:
+            done: Result = future.result()
+            return done
+    except _gone_errors():
         return lost(GONE.format(scheduler))
-    fault = future.exception()
-    if fault is None:
-        done: Result = future.result()
-        return done
     return lost(DIED if type(fault).__name__ == "KilledWorker" else f"{type(fault).__name__}: {fault}")
+
+
+def _gone_errors() -> tuple[type[BaseException], ...]:
+    """Return what dask raises where a scheduler is gone: it cancels what this one knew."""
+    import asyncio
+    import concurrent.futures
+
+    return OSError, asyncio.CancelledError, concurrent.futures.CancelledError
 
 
 @contextmanager
