@@ -43,7 +43,7 @@ GOES_ON = "; the same command goes on with the others"
 
 
 @dataclass(frozen=True)
-class DomainPlan:
+class SurveyedParts:
     """The parts of a table, its domains in the order in which they are met, and the buckets that they fall into."""
 
     parts: list[NumberedPart]
@@ -82,7 +82,7 @@ def numbered(data: PartsTable) -> list[NumberedPart]:
     return [NumberedPart(number, part) for number, part in enumerate(data.parts)]
 
 
-def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTable, scratch: Path) -> DomainPlan:
+def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTable, scratch: Path) -> SurveyedParts:
     """Count the rows of every domain in every part, number the domains as they are met, and deal them into buckets."""
     parts = numbered(data)
     met: dict[Hashable, int] = {}
@@ -102,7 +102,7 @@ def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTa
     in_order = tuple(names[code] for code in order)
     table = pd.DataFrame({"domain": pd.Series(in_order, dtype=None if in_order else str), "bucket": buckets})
     write_table(scratch / DOMAINS, [table])
-    return DomainPlan(
+    return SurveyedParts(
         [part._replace(digest=digest) for part, digest in zip(parts, digests, strict=True)],
         in_order,
         list(_buckets(buckets, of_part)),
@@ -132,7 +132,7 @@ def _buckets(buckets: NDArray[np.int64], of_part: Sequence[NDArray[np.int64]]) -
 
 
 def adapted_names(
-    runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path
+    runs: PartRuns, plan: SurveyedParts, model: PartModel, domain: str | None, scratch: Path
 ) -> AdaptedNames:
     """Score all parts, let each domain's rows set its thresholds, and write these where the next steps read them."""
     _score(runs, plan, model, domain, scratch)
@@ -148,14 +148,14 @@ def adapted_names(
     return AdaptedNames(inner, list(plan.names), thresholds, p_values)
 
 
-def scored_parts(runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path) -> Scored:
+def scored_parts(runs: PartRuns, plan: SurveyedParts, model: PartModel, domain: str | None, scratch: Path) -> Scored:
     """Score all parts, and return the scores of all rows in their order."""
     _score(runs, plan, model, domain, scratch)
     found = [part_scores(scratch, part.number)[1] for part in plan.parts]
     return Scored(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
 
-def _score(runs: PartRuns, plan: DomainPlan, model: PartModel, domain: str | None, scratch: Path) -> None:
+def _score(runs: PartRuns, plan: SurveyedParts, model: PartModel, domain: str | None, scratch: Path) -> None:
     step = ScorePart(model, domain, str(scratch), plan.domains_digest)
     for _ in runs.each("Scores of parts", step, plan.parts, _hint(scratch)):
         pass
@@ -167,7 +167,7 @@ def _hint(scratch: Path) -> str:
 
 
 def tallies_of_parts(
-    runs: PartRuns, plan: DomainPlan, model: PartModel, label: str, domain: str, scratch: Path, *, adapts: bool
+    runs: PartRuns, plan: SurveyedParts, model: PartModel, label: str, domain: str, scratch: Path, *, adapts: bool
 ) -> list[Tallies]:
     """Return the counts over all parts, for each kind of thresholds, in the order of the plan's domains."""
     step = TallySets(model, label, domain, str(scratch), plan.domains_digest, adapts, plan.table_digest)
