@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.domain_sets import AdaptedNames, inner_model
 from domaincover.cli.part_runs import PartRuns, PartWorkers
-from domaincover.cli.part_scores import part_scores
+from domaincover.cli.part_scores import scored_rows
 from domaincover.cli.part_steps import (
     DOMAINS,
     THRESHOLDS,
@@ -151,7 +151,7 @@ def adapted_names(
 def scored_parts(runs: PartRuns, plan: SurveyedParts, model: PartModel, domain: str | None, scratch: Path) -> Scored:
     """Score all parts, and return the scores of all rows in their order."""
     _score(runs, plan, model, domain, scratch)
-    found = [part_scores(scratch, part.number)[1] for part in plan.parts]
+    found = [scored_rows(scratch, part.number) for part in plan.parts]
     return Scored(*(np.concatenate(values) for values in zip(*found, strict=True)))
 
 

@@ -70,20 +70,29 @@ def scores_of_bucket(scratch: Path, parts: Sequence[int], bucket: int) -> tuple[
     return np.concatenate(codes), Scored(np.concatenate(scores), np.concatenate(probabilities))
 
 
-def part_scores(scratch: Path, number: int) -> tuple[NDArray[np.int64], Scored]:
+def part_scores(scratch: Path, number: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Return the domains and scores of a part's rows, in their order."""
+    codes, scores = _in_order_of_rows(scratch, number, ("code", "scores"))
+    return codes, scores
+
+
+def scored_rows(scratch: Path, number: int) -> Scored:
+    """Return the scores and probabilities of a part's rows, in their order."""
+    return Scored(*_in_order_of_rows(scratch, number, ("scores", "probabilities")))
+
+
+def _in_order_of_rows(scratch: Path, number: int, names: Sequence[str]) -> list[NDArray[Any]]:
+    found = []
     with _opened(_path(scratch, number)) as (file, _):
-        table = file.read_all().combine_chunks()
+        table = file.read_all()
         order = table["row"].to_numpy()
-        codes = np.empty(len(order), dtype=np.int64)
-        codes[order] = table["code"].to_numpy()
-        found = []
-        for name in ("scores", "probabilities"):
-            values = _matrix(table[name].combine_chunks())
+        for name in names:
+            column = table[name].combine_chunks()
+            values = column.to_numpy() if name == "code" else _matrix(column)
             in_order = np.empty_like(values)
             in_order[order] = values
             found.append(in_order)
-    return codes, Scored(*found)
+    return found
 
 
 def _batch(codes: NDArray[np.int64], rows: NDArray[np.int64], scored: Scored) -> Any:

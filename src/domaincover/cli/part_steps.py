@@ -213,7 +213,8 @@ class WriteSets:
                     sets = predict_set(model, X)
                 yield written.block(written.beside(kept, X), sets)
             return
-        sets, start = adapted_sets(Path(self.scratch), part.number), 0
+        codes, row_scores = part_scores(Path(self.scratch), part.number)
+        sets, start = row_scores >= np.load(Path(self.scratch) / THRESHOLDS)[codes], 0
         if self.top or self.scores:
             blocks = (written.beside(kept, X) for X, kept in columns.blocks(table, ROWS_AT_ONCE, written.ids))
         else:
@@ -266,7 +267,7 @@ class TallySets:
         present = index.get_indexer(pd.Index(names, tupleize_cols=False))
         sets: tuple[Sets, ...]
         if self.adapts:
-            sets = (adapted_sets(Path(self.scratch), part.number), self._fixed_sets(part.number))
+            sets = self._adapted_and_fixed_sets(part.number)
         else:
             sets = (_predicted_sets(model, Path(self.model.folder), columns, table),)
         if not len(given.labels):
@@ -274,15 +275,10 @@ class TallySets:
         labels = label_codes(given.labels, unwrapped(_without_steps(model), None)[0].classes_)
         return PartTallies(present, tuple(tallied(each, labels, of_rows, len(present)) for each in sets))
 
-    def _fixed_sets(self, number: int) -> Sets:
-        thresholds = unwrapped(_without_steps(self.model.load()), None)[0].thresholds_
-        return np.asarray(part_scores(Path(self.scratch), number)[1].scores >= thresholds)
-
-
-def adapted_sets(scratch: Path, number: int) -> Sets:
-    """Return the sets of a part's rows by the thresholds of their domains."""
-    codes, scored = part_scores(scratch, number)
-    return np.asarray(scored.scores >= np.load(scratch / THRESHOLDS, mmap_mode="r")[codes])
+    def _adapted_and_fixed_sets(self, number: int) -> tuple[Sets, Sets]:
+        codes, scores = part_scores(Path(self.scratch), number)
+        fixed = unwrapped(_without_steps(self.model.load()), None)[0].thresholds_
+        return scores >= np.load(Path(self.scratch) / THRESHOLDS)[codes], scores >= fixed
 
 
 def finished_sizes(path: Path, origin: str) -> dict[int, int] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.data.dataset import texts
@@ -108,11 +109,23 @@ class SetColumns:
 
     def _lists(self, sets: Sets) -> Any:
         """Return each set as a list or as JSON; distinct sets are made once."""
-        distinct, which = np.unique(np.packbits(sets, axis=1), axis=0, return_inverse=True)
-        members = np.unpackbits(distinct, axis=1, count=len(self._labels)).astype(bool)
+        which, members = _distinct(sets)
         lists = [[label for label, held in zip(self._labels, row, strict=True) if held] for row in members]
-        which = which.reshape(-1)
         if not self._as_lists:
             return np.array([json.dumps(held, ensure_ascii=False) for held in lists], dtype=object)[which]
         kind = pa.list_(pa.array(self._labels).type)
         return pd.array(pa.array(lists, kind).take(pa.array(which)), dtype=pd.ArrowDtype(kind))
+
+
+def _distinct(sets: Sets) -> tuple[NDArray[np.int64], Sets]:
+    """Return the distinct sets, and which of them each row has; up to 64 labels are told apart as one number."""
+    n_labels = sets.shape[1]
+    packed = np.packbits(sets, axis=1)
+    if n_labels > 64:
+        distinct, which = np.unique(packed, axis=0, return_inverse=True)
+    else:
+        wide = np.zeros((len(sets), 8), dtype=np.uint8)
+        wide[:, : packed.shape[1]] = packed
+        which, numbers = pd.factorize(wide.view(np.uint64)[:, 0])
+        distinct = numbers.view(np.uint8).reshape(-1, 8)
+    return which.reshape(-1), np.unpackbits(distinct, axis=1, count=n_labels).astype(bool)
