@@ -38,8 +38,8 @@ from domaincover.estimators.base import label_codes, predict_set, unwrapped
 from domaincover.evaluation import Tallies, tallied
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
-from domaincover.saving.models import load
-from domaincover.saving.sealed import json_bytes, read_folder
+from domaincover.saving.models import load, model_checksum
+from domaincover.saving.sealed import json_bytes
 
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
 DOMAINS, THRESHOLDS = "domains.parquet", "thresholds.npy"
@@ -60,7 +60,7 @@ class PartModel:
     @classmethod
     def at(cls, folder: Path) -> PartModel:
         """Return the model in a folder."""
-        return cls(str(folder.absolute()), digest_of(read_folder(folder).content))
+        return cls(str(folder.absolute()), model_checksum(folder))
 
     def load(self) -> Any:
         """Return the model, which each process reads once."""

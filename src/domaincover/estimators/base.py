@@ -103,12 +103,7 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
     ) -> DomainReport:
         """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
-        if hasattr(self, "adapted_") and len(coded.names) > 1:
-            warnings.warn(
-                f"the model is adapted to one domain, and these are rows of {len(coded.names)}: for others its promise "
-                "does not hold; use the model that it came from.",
-                stacklevel=3,
-            )
+        self._warn_of_other_domains(len(coded.names))
         labels = label_codes(y, self.classes_)
         check_consistent_length(sets, labels)
         names = tuple(self.classes_.tolist())
@@ -119,8 +114,17 @@ class SetClassifier(ClassifierMixin, BaseEstimator):
         self, tallies: Tallies, domain_names: tuple[Hashable, ...], *, min_cell_size: int | None = None
     ) -> DomainReport:
         """Report on sets that were counted by domain and label, for example in parts of a table."""
+        self._warn_of_other_domains(len(domain_names))
         size = self._cell_size(min_cell_size, tallies.n_by_cell)
         return report_of_tallies(tallies, tuple(self.classes_.tolist()), domain_names, size, self.own_criterion)
+
+    def _warn_of_other_domains(self, n_domains: int) -> None:
+        if hasattr(self, "adapted_") and n_domains > 1:
+            warnings.warn(
+                f"the model is adapted to one domain, and these are rows of {n_domains}: for others its promise does "
+                "not hold; use the model that it came from.",
+                stacklevel=4,
+            )
 
     def _cell_size(self, asked: int | None, n_by_cell: NDArray[np.int64]) -> int:
         return chosen_cell_size(asked, self.own_criterion.group_counts(n_by_cell), self.usual_cell_size)
