@@ -11,7 +11,9 @@ import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
 from domaincover.cli import part_plans
+from domaincover.cli.set_columns import _distinct
 from domaincover.data.tables import open_table
+from domaincover.files import only_writer
 from tests.faults.processes import contents
 from tests.test_cli_model import QUICK, ROLES, patients
 
@@ -219,6 +221,22 @@ def test_counts_and_scores_in_a_scratch_folder_are_used_by_a_second_call(tmp_pat
 
 
 # What is refused
+
+
+def test_a_second_command_in_the_same_folder_is_refused(tmp_path, refused, model):
+    parts = in_parts(tmp_path / "parts")
+    with only_writer(tmp_path / "sets"):
+        refused("another command is writing to", "predict", model, parts, "--out", tmp_path / "sets")
+    with only_writer(tmp_path / "_scratch"):
+        refused("another command is writing to", "evaluate", model, parts, "--scratch", tmp_path)
+
+
+def test_many_labels_are_told_apart_as_few_are():
+    sets = np.random.default_rng(0).random((50, 70)) < np.arange(70) / 70
+    for n_labels in (1, 3, 8, 9, 64, 65, 70):
+        which, distinct = _distinct(sets[:, :n_labels])
+        assert (distinct[which] == sets[:, :n_labels]).all()
+        assert len(np.unique(distinct, axis=0)) == len(distinct)
 
 
 def test_workers_are_for_parts(tmp_path, refused, model):

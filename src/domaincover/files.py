@@ -159,6 +159,30 @@ def replace_folder(finished: Path, target: Path) -> None:
     _remove(finished)
 
 
+@contextlib.contextmanager
+def only_writer(folder: Path) -> Iterator[None]:
+    """Make a folder, and reject a second process that would write to it meanwhile, where the system can tell."""
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    number = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(number)
+        raise InputError(f"another command is writing to {folder}; wait for its end, or name another.") from None
+    except OSError:  # some network file systems cannot lock a folder
+        pass
+    try:
+        yield
+    finally:
+        os.close(number)
+
+
 def _swap(one: Path, other: Path) -> bool:
     """Exchange two names atomically; return False if the system or file system cannot."""
     import ctypes

@@ -35,7 +35,7 @@ from domaincover.data.table_writer import write_table
 from domaincover.errors import InputError
 from domaincover.estimators.adaptation_learning import Scored
 from domaincover.evaluation import DomainReport, Tallies
-from domaincover.files import write_whole, writing
+from domaincover.files import only_writer, write_whole
 
 NUMBERS_IN_BUCKET = 1 << 22  # scores that a worker holds at once to set thresholds, unless one domain has more
 SCRATCH = "_scratch"  # readers of parts skip what starts with an underscore
@@ -71,10 +71,9 @@ def scratch_folder(workers: PartWorkers, within: Path | None = None) -> Iterator
             yield Path(folder)
         return
     scratch = above.absolute() / SCRATCH
-    with writing(scratch):
-        scratch.mkdir(parents=True, exist_ok=True)
-    yield scratch
-    shutil.rmtree(scratch, ignore_errors=True)
+    with only_writer(scratch):
+        yield scratch
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 def numbered(data: PartsTable) -> list[NumberedPart]:

@@ -13,7 +13,7 @@ from domaincover.cli.part_plans import GOES_ON, adapted_names, numbered, scratch
 from domaincover.cli.part_runs import PartRuns, PartWorkers
 from domaincover.cli.part_steps import PartModel, WriteSets
 from domaincover.data.part_tables import PartsTable
-from domaincover.files import write_whole
+from domaincover.files import only_writer, write_whole
 
 SUMMARY = "_sets.json"  # written last; readers of parts skip what starts with an underscore
 
@@ -41,13 +41,13 @@ def predict_parts(
     """Write the sets of every part; parts that an earlier call has finished are left as they are."""
     saved = PartModel.at(model)
     summary = out / SUMMARY
-    with suppress(OSError):  # it must not stand beside parts of another model
-        summary.unlink()
     step = WriteSets(saved, str(out.absolute()), tuple(ids), top, scores, domain)
-    with workers.started() as runs:
+    with workers.started() as runs, only_writer(out):
+        with suppress(OSError):  # it must not stand beside parts of another model
+            summary.unlink()
         found = _fixed(runs, step, data) if domain is None else _adapted(runs, step, data, workers)
-    content = {"parts": len(data.parts), "rows": found.sizes.total(), "sizes": dict(sorted(found.sizes.items()))}
-    write_whole(summary, json.dumps({**content, "domains": found.n_domains, "model": saved.digest}).encode())
+        content = {"parts": len(data.parts), "rows": found.sizes.total(), "sizes": dict(sorted(found.sizes.items()))}
+        write_whole(summary, json.dumps({**content, "domains": found.n_domains, "model": saved.digest}).encode())
     return found
 
 
