@@ -161,7 +161,10 @@ def replace_folder(finished: Path, target: Path) -> None:
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Make a folder, and reject a second process that would write to it meanwhile, where the system can tell."""
+    """Make a folder, and reject a second process that would write to it meanwhile, where the system can tell.
+
+    A folder in which nothing was written is removed again.
+    """
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
     if os.name != "posix":
@@ -180,6 +183,8 @@ def only_writer(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
+        with contextlib.suppress(OSError):  # it is not empty
+            folder.rmdir()
         os.close(number)
 
 

@@ -1,12 +1,15 @@
 """Parts of a table outlive whatever happens to a worker, a scheduler, a disk or the command; a second call goes on."""
 
+import os
 import re
 import signal
 
 import pandas as pd
 import pytest
 
-from domaincover import ERMClassifier, PromisedSetClassifier, save
+from domaincover import ERMClassifier, InputError, PromisedSetClassifier, save
+from domaincover.cli.part_runs import PartRuns
+from domaincover.terminal.executors import local_cluster
 from tests.faults.conftest import patients
 from tests.faults.processes import called, command, contents, killed_at
 from tests.faults.test_full_disk import WHAT_TO_DO
@@ -77,10 +80,27 @@ def test_workers_of_this_machine_give_what_one_process_gives(tmp_path, promised,
     parts = in_parts(tmp_path / "parts", 4, 400)
     predict = ["predict", promised, parts, "--domain", "ward"]
     one = here(*predict, "--out", tmp_path / "one")
-    two = command(*predict, "--out", tmp_path / "two", "--workers", 2, said=tmp_path / "told.txt")
+    two = command(*predict, "--out", tmp_path / "two", "--workers", 1, said=tmp_path / "told.txt")
     assert two.wait() == one[0] == 0
     assert (tmp_path / "told.txt").read_text().replace("/two", "/one") == one[2]
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
+def ends_its_process(part):
+    if part == "part-1":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return part
+
+
+@pytest.mark.deep
+def test_a_part_that_ends_its_workers_is_named_and_the_others_are_done():
+    dask = pytest.importorskip("dask", reason="pip install 'domaincover[dask]'")
+    parts, done = ["part-0", "part-1", "part-2"], []
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), local_cluster(2) as address:
+        ended = PartRuns(address).each("Parts", ends_its_process, parts, ", kept")
+        with pytest.raises(InputError, match=r"part-1: its workers died, .*again\. 2 of 3 are finished, kept\."):
+            done.extend(part for part, _ in ended)
+    assert sorted(done) == ["part-0", "part-2"]
 
 
 def test_where_no_scheduler_answers_nothing_is_written(tmp_path, promised, refused, monkeypatch):

@@ -18,7 +18,7 @@ import typer
 
 from domaincover.errors import InputError, one_line
 from domaincover.files import is_full
-from domaincover.terminal.executors import in_turn, local_cluster, on_cluster
+from domaincover.terminal.executors import DIED, in_turn, local_cluster, on_cluster
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -48,11 +48,11 @@ class PartWork(Generic[Item, Result]):
             try:
                 result = self.step(item)
             except InputError as error:
-                return PartOutcome(reason=_located(str(error), item), stops_others=_is_full(error))
+                return PartOutcome(reason=str(error), stops_others=_is_full(error))
             except MemoryError:
                 return PartOutcome(reason=f"out of memory at {item}; use smaller parts.", stops_others=True)
             except Exception as error:
-                return PartOutcome(reason=_located(f"{one_line(error)}.", item), stops_others=_is_full(error))
+                return PartOutcome(reason=f"{one_line(error)}.", stops_others=_is_full(error))
         return PartOutcome(result, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
 
 
@@ -112,7 +112,7 @@ class PartRuns:
                     _tell(f"{what}: {n_done:,} of {len(items):,}")
                     yield item, outcome.result
                     continue
-                failures.append(outcome.reason)
+                failures.append(outcome.reason if outcome.stops_others else _located(outcome.reason, item))
                 if outcome.stops_others:
                     break
         finally:
@@ -125,7 +125,7 @@ class PartRuns:
 
 
 def _lost(reason: str) -> PartOutcome:
-    return PartOutcome(reason=f"{reason}.", stops_others=True)
+    return PartOutcome(reason=f"{reason}.", stops_others=reason != DIED)
 
 
 def _located(message: str, item: Any) -> str:

@@ -101,7 +101,7 @@ def local_cluster(n_workers: int) -> Iterator[str]:
         threads_per_worker=1,
         memory_limit=0,
         host="127.0.0.1",
-        dashboard_address=None,
+        dashboard_address="127.0.0.1:0",  # any free port; dask has no way to do without
         silence_logs=logging.CRITICAL,
     ) as cluster:
         yield cluster.scheduler_address
