@@ -13,6 +13,7 @@ smallest size is also done without workers, and must be the same in every bit.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import subprocess
 import sys
@@ -91,28 +92,38 @@ def measured(folder: Path, n_rows: int, command: str, workers: int | None) -> di
     started = time.perf_counter()
     with open(folder / f"{command}-{n_rows}-{workers}.txt", "w", encoding="utf-8") as printed:
         running = subprocess.Popen([sys.executable, "-m", "domaincover", command, *arguments], stdout=printed)
-        peak = _peak_until_the_end(running, workers)
+        peak, processor = _watched(running, workers)
     if running.returncode:
         sys.exit(f"{command} ended with {running.returncode}")
     seconds = time.perf_counter() - started
     found = {"rows": n_rows, "command": command, "workers": workers, "seconds": seconds, "memory": peak}
+    found["processor"] = processor
     kept.write_text(json.dumps(found))
     return found
 
 
-def _peak_until_the_end(running: subprocess.Popen, workers: int | None) -> float:
-    """Return the largest resident memory of a worker, or of the command without any, in MB."""
+def _watched(running: subprocess.Popen, workers: int | None) -> tuple[float, float]:
+    """Return the largest resident memory of a worker, in MB, and the processor's seconds of all processes.
+
+    Without workers, the memory is that of the command.
+    """
     import psutil
 
-    root, peak = psutil.Process(running.pid), 0
+    root, peak, seconds = psutil.Process(running.pid), 0, {}
     while running.poll() is None:
-        for process in [root] if workers is None else root.children(recursive=True):
-            try:
-                peak = max(peak, process.memory_info().rss)
-            except psutil.Error:  # it has ended
-                continue
+        try:
+            others = root.children(recursive=True)
+            for process in [root, *others]:
+                with contextlib.suppress(psutil.Error):  # it has ended
+                    used = process.cpu_times()
+                    seconds[process.pid] = used.user + used.system
+                    if workers is None or process is not root:
+                        peak = max(peak, process.memory_info().rss)
+        except psutil.Error:
+            break
         time.sleep(POLL)
-    return peak / 1e6
+    running.wait()
+    return peak / 1e6, sum(seconds.values())
 
 
 def check_equal(folder: Path, n_rows: int, workers: int) -> None:
@@ -131,18 +142,32 @@ def chart(found: pd.DataFrame) -> Any:
     """Draw seconds and memory of a worker by rows."""
     import altair as alt
 
+    from domaincover.report.look import chart_config
+
     found = found.dropna(subset="workers").assign(workers=lambda t: t["workers"].astype(int).astype(str))
     panels = []
     for name, title in (("seconds", "Seconds"), ("memory", "Memory of a worker, MB")):
-        scale = alt.Scale(type="log") if name == "seconds" else alt.Scale(zero=True)
+        is_time = name == "seconds"
+        ticks = [10**k * digit for k in range(5) for digit in (1, 3)]
         line = alt.Chart(found).encode(
-            x=alt.X("rows:Q", scale=alt.Scale(type="log"), title="Rows", axis=alt.Axis(format="~s", tickCount=3)),
-            y=alt.Y(f"{name}:Q", scale=scale, title=title, axis=alt.Axis(tickCount=4)),
-            color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#31705c"])),
-            strokeDash=alt.StrokeDash("command:N", title=None),
+            x=alt.X(
+                "rows:Q",
+                scale=alt.Scale(type="log", nice=False),
+                title="Rows",
+                axis=alt.Axis(format="~s", values=sorted(set(found["rows"])), grid=False),
+            ),
+            y=alt.Y(
+                f"{name}:Q",
+                scale=alt.Scale(type="log") if is_time else alt.Scale(zero=True),
+                title=title,
+                axis=alt.Axis(values=ticks) if is_time else alt.Axis(tickCount=4),
+            ),
+            color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#b3261e"])),
+            strokeDash=alt.StrokeDash("command:N", title=None, legend=alt.Legend(symbolType="stroke")),
         )
-        panels.append((line.mark_line() + line.mark_point(filled=True, size=50)).properties(width=260, height=240))
-    return alt.hconcat(*panels)
+        points = line.mark_point(filled=True, size=50).encode(strokeDash=alt.Undefined)
+        panels.append((line.mark_line() + points).properties(width=260, height=240))
+    return alt.hconcat(*panels, config=chart_config())
 
 
 def main() -> None:
@@ -173,7 +198,7 @@ def _line(found: dict[str, Any]) -> str:
     per_second = found["rows"] / found["seconds"]
     return (
         f"{found['rows']:>13,} rows  {found['command']:<9} {found['workers']} workers  {found['seconds']:8.1f} s  "
-        f"{per_second:>11,.0f} rows/s  {found['memory']:6.0f} MB per worker"
+        f"{per_second:>11,.0f} rows/s  {found['processor']:7.1f} s of processors  {found['memory']:6.0f} MB per worker"
     )
 
 
