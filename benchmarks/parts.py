@@ -143,6 +143,7 @@ def chart(found: pd.DataFrame) -> Any:
     import altair as alt
 
     from domaincover.report.look import chart_config
+    from domaincover.report.style import INK
 
     found = found.dropna(subset="workers").assign(workers=lambda t: t["workers"].astype(int).astype(str))
     panels = []
@@ -167,7 +168,7 @@ def chart(found: pd.DataFrame) -> Any:
         )
         points = line.mark_point(filled=True, size=50).encode(strokeDash=alt.Undefined)
         panels.append((line.mark_line() + points).properties(width=260, height=240))
-    return alt.hconcat(*panels, config=chart_config())
+    return alt.hconcat(*panels, config=chart_config(INK))
 
 
 def main() -> None:
