@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -41,12 +42,13 @@ class PartWork(Generic[Item, Result]):
 
     def __call__(self, item: Item) -> PartOutcome:
         """Do the step; what a user can fix becomes a reason."""
-        from threadpoolctl import threadpool_limits
-
-        with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default", UserWarning)
             try:
-                result = self.step(item)
+                if (model := getattr(self.step, "model", None)) is not None:
+                    model.load()  # first, since it imports what is to have one thread
+                with _threads(len(sys.modules)).limit(limits=1):
+                    result = self.step(item)
             except InputError as error:
                 return PartOutcome(reason=str(error), stops_others=_is_full(error))
             except MemoryError:
@@ -122,6 +124,13 @@ class PartRuns:
             more = f" {len(failures) - 1:,} more failed." if len(failures) > 1 else ""
             kept = f" {n_done:,} of {len(items):,} are finished{hint}." if n_done and hint else ""
             raise InputError(f"{failures[0]}{more}{kept}")
+
+
+@lru_cache(maxsize=1)
+def _threads(n_modules: int) -> Any:  # noqa: ARG001 - looked for anew only where modules were loaded since
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
 
 
 def _lost(reason: str) -> PartOutcome:

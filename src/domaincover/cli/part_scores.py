@@ -21,6 +21,12 @@ from domaincover.estimators.adaptation_learning import Scored
 from domaincover.files import write_whole
 
 ORIGIN, BUCKETS = b"origin", b"buckets"
+PARTS_IN_FOLDER = 100
+
+
+def place_of(scratch: Path, number: int) -> Path:
+    """Return the folder for files of a part; not all in one, since each writer looks for leftovers of others there."""
+    return scratch / f"{number // PARTS_IN_FOLDER}"
 
 
 def write_scores(
@@ -120,4 +126,4 @@ def _opened(path: Path) -> Iterator[tuple[Any, list[int]]]:
 
 
 def _path(scratch: Path, number: int) -> Path:
-    return scratch / f"scores-{number}.arrow"
+    return place_of(scratch, number) / f"scores-{number}.arrow"

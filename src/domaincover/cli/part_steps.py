@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.cli.inputs import ModelColumns, domain_names
-from domaincover.cli.part_scores import part_scores, scores_of_bucket, write_scores
+from domaincover.cli.part_scores import part_scores, place_of, scores_of_bucket, write_scores
 from domaincover.cli.set_columns import SetColumns
 from domaincover.data.part_tables import PartTable
 from domaincover.data.table_errors import reading
@@ -245,7 +245,7 @@ class TallySets:
 
     def __call__(self, part: NumberedPart) -> PartTallies:
         """Return the counts, those of an earlier call where it has finished the part."""
-        file = Path(self.scratch) / f"tallies-{part.number}.npz"
+        file = place_of(Path(self.scratch), part.number) / f"tallies-{part.number}.npz"
         other_parts = self.table_digest if self.adapts else ""
         names = [self.label, self.domain, self.domains_digest, self.adapts]
         origin = digest_of(self.model.digest, part.digest, names, other_parts)
