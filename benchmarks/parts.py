@@ -2,7 +2,7 @@
 
     python -m benchmarks.parts FOLDER [--rows 1000000 3000000 10000000] [--out docs/images/beyond-one-machine.png]
 
-A part has 500,000 rows of 10 features in single precision, 22 MB. Every part has rows of all 10,000 domains, which is
+A part has 500,000 rows of 10 features in single precision, 25 MB. Every part has rows of all 10,000 domains, which is
 the hardest case: the rows that set a domain's thresholds lie in all parts. The model is a promised network of 64 hidden
 units, and `evaluate` reports adapted and fixed thresholds. Memory is the peak of any worker, all its pages counted.
 
@@ -164,7 +164,9 @@ def chart(found: pd.DataFrame) -> Any:
                 axis=alt.Axis(values=ticks) if is_time else alt.Axis(tickCount=4),
             ),
             color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#b3261e"])),
-            strokeDash=alt.StrokeDash("command:N", title=None, legend=alt.Legend(symbolType="stroke")),
+            strokeDash=alt.StrokeDash(
+                "command:N", title=None, legend=alt.Legend(symbolType="stroke", symbolStrokeColor=INK)
+            ),
         )
         points = line.mark_point(filled=True, size=50).encode(strokeDash=alt.Undefined)
         panels.append((line.mark_line() + points).properties(width=260, height=240))
