@@ -146,6 +146,7 @@ def chart(found: pd.DataFrame) -> Any:
     from domaincover.report.style import INK
 
     found = found.dropna(subset="workers").assign(workers=lambda t: t["workers"].astype(int).astype(str))
+    dashes = alt.Legend(symbolType="stroke", symbolStrokeColor=INK, symbolStrokeWidth=2, symbolSize=300)
     panels = []
     for name, title in (("seconds", "Seconds"), ("memory", "Memory of a worker, MB")):
         is_time = name == "seconds"
