@@ -165,9 +165,7 @@ def chart(found: pd.DataFrame) -> Any:
                 axis=alt.Axis(values=ticks) if is_time else alt.Axis(tickCount=4),
             ),
             color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#b3261e"])),
-            strokeDash=alt.StrokeDash(
-                "command:N", title=None, legend=alt.Legend(symbolType="stroke", symbolStrokeColor=INK)
-            ),
+            strokeDash=alt.StrokeDash("command:N", title=None, legend=dashes),
         )
         points = line.mark_point(filled=True, size=50).encode(strokeDash=alt.Undefined)
         panels.append((line.mark_line() + points).properties(width=260, height=240))
