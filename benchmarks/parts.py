@@ -167,8 +167,7 @@ def chart(found: pd.DataFrame) -> Any:
             color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#b3261e"])),
             strokeDash=alt.StrokeDash("command:N", title=None, legend=dashes),
         )
-        points = line.mark_point(filled=True, size=50).encode(strokeDash=alt.Undefined)
-        panels.append((line.mark_line() + points).properties(width=260, height=240))
+        panels.append(line.mark_line(point={"size": 50}).properties(width=260, height=240))
     return alt.hconcat(*panels, config=chart_config(INK))
 
 

@@ -13,7 +13,7 @@ from domaincover.cli.part_plans import GOES_ON, adapted_names, numbered, scratch
 from domaincover.cli.part_runs import PartRuns, PartWorkers
 from domaincover.cli.part_steps import PartModel, WriteSets
 from domaincover.data.part_tables import PartsTable
-from domaincover.files import only_writer, write_whole
+from domaincover.files import only_writer, remove_unfinished, write_whole
 
 SUMMARY = "_sets.json"  # written last; readers of parts skip what starts with an underscore
 
@@ -46,6 +46,8 @@ def predict_parts(
         with suppress(OSError):  # it must not stand beside parts of another model
             summary.unlink()
         found = _fixed(runs, step, data) if domain is None else _adapted(runs, step, data, workers)
+        for folder in {(out / part.name).parent for part in data.parts}:
+            remove_unfinished(folder)  # of workers that were killed; no other command writes here
         content = {"parts": len(data.parts), "rows": found.sizes.total(), "sizes": dict(sorted(found.sizes.items()))}
         write_whole(summary, json.dumps({**content, "domains": found.n_domains, "model": saved.digest}).encode())
     return found
