@@ -137,6 +137,6 @@ def write_certificate(
         n_rows=int(report.n.sum()),
         versions=versions_here(),
     )
-    today = datetime.datetime.now().astimezone().date()
+    today = datetime.date.today()
     write_certificate_page(path, certificate, report, target, model, date=today, notes=notes, settings=shown)
     say(f"The page is {path.resolve().as_uri()}")
