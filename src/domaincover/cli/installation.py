@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,8 @@ def _environment() -> dict[str, Any]:
 
 
 def _devices() -> dict[str, Any]:
+    if find_spec("torch") is None:
+        return {}
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that torch loads is corrupt or missing
@@ -168,9 +171,12 @@ def _draw_data(**_: Any) -> dict[str, Any]:
 
 
 def _fit(data: DomainDataset, **_: Any) -> dict[str, Any]:
-    from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.recipes import make_classifier
 
-    model = SetCoverClassifier(epochs=3, random_state=0)
+    has_torch = find_spec("torch") is not None
+    training = {"epochs": 3} if has_torch else {}
+    chosen: tuple[Any, Any] = ("set-cover", "mlp") if has_torch else ("robust", "boosting")
+    model: Any = make_classifier(*chosen, training=training, random_state=0)
     return {"model": model.fit(data.examples, data.labels, domains=data.domains)}
 
 
