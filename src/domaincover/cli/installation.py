@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +109,7 @@ def _environment() -> dict[str, Any]:
 
 
 def _devices() -> dict[str, Any]:
-    if find_spec("torch") is None:
+    if not _is_installed("torch"):
         return {}
     try:
         import torch
@@ -127,6 +126,13 @@ def _extra_of(requirement: Requirement) -> str:
     """Return the extra that requires a package, or nothing if domaincover itself does."""
     found = re.search('extra == "(.+?)"', str(requirement.marker))
     return found[1] if found else ""
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
 
 
 def _package(requirement: Requirement) -> Package:
@@ -173,7 +179,7 @@ def _draw_data(**_: Any) -> dict[str, Any]:
 def _fit(data: DomainDataset, **_: Any) -> dict[str, Any]:
     from domaincover.estimators.recipes import make_classifier
 
-    has_torch = find_spec("torch") is not None
+    has_torch = _is_installed("torch")
     training = {"epochs": 3} if has_torch else {}
     chosen: tuple[Any, Any] = ("set-cover", "mlp") if has_torch else ("robust", "boosting")
     model: Any = make_classifier(*chosen, training=training, random_state=0)
