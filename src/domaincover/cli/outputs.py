@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
-    from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
 
@@ -27,9 +28,13 @@ LIBRARIES = ("domaincover", "numpy", "scikit-learn", "torch")
 def versions_here() -> dict[str, str]:
     """Return the versions that a page names: of Python and of the libraries that its numbers rest on."""
     import platform
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):  # torch, where models only predict
+            found[name] = version(name)
+    return found
 
 
 def check_page(path: Path | None) -> None:
@@ -48,7 +53,7 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
         raise InputError(f"{option} would overwrite the input table {path}; choose another name.")
 
 
-def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
+def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mapping[str, Any]) -> list[str]:
     """Return notes on domains seen in training, on the promise, and on the evaluation made by `fit`."""
     from domaincover.promises.certificates import seen_among
 

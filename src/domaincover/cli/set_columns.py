@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.data.dataset import texts
-from domaincover.estimators.base import unwrapped
+from domaincover.predictors.set_predictor import unwrapped
 
 if TYPE_CHECKING:
     from domaincover.prediction_sets import Sets
