@@ -65,11 +65,11 @@ test-lowest: .venv-lowest/.installed
 	touch $@
 
 .venv/.installed: .venv/.made pyproject.toml constraints.txt
-	$(INSTALL) -e .
+	$(INSTALL) -e '.[train]'
 	touch $@
 
 .venv/.installed-data: .venv/.made pyproject.toml constraints.txt
-	$(INSTALL) -e '.[data]'
+	$(INSTALL) -e '.[train,data]'
 	touch $@ .venv/.installed
 
 .venv/.installed-dev: .venv/.made pyproject.toml constraints.txt examples/packages.txt

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from domaincover.data.synthetic import GaussianDomains
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
-    from domaincover.estimators.base import predict_set, to_label_lists
     from domaincover.estimators.conformal import ConformalSetClassifier
     from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
     from domaincover.estimators.erm import ERMClassifier
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from domaincover.paper.plugins import register_dataset, register_method
     from domaincover.paper.real.catalogue import read_real
     from domaincover.paper.wilds.reader import WildsData, read_wilds
+    from domaincover.predictors.names import to_label_lists
+    from domaincover.predictors.set_predictor import predict_set
     from domaincover.promises.certificates import Certificate, certify
     from domaincover.promises.plans import DomainPlan, plan_domains
     from domaincover.report.domain_table import summary_table
@@ -81,7 +82,7 @@ _HOMES = {
     "order_thresholds": "calibration.rules",
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
-    "predict_set": "estimators.base",
+    "predict_set": "predictors.set_predictor",
     "read_real": "paper.real.catalogue",
     "read_wilds": "paper.wilds.reader",
     "register_dataset": "paper.plugins",
@@ -90,7 +91,7 @@ _HOMES = {
     "save": "saving.models",
     "share_at_target_scorer": "estimators.scorers",
     "summary_table": "report.domain_table",
-    "to_label_lists": "estimators.base",
+    "to_label_lists": "predictors.names",
 }
 
 __all__ = [
@@ -151,7 +152,10 @@ def __getattr__(name: str) -> Any:
         return version("domaincover")
     if name not in _HOMES:
         raise AttributeError(f"module 'domaincover' has no attribute {name!r}")
-    return getattr(import_module(f"domaincover.{_HOMES[name]}"), name)
+    from domaincover.errors import torch_needed_for
+
+    with torch_needed_for(name):
+        return getattr(import_module(f"domaincover.{_HOMES[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,7 @@
 """Errors that a user can fix."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 
 class InputError(ValueError):
@@ -13,6 +14,17 @@ def check_installed(package: str, what: str, extra: str) -> None:
 
     if find_spec(package) is None:
         raise InputError(f"{what} need {package}, which is not installed: pip install 'domaincover[{extra}]'.")
+
+
+@contextmanager
+def torch_needed_for(what: str) -> Iterator[None]:
+    """Say what torch is needed for, where it is imported and not installed."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "torch":
+            raise
+        raise InputError(f"{what} needs torch: pip install 'domaincover[train]'.") from None
 
 
 def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:

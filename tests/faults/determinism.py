@@ -78,7 +78,7 @@ def on_sources(place):
 
 def outcome(model, examples):
     """Return all that a model says of examples: its sets, or scores where it has them."""
-    from domaincover.estimators.base import predict_set
+    from domaincover.predictors.set_predictor import predict_set
 
     scores = [name for name in ("decision_function", "predict_proba") if hasattr(model, name)]
     return [np.asarray(predict_set(model, examples)), *(np.asarray(getattr(model, name)(examples)) for name in scores)]

@@ -119,9 +119,9 @@ def test_a_default_run_records_what_it_did_before_there_was_a_preset():
 @pytest.mark.parametrize("name", ["camelyon17", "fmow", "iwildcam"])
 def test_every_image_set_has_the_pretrained_networks_own_transforms(sources, name):
     preset, default = sources(name, True), sources(name, False)
-    assert (preset.network.image_size, preset.network.resize) == (224, "imagenet")
-    assert default.network.resize == "stretch"
-    assert preset.network.crop == default.network.crop
+    assert (preset.source_network.image_size, preset.source_network.resize) == (224, "imagenet")
+    assert default.source_network.resize == "stretch"
+    assert preset.source_network.crop == default.source_network.crop
     assert preset.to_dict()["resize"] == "imagenet"
     assert "resize" not in default.to_dict()
 

@@ -9,7 +9,7 @@ import scipy.stats
 
 from domaincover import InputError
 from domaincover.files import machine
-from domaincover.networks.perceptrons import one_thread
+from domaincover.networks.threads import one_thread
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
-from domaincover.networks.perceptrons import one_thread, perceptron
+from domaincover.networks.perceptrons import perceptron
+from domaincover.networks.threads import one_thread
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_batches import DomainBatches

@@ -9,7 +9,8 @@ from torch import nn
 
 from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
-from domaincover.networks.perceptrons import linear, one_thread, perceptron
+from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.threads import one_thread
 from domaincover.training.batches import MemoryPool, Shard, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective

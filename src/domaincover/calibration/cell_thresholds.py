@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from domaincover.criteria import NO_GROUP, Criterion, checked_targets, targets_by_group
 from domaincover.data.cells import cell_of, check_min_cell_size
@@ -107,6 +106,8 @@ def thresholds_of_cells(own: OwnScores, target_recall: ArrayLike | Criterion) ->
 
 def sort_within(scores: NDArray[Any], group: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """Return the order by group, then by rising score: one sort of the scores, then a counting sort of the groups."""
+    from scipy import sparse
+
     by_score = np.argsort(scores)
     # scipy turns coordinates into rows by counting, stably: several times as fast as a stable sort of the groups
     places = (group[by_score], np.arange(len(scores)))

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 LOWEST_PROBABILITY = 1e-12
 SMALLEST = 1e-29  # probabilities up to this stand for 0
@@ -35,6 +34,8 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
     do not make it infinite. A margin of −∞, of a label that a fold's scorer has not met, is a probability of 0; rows of
     that label say nothing there.
     """
+    from scipy.optimize import minimize  # only to fit
+
     met = np.isfinite(margins[np.arange(len(labels)), labels])
     margins, labels = np.asarray(margins, dtype=float)[met], labels[met]
     is_known = np.isfinite(margins)

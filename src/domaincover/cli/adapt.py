@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import Table
-    from domaincover.estimators.adaptation_learning import Scored
-    from domaincover.estimators.promised import PromisedSetClassifier
+    from domaincover.predictors.adapted_domains import Scored
+    from domaincover.predictors.promised_predictor import PromisedPredictor
 
 
 def adapt(
@@ -55,9 +55,9 @@ def adapt(
         data.check_column(label, "--label")
 
     from domaincover.cli.domain_sets import inner_model
-    from domaincover.saving.models import load, load_extra, save
+    from domaincover.saving.models import load_extra, load_to_predict, save
 
-    fitted, extra = load(model), load_extra(model) or {}
+    fitted, extra = load_to_predict(model), load_extra(model) or {}
     inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
     labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
     settings = extra.get("settings", {})
@@ -83,8 +83,8 @@ def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sc
 
     from domaincover.cli.evaluate import corrupt_model_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.estimators.adaptation_learning import Scored
-    from domaincover.estimators.base import unwrapped
+    from domaincover.predictors.adapted_domains import Scored
+    from domaincover.predictors.set_predictor import unwrapped
 
     blocks = []
     for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
@@ -120,7 +120,7 @@ def _only_domain(data: Table, domain: str | None) -> str | None:
     return str(names[0]) if names else None
 
 
-def _with_last_step(fitted: Any, adapted: PromisedSetClassifier) -> Any:
+def _with_last_step(fitted: Any, adapted: PromisedPredictor) -> Any:
     """Return the adapted model, within its pipeline if it was in one."""
     if not hasattr(fitted, "steps"):
         return adapted
@@ -129,7 +129,7 @@ def _with_last_step(fitted: Any, adapted: PromisedSetClassifier) -> Any:
     return pipeline
 
 
-def _in_words(model: PromisedSetClassifier, adapted: PromisedSetClassifier) -> list[str]:
+def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]:
     """Say what the thresholds were set by, how usual the domain is, and by how much they moved."""
     from domaincover.data.dataset import texts
     from domaincover.report.domain_adaptation import DomainAdaptation

@@ -19,7 +19,7 @@ from domaincover.cli.fit import fit
 from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
 from domaincover.cli.streams import accept_any_text, discard_output, sigterm_as_interrupt
-from domaincover.errors import InputError
+from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import paper, run
@@ -51,7 +51,7 @@ def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
     accept_any_text()
     try:
-        with sigterm_as_interrupt() as termination, _only_main_process_prints():
+        with sigterm_as_interrupt() as termination, _only_main_process_prints(), torch_needed_for("this command"):
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)

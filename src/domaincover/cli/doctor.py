@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from domaincover.cli.installation import Findings, Package
 
 PURPOSES = {
+    "train": "training of networks",
     "data": "data sets of the examples and studies",
     "images": "networks on images",
     "text": "networks on texts",
@@ -88,7 +89,8 @@ def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
     memory = "" if about["memory"] is None else f", {about['memory'] / 2**30:.0f} GB of memory"
     yield "good", "Python", f"{about['python']} on {about['platform']}"
     yield "good", "machine", f"{about['cores']} cores{memory}"
-    yield "bad" if "fault" in findings.devices else "good", "devices", _devices(findings.devices)
+    state = "absent" if not findings.devices else "bad" if "fault" in findings.devices else "good"
+    yield state, "devices", _devices(findings.devices)
     is_utf8 = all("utf" in name.lower() for name in findings.encodings.values())
     encodings = ", ".join(f"{name} for {what}" for what, name in findings.encodings.items())
     yield "good" if is_utf8 else "note", "encoding", encodings + ("" if is_utf8 else "; PYTHONUTF8=1 makes it UTF-8")
@@ -106,6 +108,8 @@ def _extra(name: str, packages: Sequence[Package]) -> tuple[str, str, str, str]:
 
 
 def _devices(devices: Mapping[str, Any]) -> str:
+    if not devices:
+        return "without torch no network is trained; models of tables predict"
     if "fault" in devices:
         return f"torch cannot be imported: {devices['fault']}"
     found = [f"CPU with {devices['threads']} threads", *devices["cuda"], *(["MPS"] if devices["mps"] else [])]

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.cli.inputs import listed
 from domaincover.errors import InputError
-from domaincover.estimators.adaptation_learning import Scored
-from domaincover.estimators.base import unwrapped
-from domaincover.estimators.promised import PromisedSetClassifier
+from domaincover.predictors.adapted_domains import Scored
+from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.set_predictor import unwrapped
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
 from domaincover.terminal.messages import say
 
@@ -51,7 +52,7 @@ class AdaptedBlock(NamedTuple):
 class AdaptedNames(NamedTuple):
     """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model."""
 
-    inner: PromisedSetClassifier
+    inner: PromisedPredictor
     names: list[Hashable]
     thresholds: NDArray[np.float64]
     p_values: NDArray[np.float64]
@@ -161,10 +162,10 @@ def with_domain_sets(
     return found.found, result
 
 
-def inner_model(model: Any) -> PromisedSetClassifier:
+def inner_model(model: Any) -> PromisedPredictor:
     """Return the classifier of a model whose thresholds can adapt; reject another one."""
     inner = last_step(model)
-    if not isinstance(inner, PromisedSetClassifier) or not inner.can_adapt:
+    if not isinstance(inner, PromisedPredictor) or not inner.can_adapt:
         raise InputError(_why_not(inner))
     return inner
 
@@ -189,15 +190,10 @@ def meant_for_another_domain(model: Any, adapted_to: str | None, names: Sequence
     )
 
 
-def last_step(model: Any) -> Any:
-    """Return the last step of a pipeline, or the model itself."""
-    return model[-1] if hasattr(model, "steps") else model
-
-
 def _why_not(inner: Any) -> str:
     """Say why the thresholds of a model cannot adapt."""
     if hasattr(inner, "adapted_"):
         return "the model is adapted to one domain already; use the model that it came from."
-    if isinstance(inner, PromisedSetClassifier):
+    if isinstance(inner, PromisedPredictor):
         return "the model's thresholds are fixed (jackknife-minmax); fit with --calibration cross-fit to adapt them."
     return "the model's thresholds cannot adapt to domains; fit one with a promise (--domain-confidence)."

@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import Table
-    from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
     from domaincover.prediction_sets import Sets
+    from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
 
@@ -101,7 +101,7 @@ class Evaluation(NamedTuple):
     """
 
     report: DomainReport
-    model: SetClassifier
+    model: SetPredictor
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     target_recall: TargetRecall
@@ -207,10 +207,11 @@ def evaluated(
     workers.check(data)
     check_not_table(html, "--html", table)
 
-    from domaincover.cli.domain_sets import inner_model, last_step
-    from domaincover.saving.models import load, load_extra, model_checksum
+    from domaincover.cli.domain_sets import inner_model
+    from domaincover.predictors.label_scoring import last_step
+    from domaincover.saving.models import load_extra, load_to_predict, model_checksum
 
-    fitted, extra = load(model), load_extra(model) or {}
+    fitted, extra = load_to_predict(model), load_extra(model) or {}
     settings = extra.get("settings", {})
     label, domain = label or settings.get("label"), domain or settings.get("domain")
     if label is None or domain is None:
@@ -250,7 +251,8 @@ def _reports_of_table(
     min_cell_size: int | None,
 ) -> Reports:
     """Report on the sets of a table in one file, which are kept with labels and domains."""
-    from domaincover.cli.domain_sets import can_adapt, last_step
+    from domaincover.cli.domain_sets import can_adapt
+    from domaincover.predictors.label_scoring import last_step
 
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
     found: AdaptedNames | None = None
@@ -294,7 +296,7 @@ def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -
     import numpy as np
 
     from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.estimators.base import predict_set
+    from domaincover.predictors.set_predictor import predict_set
 
     sets = []
     with warnings_as_notes():
@@ -336,9 +338,7 @@ def corrupt_model_as_input_error(model: Path) -> Iterator[None]:
         ) from error
 
 
-def certificate_if_unseen(
-    report: DomainReport, target_recall: TargetRecall, model: SetClassifier
-) -> Certificate | None:
+def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:
     """Return a certificate if there are two or more domains and the model has seen none of them."""
     from domaincover.promises.certificates import certify, seen_among
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
 from domaincover.cli.outputs import print_reports, versions_here, write_page
+from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import logs_as_messages, say, warnings_as_notes
 from domaincover.terminal.processes import is_main_process
@@ -40,8 +41,10 @@ def fit(options: FitOptions) -> None:
     options = options.for_table(data)
     features, sources = options.feature_columns(data), options.sources
 
-    from domaincover.saving.models import save  # imports torch, which a mistyped option need not wait for
-    from domaincover.training.run import close_checkpoints
+    from domaincover.saving.models import save
+
+    with torch_needed_for("training"):
+        from domaincover.training.run import close_checkpoints  # a mistyped option need not wait for torch
 
     network = sources.make_network()
     options.make_classifier(network)  # rejects options that contradict each other before the table is read

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from domaincover.data.tables import Table
-    from domaincover.estimators.base import SetClassifier
+    from domaincover.predictors.set_predictor import SetPredictor
 
 MOST_LABELS = 200
 LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
@@ -137,7 +137,7 @@ class ModelColumns(NamedTuple):
     plain_numbers: list[str]  # of a model without an encoder
 
     @classmethod
-    def of(cls, model: SetClassifier, data: Table) -> ModelColumns:
+    def of(cls, model: SetPredictor, data: Table) -> ModelColumns:
         """Return a model's columns, of which the table must have all that are used."""
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         if not names:

@@ -109,6 +109,8 @@ def _environment() -> dict[str, Any]:
 
 
 def _devices() -> dict[str, Any]:
+    if not _is_installed("torch"):
+        return {}
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that torch loads is corrupt or missing
@@ -124,6 +126,13 @@ def _extra_of(requirement: Requirement) -> str:
     """Return the extra that requires a package, or nothing if domaincover itself does."""
     found = re.search('extra == "(.+?)"', str(requirement.marker))
     return found[1] if found else ""
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return bool(version(name))
+    except PackageNotFoundError:
+        return False
 
 
 def _package(requirement: Requirement) -> Package:
@@ -168,9 +177,12 @@ def _draw_data(**_: Any) -> dict[str, Any]:
 
 
 def _fit(data: DomainDataset, **_: Any) -> dict[str, Any]:
-    from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.recipes import make_classifier
 
-    model = SetCoverClassifier(epochs=3, random_state=0)
+    has_torch = _is_installed("torch")
+    training = {"epochs": 3} if has_torch else {}
+    chosen: tuple[Any, Any] = ("set-cover", "mlp") if has_torch else ("robust", "boosting")
+    model: Any = make_classifier(*chosen, training=training, random_state=0)
     return {"model": model.fit(data.examples, data.labels, domains=data.domains)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,8 @@ from domaincover.terminal.messages import say, text_width
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
     from domaincover.data.part_tables import PartsTable
-    from domaincover.estimators.base import SetClassifier
     from domaincover.evaluation import DomainReport
+    from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
 
@@ -28,9 +29,13 @@ LIBRARIES = ("domaincover", "numpy", "scikit-learn", "torch")
 def versions_here() -> dict[str, str]:
     """Return the versions that a page names: of Python and of the libraries that its numbers rest on."""
     import platform
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
-    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):  # torch, where models only predict
+            found[name] = version(name)
+    return found
 
 
 def check_page(path: Path | None) -> None:
@@ -65,7 +70,7 @@ def check_output_folder(out: Path, data: PartsTable, model: Path) -> None:
         raise InputError(f"{out / foreign[0]} is no part of {data.path}; choose another folder, or remove it.")
 
 
-def notes_on_evaluation(report: DomainReport, model: SetClassifier, extra: Mapping[str, Any]) -> list[str]:
+def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mapping[str, Any]) -> list[str]:
     """Return notes on domains seen in training, on the promise, and on the evaluation made by `fit`."""
     from domaincover.promises.certificates import seen_among
 
@@ -154,6 +159,6 @@ def write_certificate(
         n_rows=int(report.n.sum()),
         versions=versions_here(),
     )
-    today = datetime.datetime.now().astimezone().date()
+    today = datetime.date.today()
     write_certificate_page(path, certificate, report, target, model, date=today, notes=notes, settings=shown)
     say(f"The page is {path.resolve().as_uri()}")

@@ -33,9 +33,9 @@ from domaincover.data.dataset import code_names
 from domaincover.data.part_tables import PartsTable
 from domaincover.data.table_writer import write_table
 from domaincover.errors import InputError
-from domaincover.estimators.adaptation_learning import Scored
 from domaincover.evaluation import DomainReport, Tallies
 from domaincover.files import only_writer, write_whole
+from domaincover.predictors.adapted_domains import Scored
 
 NUMBERS_IN_BUCKET = 1 << 22  # scores that a worker holds at once to set thresholds, unless one domain has more
 SCRATCH = "_scratch"  # readers of parts skip what starts with an underscore

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from domaincover.data.table_errors import reading
 from domaincover.errors import InputError
-from domaincover.estimators.adaptation_learning import Scored
 from domaincover.files import write_whole
+from domaincover.predictors.adapted_domains import Scored
 
 ORIGIN, BUCKETS = b"origin", b"buckets"
 PARTS_IN_FOLDER = 100

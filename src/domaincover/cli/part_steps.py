@@ -33,12 +33,13 @@ from domaincover.data.table_errors import reading
 from domaincover.data.table_writer import metadata_of, write_table
 from domaincover.data.tables import ROWS_AT_ONCE
 from domaincover.errors import InputError
-from domaincover.estimators.adaptation_learning import AdaptedDomains, Scored
-from domaincover.estimators.base import label_codes, predict_set, unwrapped
 from domaincover.evaluation import Tallies, tallied
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
-from domaincover.saving.models import load, model_checksum
+from domaincover.predictors.adapted_domains import AdaptedDomains, Scored
+from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import predict_set, unwrapped
+from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
 
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
@@ -71,7 +72,7 @@ class PartModel:
 def _loaded(model: PartModel) -> Any:
     if PartModel.at(Path(model.folder)) != model:
         raise InputError(f"the model in {model.folder} was replaced meanwhile; run the command again.")
-    return load(model.folder)
+    return load_to_predict(model.folder)
 
 
 class NumberedPart(NamedTuple):

@@ -79,16 +79,11 @@ def predict(
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
 
-    from domaincover.cli.domain_sets import (
-        can_adapt,
-        inner_model,
-        last_step,
-        meant_for_another_domain,
-        with_domain_sets,
-    )
-    from domaincover.saving.models import load, load_extra
+    from domaincover.cli.domain_sets import can_adapt, inner_model, meant_for_another_domain, with_domain_sets
+    from domaincover.predictors.label_scoring import last_step
+    from domaincover.saving.models import load_extra, load_to_predict
 
-    fitted = load(model)
+    fitted = load_to_predict(model)
     columns = ModelColumns.of(fitted, data)
     written = SetColumns(fitted, model, ids, top=top, scores=scores, as_lists=ending in (".parquet", ".pq"))
     for name in ids:
@@ -143,7 +138,7 @@ def _domains_in_words(n_domains: int) -> str:
 def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:
     from domaincover.cli.evaluate import corrupt_model_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.estimators.base import predict_set
+    from domaincover.predictors.set_predictor import predict_set
 
     for X, kept in columns.blocks(data, ROWS_AT_ONCE, written.ids):
         with corrupt_model_as_input_error(written.folder):

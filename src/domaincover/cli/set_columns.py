@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.data.dataset import texts
-from domaincover.estimators.base import unwrapped
+from domaincover.predictors.set_predictor import unwrapped
 
 if TYPE_CHECKING:
     from domaincover.prediction_sets import Sets

@@ -9,27 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
+from domaincover.calibration.adaptation import AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import LABEL_COUNTS, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.familiarity import fit_familiarity
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import Criterion
-from domaincover.errors import InputError
 from domaincover.options import OnRareLabel
-
-
-class Scored(NamedTuple):
-    """Scores on the scale of the thresholds, and probabilities; NaN and +∞ for rows that could not be read."""
-
-    scores: NDArray[Any]
-    probabilities: NDArray[Any]
-
-
-class AdaptedDomains(NamedTuple):
-    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
-
-    thresholds: NDArray[np.float64]
-    p_values: NDArray[np.float64]
 
 
 class LearnedAdaptation(NamedTuple):
@@ -67,25 +51,6 @@ def learn_adaptation(
         _rounded_down(later.residuals),
         table._asdict(),
     )
-
-
-def thresholds_of_domain(
-    adaptation: AdaptiveThresholds,
-    criterion: Criterion,
-    scores: NDArray[Any],
-    probabilities: NDArray[Any],
-    labels: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """Return the thresholds of the groups of one domain from its rows, some of which may be labelled (else −1)."""
-    is_labelled = labels != MISSING_LABEL
-    evidence = self_calibrated_thresholds(scores, probabilities, np.zeros(len(scores), np.int64), criterion, 1)
-    if not is_labelled.any():
-        return adaptation.of_evidence(evidence, np.array([len(scores)]))[0]
-    if criterion.is_coverage:  # the mean score of labelled rows is then that of all labels, whichever were picked
-        raise InputError("labelled rows cannot adapt criterion='coverage'; adapt with unlabelled rows: adapt(X).")
-    groups = np.where(is_labelled, criterion.group_of_label[labels], MISSING_LABEL)
-    columns = criterion.constrained
-    return adaptation.of_labelled(scores[:, columns], probabilities[:, columns], groups, evidence)
 
 
 def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:

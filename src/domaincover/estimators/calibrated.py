@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
@@ -15,24 +14,17 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
-from domaincover.criteria import Criterion, TargetRecall, check_criterion
+from domaincover.criteria import Criterion, check_criterion
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, Targets, indexed, label_codes
+from domaincover.estimators.base import SetClassifier, Targets, indexed
 from domaincover.estimators.folds import Part, plan_parts
-from domaincover.estimators.scorer_fits import (
-    check_takes_weights,
-    fit_on_each,
-    input_encoder_of,
-    last_step,
-    log_scores_for,
-    probabilities_for,
-    scores_for,
-    taken,
-)
+from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, taken
 from domaincover.estimators.seeds import generators
-from domaincover.options import Calibration, CriterionName, OnInfeasible, OnRareLabel
-from domaincover.prediction_sets import Sets, sets_from_scores
+from domaincover.options import Calibration, OnInfeasible, OnRareLabel
+from domaincover.predictors.calibrated_predictors import CalibratedPredictor
+from domaincover.predictors.label_scoring import last_step, log_scores_for, scores_for
+from domaincover.predictors.names import label_codes
 from domaincover.promises.certificates import seen_among
 
 CROSS_FITTED = ("cross-fit", "jackknife-minmax")
@@ -56,19 +48,15 @@ def has_probabilities(classifier: CalibratedSetClassifier) -> bool:
     return hasattr(classifier.estimator, "predict_proba")
 
 
-class CalibratedSetClassifier(SetClassifier):
+class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
     """Sets from the scores of another classifier, by thresholds from calibration domains.
 
     Subclasses define the thresholds (`_thresholds`) and their promise (`_promised`, `_promise_in_words`).
     """
 
     estimator: Any
-    target_recall: TargetRecall
-    criterion: CriterionName
-    calibration: Calibration
     calibration_domains: float | None
     folds: int | None
-    min_cell_size: int
     on_infeasible: OnRareLabel
     n_jobs: int | None
     random_state: Any
@@ -191,71 +179,10 @@ class CalibratedSetClassifier(SetClassifier):
         self.promise_ = self._promise_in_words()
         return self
 
-    def label_scores(self, X: Any) -> NDArray[Any]:
-        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
-
-        They are the estimator's scores, rescaled where labels or estimators must be comparable.
-        """
-        check_is_fitted(self)
-        if not hasattr(self, "score_units_"):
-            return scores_for(self.estimator_, X, self.classes_)
-        scales = map(Scale, self.score_bases_, self.score_units_)
-        levels = (self._levels(*each, X) for each in zip(self.predictors_, scales, strict=True))
-        return reduce(np.maximum, levels)
-
-    def predict_set(self, X: Any) -> Sets:
-        """Return the sets as booleans, examples × labels in the order of `classes_`."""
-        return sets_from_scores(self.label_scores(X), self.thresholds_)
-
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each label, averaged over the estimators."""
-        return np.mean([probabilities_for(each, X, self.classes_) for each in self.predictors_], axis=0)
-
-    @property
-    def predictors_(self) -> Sequence[Any]:
-        """The fitted estimators that predict: one, or several with "jackknife-minmax"."""
-        check_is_fitted(self)
-        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
-
-    @property
-    def training_domains_(self) -> NDArray[Any]:
-        """The domains that the estimators were trained on, without those used only for calibration."""
-        inner = [last_step(each) for each in self.predictors_]
-        own = [each.training_domains_ for each in inner if isinstance(each, SetClassifier)]
-        if not own:
-            return self.fit_domains_
-        names = dict.fromkeys(name for domains in own for name in domains.tolist())
-        return np.fromiter(names, dtype=object, count=len(names))
-
-    @property
-    def seen_domains_(self) -> list[Any] | None:
-        """All domains used in training or calibration; None if unknown."""
-        seen = super().seen_domains_
-        if self.calibration != "prefit" or seen is None:
-            return seen
-        inner = last_step(self.estimator_)
-        before = inner.seen_domains_ if isinstance(inner, SetClassifier) else None
-        return None if before is None else [*before, *seen]
-
-    @property
-    def input_encoder_(self) -> Any:
-        """The encoder that turns a table's columns into numbers, or None."""
-        return input_encoder_of(self.predictors_[0])
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, if the estimator has it."""
-        return int(self.predictors_[0].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the estimator has them."""
-        first = self.predictors_[0]
-        return first.feature_names_in_ if hasattr(first, "feature_names_in_") else np.array(first.feature_names_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "promise_")  # set last
+        return super().predict_proba(X)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -263,10 +190,6 @@ class CalibratedSetClassifier(SetClassifier):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
-
-    def _likelihoods(self, X: Any) -> NDArray[Any]:
-        """Return the unscaled scores, averaged over the estimators."""
-        return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
 
     def _check_settings(self) -> None:
         check_criterion(self.criterion, self.target_recall)
@@ -341,10 +264,6 @@ class CalibratedSetClassifier(SetClassifier):
         counts = self._criterion_of(targets).group_counts(cells_of(targets, rows)) >= least
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
-
-    def _levels(self, estimator: Any, scale: Scale, X: Any) -> NDArray[Any]:
-        """Return the scores in comparable units."""
-        return (log_scores_for(estimator, X, self.classes_) - scale.base) / scale.unit
 
     def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
         """Return the scale from an estimator's training rows."""

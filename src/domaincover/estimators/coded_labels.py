@@ -11,6 +11,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
+from domaincover.predictors.label_scoring import input_encoder_of
+
 PACKAGES = ("xgboost",)
 
 
@@ -52,6 +54,11 @@ class CodedLabels(ClassifierMixin, BaseEstimator):
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the columns, if the classifier has them."""
         return self.estimator_.feature_names_in_
+
+    @property
+    def input_encoder_(self) -> Any:
+        """What turns a table's columns into numbers."""
+        return input_encoder_of(self.estimator_)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimator_")

@@ -20,9 +20,10 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.folds import Part
-from domaincover.estimators.promise_text import promise_in_words
 from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, SmallCells
-from domaincover.prediction_sets import Sets, check_share, sets_from_scores, single_label_sets
+from domaincover.prediction_sets import check_share
+from domaincover.predictors.calibrated_predictors import ConformalPredictor
+from domaincover.predictors.promise_text import promise_in_words
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
 RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
@@ -33,7 +34,7 @@ RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
 }
 
 
-class ConformalSetClassifier(CalibratedSetClassifier):
+class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     """Sets from the scores of any classifier, with each label calibrated separately.
 
     A label is in the set if its score is at least the label's threshold, which comes from calibration domains:
@@ -133,11 +134,6 @@ class ConformalSetClassifier(CalibratedSetClassifier):
         self.on_infeasible = on_infeasible
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def predict_set(self, X: Any) -> Sets:
-        """Return the sets as booleans, examples × labels in the order of `classes_`."""
-        scores = self.label_scores(X)
-        return sets_from_scores(scores, self.thresholds_) if hasattr(self, "thresholds_") else single_label_sets(scores)
 
     @property
     def _needs_domains(self) -> bool:

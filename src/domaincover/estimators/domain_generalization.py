@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
 from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.estimators.stacked_fit import Prepared
 from domaincover.options import MIN_CELL_SIZE, CriterionName, DomainPenalty, Iterate
-from domaincover.training.batches import Pool, Shard
-from domaincover.training.domain_batches import DomainBatches
-from domaincover.training.domain_objectives import DomainObjective, domain_objective
-from domaincover.training.run import TrainingRun
+
+if TYPE_CHECKING:
+    from domaincover.estimators.stacked_fit import Prepared
+    from domaincover.training.batches import Pool, Shard
+    from domaincover.training.domain_batches import DomainBatches
+    from domaincover.training.domain_objectives import DomainObjective
+    from domaincover.training.run import TrainingRun
 
 
 class DomainGeneralizationClassifier(SingleLabelNetwork):
@@ -124,7 +124,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
             raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
-        self._made_objective(torch.ones(1, 1))  # checks the objective's settings
+        self._made_objective(np.ones((1, 1), dtype=np.float32))  # checks the objective's settings
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Reject domains that cannot be compared."""
@@ -153,9 +153,11 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
         rngs: Sequence[np.random.Generator],
         shard: Shard,
     ) -> DomainBatches:
+        from domaincover.training.domain_batches import DomainBatches
+
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
+    def _objective(self, group: Sequence[Prepared], n_steps: int) -> DomainObjective:
         data = [prepared.examples for prepared in group]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
             warnings.warn(
@@ -165,12 +167,16 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
             )
         n_domains = max(part.n_domains for part in data)
         there = np.stack([np.bincount(part.domains, minlength=n_domains) > 0 for part in data])
-        return self._made_objective(torch.from_numpy(there), n_steps)
+        return self._made_objective(there, n_steps)
 
-    def _made_objective(self, present: torch.Tensor, n_steps: int | None = None) -> DomainObjective:
+    def _made_objective(self, present: NDArray[Any], n_steps: int | None = None) -> DomainObjective:
+        import torch
+
+        from domaincover.training.domain_objectives import domain_objective
+
         return domain_objective(
             self.penalty,
-            present,
+            torch.from_numpy(present),
             weight=self.weight,
             warmup_steps=self.warmup_steps,
             rate=self.rate,

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
-
-from torch import nn
+from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.estimators.stacked_fit import Prepared
 from domaincover.options import CriterionName, ERMLoss, Iterate
-from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
-from domaincover.training.run import TrainingRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from domaincover.estimators.stacked_fit import Prepared
+    from domaincover.training.run import TrainingRun
 
 
 class ERMClassifier(SingleLabelNetwork):
@@ -106,4 +107,6 @@ validation_domains, device, run, random_state, verbose
             raise InputError(f"loss must be one of {', '.join(map(repr, get_args(ERMLoss)))}, got {self.loss!r}.")
 
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+        from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
+
         return CrossEntropy() if self.loss == "cross-entropy" else DoubleSoftmaxCrossEntropy()

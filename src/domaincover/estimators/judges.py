@@ -104,9 +104,10 @@ class SmallestSets:
         scores = self._held_out.scores(network)
         return float(np.count_nonzero(scores >= self._thresholds(scores)) / len(scores))
 
-    def thresholds(self, network: nn.Module) -> NDArray[np.float32]:
+    def thresholds(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
         """Return the threshold of every label, at most 0."""
-        network.eval()
+        if isinstance(network, nn.Module):
+            network.eval()
         return self._thresholds(self._held_out.scores(network))
 
     def _thresholds(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:

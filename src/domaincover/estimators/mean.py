@@ -10,27 +10,19 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
-from domaincover.calibration.links import lowest_positive, mean_probabilities, without_zeros
+from domaincover.calibration.links import lowest_positive
 from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
-from domaincover.estimators.scorer_fits import (
-    check_takes_weights,
-    fit_on_each,
-    fit_on_rows,
-    input_encoder_of,
-    probabilities_for,
-    scores_for,
-    taken,
-)
-from domaincover.estimators.single_label import SingleLabelNetwork, from_log_probabilities
+from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, fit_on_rows, taken
 from domaincover.options import CriterionName
-from domaincover.prediction_sets import Sets, single_label_sets
+from domaincover.predictors.mean_predictor import MeanPredictor, log_probabilities
+from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 
-class MeanClassifier(SetClassifier, _BaseComposition):
+class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
     """Normalised geometric mean of the probabilities of several classifiers; the set is the most likely label alone.
 
     Classifiers of different kinds, such as a network and boosted trees, err in different places; their mean gives
@@ -126,29 +118,9 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         self.estimators_ = fitted
         self.lowest_ = np.zeros((len(fitted), len(self.classes_)))
         for k, each in enumerate(fitted):
-            if not isinstance(each, SingleLabelNetwork):  # a softmax is never 0
-                self.lowest_[k] = lowest_positive(np.exp(_log_probabilities(each, X, self.classes_)))
+            if not isinstance(each, SingleLabelPredictor):  # a softmax is never 0
+                self.lowest_[k] = lowest_positive(np.exp(log_probabilities(each, X, self.classes_)))
         return self
-
-    def label_scores(self, X: Any) -> NDArray[np.float64]:
-        """Return log-probabilities, examples × labels in the order of `classes_`."""
-        check_is_fitted(self)
-        by_model = np.stack([_log_probabilities(each, X, self.classes_) for each in self.estimators_])
-        unreadable = np.isposinf(by_model).any(axis=(0, 2))
-        by_model[:, unreadable] = 0
-        by_model = np.stack([without_zeros(*each) for each in zip(np.exp(by_model), self.lowest_, strict=True)])
-        scores = np.log(mean_probabilities(by_model))
-        scores[unreadable] = np.inf
-        return scores
-
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each label, examples × labels in the order of `classes_`."""
-        return from_log_probabilities(self.label_scores(X))
-
-    def predict_set(self, X: Any) -> Sets:
-        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
-        scores = self.label_scores(X)
-        return single_label_sets(scores) | np.isposinf(scores)  # an unreadable example may have any label
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters; with `deep`, also the classifiers by name and their parameters."""
@@ -159,25 +131,6 @@ class MeanClassifier(SetClassifier, _BaseComposition):
         """Set parameters, classifiers by name, or their parameters as `name__parameter`."""
         self._set_params("estimators", **params)
         return self
-
-    @property
-    def input_encoder_(self) -> Any:
-        """The encoder that turns a table's columns into numbers, or None."""
-        check_is_fitted(self)
-        return input_encoder_of(self.estimators_[0])
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns seen in `fit`, where the first classifier has it."""
-        return int(self.estimators_[0].n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, where the first classifier has them."""
-        return self.estimators_[0].feature_names_in_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimators_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -200,11 +153,3 @@ class MeanClassifier(SetClassifier, _BaseComposition):
                 raise InputError(
                     f"{name!r}, a {type(each).__name__}, has no predict_proba; a mean needs probabilities."
                 )
-
-
-def _log_probabilities(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a classifier's log-probabilities; +∞ for examples that it could not read."""
-    if isinstance(estimator, SingleLabelNetwork | MeanClassifier):
-        return scores_for(estimator, X, classes).astype(float)
-    with np.errstate(divide="ignore"):  # the mean has a lower bound for probabilities
-        return np.log(probabilities_for(estimator, X, classes).astype(float))

@@ -3,38 +3,37 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple, Self, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
-from torch import nn
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.splits import hold_out_rows
-from domaincover.errors import InputError
+from domaincover.errors import InputError, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.judges import HeldOutDomains
+from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.seeds import generators
-from domaincover.estimators.source_network import SourceNetwork
-from domaincover.estimators.stacked_fit import Prepared, Trained, train_together
 from domaincover.estimators.table_network import MakeNetwork, TableNetwork
-from domaincover.networks.perceptrons import one_thread
+from domaincover.networks.threads import one_thread
 from domaincover.options import Iterate, NetworkName, RecallFrom
-from domaincover.training.batches import Pool, Shard, ShuffledBatches, whole_batches
-from domaincover.training.engine import n_processes
-from domaincover.training.history import History
-from domaincover.training.run import TrainingRun
-from domaincover.training.scoring import score
+from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
 
-Network = NetworkName | MakeNetwork | SourceNetwork
-ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from domaincover.estimators.judges import HeldOutDomains
+    from domaincover.estimators.stacked_fit import Prepared, Trained
+    from domaincover.training.batches import Pool, Shard, ShuffledBatches
+    from domaincover.training.history import History
+    from domaincover.training.run import TrainingRun
+
+Network = NetworkName | MakeNetwork | NetworkInputs
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
 STEPS = 6_000
@@ -56,6 +55,8 @@ def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, updat
     """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
+    from domaincover.training.batches import whole_batches
+
     batch_size = whole_batches(batch_size, n_rows)
     n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
     if epochs is None:
@@ -80,9 +81,10 @@ def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, up
     return Plan(batch_size, epochs, update_every, "batches")
 
 
-class NetworkClassifier(SetClassifier):
+class NetworkClassifier(NetworkPredictor, SetClassifier):
     """A network with one score per label; tables are encoded and standardised internally."""
 
+    encoder_: Any  # of tables, or of images and texts
     network: Network
     hidden: int | Sequence[int]
     epochs: int | None
@@ -90,7 +92,6 @@ class NetworkClassifier(SetClassifier):
     learning_rate: float
     learning_rate_decay: bool
     iterate: Iterate
-    standardize: bool
     validation_domains: float
     patience: int | None
     device: str
@@ -129,49 +130,77 @@ class NetworkClassifier(SetClassifier):
         shard: Shard,
     ) -> ShuffledBatches:
         """Return the training batches, given the rows and domains of each network."""
+        from domaincover.training.batches import ShuffledBatches
+
         return ShuffledBatches(pool, rows, batch_size, rngs, shard)
 
     def _plan_training(self, n_rows: int) -> Plan:
         """Fill in the defaults of the schedule."""
         inputs = self._inputs
-        is_costly = isinstance(inputs, SourceNetwork) and self.encoder_.is_lazy and not inputs.is_small
+        is_costly = inputs.reads_sources and self.encoder_.is_lazy and not inputs.is_small
         plan = plan_fine_tuning if is_costly else plan_training
         found = plan(n_rows, self.batch_size, self.epochs, self.update_every)
         return found if self.recall_from is None else found._replace(recall_from=self.recall_from)
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means a single domain."""
+        with torch_needed_for("training"):
+            from domaincover.estimators.stacked_fit import train_together
+
         train_together([self._prepare(X, y, domains)])
         return self
 
-    def label_scores(self, X: Any) -> NDArray[np.float32]:
-        """Return the network's scores, examples × labels in the order of `classes_`."""
-        check_is_fitted(self, "network_")
-        X = self._inputs.checked(self, X, reset=False)
-        scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
-        for start, part in _parts(X):
-            scores[start : start + len(part)] = self._score(part)
-        unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
-        if unread.any():
-            warnings.warn(self._inputs.unread_in_words(X, unread), stacklevel=2)
-        return scores
+    @cached_property
+    def network_(self) -> Any:
+        """The trained network; that of a loaded perceptron is made when first asked for."""
+        if "layers_" not in vars(self):
+            raise AttributeError(f"this {type(self).__name__} has no network_: it is not fitted.")
+        with torch_needed_for("network_"):
+            from domaincover.networks.perceptrons import from_layers
+        return from_layers(self.layers_)
+
+    @property
+    def _n_threads(self) -> int:
+        return super()._n_threads if self._inputs.is_dense else 1  # torch has threads of its own
+
+    def _checked(self, X: Any) -> Any:
+        return self._inputs.checked(self, X, reset=False)
+
+    def _unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:
+        return self._inputs.unread_in_words(X, unread)
 
     def _score(self, part: Any) -> NDArray[np.float32]:
+        if self._inputs.is_dense:
+            return super()._score(part)
+        from domaincover.training.scoring import score
+
         encoded = self._encoded(part)
-        if isinstance(self._inputs, SourceNetwork):
+        if self._inputs.reads_sources:
             self.network_.to(self.encoder_.use(self._inputs.device(self.device)))
         scores = score(self.network_, encoded, ROWS_AT_ONCE)
-        if isinstance(encoded, np.ndarray) and isinstance(self._inputs, SourceNetwork):
+        if isinstance(encoded, np.ndarray) and self._inputs.reads_sources:
             scores[np.isnan(encoded).any(axis=1)] = np.inf  # an unreadable example: its set holds every label
         return scores
 
+    def _scorer(self) -> Callable[[Tensor], Tensor]:
+        """Return what scores encoded rows just as `label_scores` does: a threshold may equal one of these scores."""
+        if not self._inputs.is_dense:
+            return self.network_.eval()
+        import torch
+
+        return lambda rows: torch.from_numpy(self.layers_.scores(rows.cpu().numpy()))
+
     @property
-    def _inputs(self) -> TableNetwork | SourceNetwork:
+    def _inputs(self) -> NetworkInputs:
         """The kind of input that the network reads, and how it is built."""
-        return self.network if isinstance(self.network, SourceNetwork) else TableNetwork(self.network, self.hidden)
+        return self.network if isinstance(self.network, NetworkInputs) else TableNetwork(self.network, self.hidden)
 
     def _prepare(self, X: Any, y: Any, domains: Any) -> Prepared:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""
+        from domaincover.estimators.judges import HeldOutDomains
+        from domaincover.estimators.stacked_fit import Prepared
+        from domaincover.training.run import TrainingRun
+
         X = self._inputs.checked(self, X, reset=True)
         self._check_settings()
         targets = self._learn_targets(y, domains, len(X))
@@ -214,16 +243,13 @@ class NetworkClassifier(SetClassifier):
         )
 
     def _encoded(self, X: Any) -> Any:
-        """Return the network's inputs; reject missing values without standardisation, which would impute them."""
-        encoded: Any = self.encoder_.encode(X)
-        if not self.standardize and isinstance(self._inputs, TableNetwork) and np.isnan(encoded).any():
-            raise InputError(
-                "the inputs contain missing values (NaN), which standardize=False leaves as they are; impute them, or "
-                "use standardize=True."
-            )
-        return encoded
+        return self.encoder_.encode(X) if self._inputs.reads_sources else super()._encoded(X)
 
     def _check_settings(self) -> None:
+        import torch
+
+        from domaincover.training.engine import n_processes
+
         self._inputs.check()
         for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
             if (value := getattr(self, name)) not in known:
@@ -243,6 +269,8 @@ class NetworkClassifier(SetClassifier):
     @contextmanager
     def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
         """Seed torch's global generator (initial weights, dropout), and restore its state afterwards."""
+        import torch
+
         device = torch.device(self._inputs.device(self.device))
         with (
             torch.random.fork_rng([device] if device.type == "cuda" else []),
@@ -250,6 +278,9 @@ class NetworkClassifier(SetClassifier):
         ):
             torch.random.manual_seed(int(rng.integers(2**63)))
             yield
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return super().__sklearn_is_fitted__() or "network_" in vars(self)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -274,9 +305,3 @@ def rows_that_judge(targets: Targets, share: float, rng: np.random.Generator) ->
 def _rows(X: Any, rows: NDArray[np.bool_]) -> Any:
     """Return the chosen rows, without a copy if all are chosen."""
     return X if rows.all() else X[rows]
-
-
-def _parts(X: Any) -> Iterator[tuple[int, Any]]:
-    rows = X.iloc if hasattr(X, "iloc") else X
-    for start in range(0, len(X), ROWS_AT_ONCE):
-        yield start, rows[start : start + ROWS_AT_ONCE]

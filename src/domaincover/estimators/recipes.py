@@ -17,9 +17,9 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.mean import MeanClassifier
+from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.source_network import SourceNetwork
 from domaincover.options import (
     MIN_CELL_SIZE,
     Base,
@@ -31,7 +31,6 @@ from domaincover.options import (
     PenaltyOnFeatures,
     PromiseCalibration,
 )
-from domaincover.training.loop import NO_FEATURES
 
 
 def make_classifier(
@@ -44,7 +43,7 @@ def make_classifier(
     calibration: PromiseCalibration = "cross-fit",
     on_infeasible: OnRareLabel = "raise",
     min_cell_size: int = MIN_CELL_SIZE,
-    network: SourceNetwork | None = None,
+    network: NetworkInputs | None = None,
     training: Mapping[str, Any] | None = None,
     random_state: int | None = None,
     verbose: bool = False,
@@ -62,6 +61,8 @@ def make_classifier(
     if method not in ("robust", "pooled", "erm") and has_trees:
         raise InputError(f"{method} trains a network; {base} goes with robust, pooled or erm.")
     if method in get_args(PenaltyOnFeatures) and base == "linear" and network is None:
+        from domaincover.training.loop import NO_FEATURES
+
         raise InputError(NO_FEATURES)
     settings: dict[str, Any] = {"target_recall": target_recall, "criterion": criterion, "random_state": random_state}
     counting: dict[str, Any] = {"min_cell_size": min_cell_size}

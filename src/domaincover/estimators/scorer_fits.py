@@ -1,4 +1,4 @@
-"""Fit scikit-learn classifiers on subsets of rows, and get one score per label from them."""
+"""Fit scikit-learn classifiers on subsets of rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,10 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.criteria import criterion_for, targets_among
-from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, label_codes
-from domaincover.estimators.coded_labels import CodedLabels, with_codes
+from domaincover.errors import InputError, torch_needed_for
+from domaincover.estimators.coded_labels import with_codes
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.estimators.stacked_fit import fit_together
 
-LOWEST_PROBABILITY = 1e-30
 logger = logging.getLogger(__name__)
 
 
@@ -61,6 +58,9 @@ def fit_on_each(
         one = joblib.delayed(fit_on_rows)
         fits = (one(estimator, X, y, domains, part, sample_weight) for part in _logged(rows, estimator))
         return list(joblib.Parallel(n_jobs=n_jobs if len(rows) > 1 else None)(fits))
+    with torch_needed_for("training"):
+        from domaincover.estimators.stacked_fit import fit_together
+
     fitted = [clone_for(estimator, y, own) for own in rows]
     fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
     return fitted
@@ -91,70 +91,9 @@ def clone_for(estimator: Any, y: Any, rows: NDArray[np.int64]) -> Any:
     return copy
 
 
-def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes."""
-    scores = scores_of(estimator, X)
-    if scores.shape[1] == len(classes) and np.array_equal(estimator.classes_, classes):
-        return scores
-    widened = np.full((len(scores), len(classes)), -np.inf)
-    widened[:, label_codes(estimator.classes_, classes)] = scores
-    return widened
-
-
-def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's probabilities, examples × the given classes; 0 for those that it does not know."""
-    probabilities = np.asarray(estimator.predict_proba(X))
-    widened = np.zeros((len(probabilities), len(classes)), dtype=probabilities.dtype)
-    widened[:, label_codes(estimator.classes_, classes)] = probabilities
-    return widened
-
-
-def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the scores, with probabilities as logarithms, so that small differences near 0 count."""
-    scores = scores_for(estimator, X, classes)
-    if hasattr(estimator, "label_scores") or not hasattr(estimator, "predict_proba"):
-        return scores
-    return np.where(np.isfinite(scores), np.log(np.maximum(scores, LOWEST_PROBABILITY)), scores)
-
-
-def has_margins(estimator: Any) -> bool:
-    """Tell whether scores are margins, from which probabilities have yet to be made."""
-    return getattr(last_step(estimator), "scores_are_margins", False) or not hasattr(estimator, "predict_proba")
-
-
-def last_step(estimator: Any) -> Any:
-    """Return the estimator at the end of a pipeline or inside a search, or the estimator itself."""
-    if isinstance(estimator, Pipeline):
-        return last_step(estimator.steps[-1][1])
-    return last_step(estimator.best_estimator_) if hasattr(estimator, "best_estimator_") else estimator
-
-
-def input_encoder_of(estimator: Any) -> Any:
-    """Return what turns a table's columns into numbers: a pipeline's first step, or a classifier's encoder."""
-    estimator = estimator.estimator_ if isinstance(estimator, CodedLabels) else estimator
-    first = estimator[0] if isinstance(estimator, Pipeline) else estimator
-    return first.input_encoder_ if isinstance(first, SetClassifier) else first
-
-
 def taken(part: Any, rows: NDArray[np.int64]) -> Any:
     """Return the given rows, without copying if they are all rows."""
     return part if part is None or len(rows) == _num_samples(part) else _safe_indexing(part, rows)
-
-
-def scores_of(estimator: BaseEstimator, X: Any) -> NDArray[Any]:
-    """Return one score per label: label_scores, probabilities or decision values (for two labels −d and d)."""
-    for method in ("label_scores", "predict_proba", "decision_function"):
-        if hasattr(estimator, method):
-            scores = np.asarray(getattr(estimator, method)(X))
-            scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-            one_vs_one = method == "decision_function" and getattr(estimator, "decision_function_shape", "") == "ovo"
-            if scores.shape[1] != len(estimator.classes_) or (one_vs_one and len(estimator.classes_) > 2):
-                raise InputError(
-                    f"{type(estimator).__name__}.{method} must return one score per label, {len(estimator.classes_)}; "
-                    f"it returns {scores.shape[1]}{' of pairs' if one_vs_one else ''}."
-                )
-            return scores
-    raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function.")
 
 
 def _row_params(estimator: BaseEstimator, name: str, values: Any) -> dict[str, Any]:

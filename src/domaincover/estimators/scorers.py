@@ -13,8 +13,8 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.errors import InputError
-from domaincover.estimators.base import DEFAULT_TARGET, unwrapped
 from domaincover.evaluation import DomainReport
+from domaincover.predictors.set_predictor import DEFAULT_TARGET, unwrapped
 
 NO_DOMAINS = (
     "this scorer compares domains, and was given none: call sklearn.set_config(enable_metadata_routing=True), then "

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch import nn
 
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.cells import count_cells
-from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 from domaincover.estimators.network import Network, NetworkClassifier
-from domaincover.estimators.stacked_fit import Prepared, Trained
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, Penalty, RecallFrom
-from domaincover.prediction_sets import Sets, sets_from_scores
-from domaincover.training.history import History
-from domaincover.training.objectives import SetCoverLoss
-from domaincover.training.run import TrainingRun
+from domaincover.predictors.network_predictors import SetCoverPredictor
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from domaincover.estimators.judges import HeldOutDomains, SmallestSets
+    from domaincover.estimators.stacked_fit import Prepared, Trained
+    from domaincover.training.history import History
+    from domaincover.training.run import TrainingRun
 
 
-class SetCoverClassifier(NetworkClassifier):
+class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
     A network with one score per label is trained with a multiplier for every (domain, label) cell, which rises while
@@ -104,8 +106,6 @@ class SetCoverClassifier(NetworkClassifier):
     (3, 2)
     """
 
-    scores_are_margins = True  # the hinges give every label's score the same unit
-
     def __init__(
         self,
         target_recall: TargetRecall = 0.9,
@@ -153,16 +153,13 @@ class SetCoverClassifier(NetworkClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def predict_set(self, X: Any) -> Sets:
-        """Return the sets as booleans, examples × labels in the order of `classes_`."""
-        scores = self.label_scores(X)
-        return sets_from_scores(scores, self.thresholds_.astype(scores.dtype))
-
     def _check_settings(self) -> None:
         super()._check_settings()
         check_criterion(self.criterion, self.target_recall)
 
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+        from domaincover.training.objectives import SetCoverLoss
+
         data = [prepared.examples for prepared in group]
         criteria = [prepared.model.own_criterion for prepared in group]
         start: Any = self.initial_multiplier
@@ -184,13 +181,15 @@ class SetCoverClassifier(NetworkClassifier):
         )
 
     def _judge(self, held_out: HeldOutDomains) -> SmallestSets:
+        from domaincover.estimators.judges import SmallestSets
+
         return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 
     def _learn(self, trained: Trained) -> None:
         targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
         self.thresholds_ = np.zeros(len(self.classes_))
         if judge is not None:
-            self.thresholds_ += judge.thresholds(self.network_)
+            self.thresholds_ += judge.thresholds(self._scorer())
         n_domains, n_labels = len(self.domains_), len(self.classes_)
         counts = count_cells(targets.domains[trains], targets.labels[trains], n_domains, n_labels)
         names = self.classes_

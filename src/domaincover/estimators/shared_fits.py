@@ -15,7 +15,6 @@ from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.network import NetworkClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import taken
-from domaincover.estimators.stacked_fit import fit_together
 from domaincover.options import Iterate
 
 Data = tuple[Any, Any, Any]  # X, y, domains
@@ -87,6 +86,8 @@ class _SharedNetworks:
     def fit(self) -> None:
         """Train them all."""
         if self._networks:
+            from domaincover.estimators.stacked_fit import fit_together
+
             found, data = zip(*self._networks.values(), strict=True)
             networks = [by_iterate.get("best") or by_iterate["last"] for by_iterate in found]
             last = {k: by_iterate["last"] for k, by_iterate in enumerate(found) if len(by_iterate) > 1}

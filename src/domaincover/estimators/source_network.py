@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 import torch
@@ -19,10 +19,11 @@ from domaincover.errors import InputError
 from domaincover.estimators.backbones import (
     Backbone,
 )
+from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.table_network import check_fit, empty_perceptron
+from domaincover.estimators.table_network import check_fit
 from domaincover.networks.features import Scorer
-from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.networks.perceptrons import empty_perceptron, linear, perceptron
 from domaincover.networks.pretrained import model_folder
 from domaincover.options import Learn, LearnedPart, SourceKind
 
@@ -31,7 +32,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceNetwork:
+class SourceNetwork(NetworkInputs):
     """Base class of networks on images and texts.
 
     With `learn="all"` the entire network is trained, and examples are read anew for every batch. With "head" it is
@@ -45,6 +46,8 @@ class SourceNetwork:
     cache: str | Path | None = "auto"
     workers: int | None = None
     kind: SourceKind = "image"
+
+    reads_sources: ClassVar = True
 
     def check(self) -> None:
         """Raise if settings are invalid."""
@@ -190,11 +193,6 @@ class SourceNetwork:
     @abstractmethod
     def is_pretrained(self) -> bool:
         """Whether the network is pretrained."""
-
-    @property
-    def is_small(self) -> bool:
-        """Whether the entire network is trained in seconds, so that a default schedule can be long."""
-        return False
 
     @abstractmethod
     def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:

@@ -17,6 +17,7 @@ from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.base import Targets
 from domaincover.estimators.judges import StackJudge
+from domaincover.networks.perceptrons import to_layers
 from domaincover.training.batches import make_pool
 from domaincover.training.engine import Engine
 from domaincover.training.history import History
@@ -122,15 +123,19 @@ def train_together(group: Sequence[Prepared]) -> None:
     with lead._reproducible(group[0].rngs[0]):
         for prepared in group:
             model = prepared.model
+            model.__dict__.pop("layers_", None)  # of an earlier fit
             model.network_ = model._inputs.make(model.encoder_, prepared.examples.n_labels, prepared.rngs[1])
             model.network_.to(prepared.engine.device)
             if prepared.last is not None:
                 _copy_prepared(model, prepared.last)
         for trained in _trained(group, lead):
             for fitted in filter(None, (trained.prepared.model, trained.prepared.last)):
+                if fitted._inputs.is_dense:  # from here on the layers score, and network_ is made from them on demand
+                    fitted.layers_ = to_layers(fitted.__dict__.pop("network_").to("cpu"))
                 fitted._learn(trained)
                 fitted._history = trained.history
-                fitted.network_.to("cpu")
+                if not fitted._inputs.is_dense:
+                    fitted.network_.to("cpu")
 
 
 def _copy_prepared(model: NetworkClassifier, last: NetworkClassifier) -> None:

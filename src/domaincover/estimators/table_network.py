@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from domaincover.data.encoding import TableEncoder, checked_inputs
 from domaincover.errors import InputError
-from domaincover.networks.perceptrons import linear, perceptron
+from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.options import NetworkName
 
-MakeNetwork = Callable[[int, int], nn.Module]
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+MakeNetwork = Callable[[int, int], Any]  # the numbers of features and labels -> a torch.nn.Module
 
 
 @dataclass(frozen=True)
-class TableNetwork:
+class TableNetwork(NetworkInputs):
     """The `network` and `hidden` parameters of a classifier on tables."""
 
     network: NetworkName | MakeNetwork
     hidden: int | Sequence[int]
 
+    @property
+    def is_dense(self) -> bool:  # type: ignore[override]
+        """Whether it is a perceptron or a linear model, rather than a user's network."""
+        return not callable(self.network)
+
     def stacks(self, device: str) -> bool:  # noqa: ARG002
         """Whether several networks are trained as one stack; a user's network may not support it."""
-        return not callable(self.network)
+        return self.is_dense
 
     def check(self) -> None:
         """Raise if settings are invalid."""
@@ -60,6 +65,8 @@ class TableNetwork:
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network."""
+        from domaincover.networks.perceptrons import linear, perceptron
+
         n_features = encoder.n_features_out
         if callable(self.network):
             return self._called(n_features, n_labels)
@@ -72,23 +79,21 @@ class TableNetwork:
         return network.state_dict()
 
     def rebuilt(self, encoder: TableEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
-        """Rebuild a network from saved tensors."""
-        n_features = encoder.n_features_out
-        if callable(self.network):
-            with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
-                network = made_by(self.network, n_features, n_labels)
-            # Copied into the network's own tensors, since some of them may be tied.
-            return check_fit(network, tensors, name, assign=False)
-        hidden: Any = self.hidden  # one width or several
-        if self.network == "linear" or isinstance(hidden, int | np.integer):
-            hidden = [] if self.network == "linear" else [hidden]
-        return check_fit(empty_perceptron(n_features, hidden, n_labels), tensors, name, assign=True)
+        """Rebuild a user's network from saved tensors."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
+            network = made_by(self.network, encoder.n_features_out, n_labels)
+        # Copied into the network's own tensors, since some of them may be tied.
+        return check_fit(network, tensors, name, assign=False)
 
     def unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:  # noqa: ARG002
         """Describe the rows with infinite scores."""
         return f"{int(unread.sum())} rows have infinite scores; their sets contain every label."
 
     def _called(self, n_features: int, n_labels: int) -> nn.Module:
+        import torch
+
         network = made_by(self.network, n_features, n_labels)
         n_scores = network.eval()(torch.zeros(2, n_features)).shape[-1]
         if n_scores != n_labels:
@@ -98,19 +103,14 @@ class TableNetwork:
 
 def made_by(function: Any, *sizes: int) -> nn.Module:
     """Return the network created by a user's function."""
+    from torch import nn
+
     if isinstance(function, nn.Module):
         raise InputError("network must be a function that returns a new torch.nn.Module, not a module.")
     network = function(*sizes)
     if not isinstance(network, nn.Module):
         raise InputError(f"network must return a torch.nn.Module, got {type(network).__name__}.")
     return network
-
-
-def empty_perceptron(n_features: int, hidden: Sequence[int], n_labels: int) -> nn.Sequential:
-    """Return the layers of `perceptron` on the meta device, so that a forged width takes no memory."""
-    widths = pairwise([n_features, *hidden, n_labels])
-    layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
-    return nn.Sequential(*layers[:-1])
 
 
 def check_fit(network: nn.Module, tensors: Mapping[str, Tensor], name: str, *, assign: bool) -> nn.Module:

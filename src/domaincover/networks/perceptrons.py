@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import nn
+
+from domaincover.networks.dense_layers import DenseLayers
 
 
 def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Sequential:
@@ -25,15 +26,24 @@ def perceptron(n_features: int, hidden: int | Sequence[int], n_labels: int, rng:
     return nn.Sequential(*layers, _linear_layer(widths[-1], n_labels, generator))
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch in one thread: small products gain nothing from more, and rounding depends on the number."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def empty_perceptron(n_features: int, hidden: Sequence[int], n_labels: int) -> nn.Sequential:
+    """Return the layers of `perceptron` on the meta device, so that a forged width takes no memory."""
+    widths = pairwise([n_features, *hidden, n_labels])
+    layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
+    return nn.Sequential(*layers[:-1])
+
+
+def from_layers(layers: DenseLayers) -> nn.Sequential:
+    """Return layers as a network that shares their memory."""
+    hidden = [len(bias) for bias in layers.biases[:-1]]
+    network = empty_perceptron(layers.weights[0].shape[1], hidden, len(layers.biases[-1]))
+    network.load_state_dict({name: torch.from_numpy(part) for name, part in layers.tensors.items()}, assign=True)
+    return network.eval()
+
+
+def to_layers(network: nn.Module) -> DenseLayers:
+    """Return the layers of a network on the CPU, which share its memory."""
+    return DenseLayers.of({name: part.numpy() for name, part in network.state_dict().items()})
 
 
 def torch_generator(rng: np.random.Generator) -> torch.Generator:

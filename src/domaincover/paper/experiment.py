@@ -112,13 +112,13 @@ class Experiment:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
-            sizes = None
+            sizes = self.settings.get("sizes")
             if self.sizes and not own:
                 sizes = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
             marks = {"quick": quick, "as_authors": self.settings.get("as_authors", False)}
             setting = Study((dataset,), (), sources=own, sizes=sizes, **marks).setting(dataset)
             settings = dict(self.settings) | (_quick_settings(setting) if quick else {})
-            shared: dict[str, Any] = {"target_recalls": self.target_recalls, "sizes": sizes, **settings}
+            shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings, "sizes": sizes}
             confidence = settings.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
             for name, reason in reasons.items():

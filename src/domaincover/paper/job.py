@@ -27,7 +27,7 @@ from domaincover.data.dataset import texts
 from domaincover.data.splits import Split
 from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
-from domaincover.networks.perceptrons import one_thread
+from domaincover.networks.threads import one_thread
 from domaincover.paper.methods import PROMISED_FOLDS, study_method
 from domaincover.paper.predictions import Predicted, predicted, training_of
 from domaincover.paper.run_directory import write_json, write_run

@@ -24,7 +24,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import bdtr
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.errors import InputError
@@ -176,6 +175,10 @@ def marginal_size(epsilon: float) -> int:
 
 def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
     """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ."""
+    if n_spared == 0:
+        return all_caught_size(1 - epsilon, delta)
+    from scipy.special import bdtr  # a third of the time of `plan` and `check`
+
     return smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.errors import InputError
-from domaincover.estimators.promised import PromisedSetClassifier
+from domaincover.predictors.promised_predictor import PromisedPredictor
 
 
-def check_adaptation(model: PromisedSetClassifier) -> None:
+def check_adaptation(model: PromisedPredictor) -> None:
     """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other."""
     n_labels, n_groups = len(model.classes_), len(model.own_criterion.group_targets)
     if not all(isinstance(each, dict) for each in (model.adaptation_, model.later_adaptation_, model.familiarity_)):

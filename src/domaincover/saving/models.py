@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import check_is_fitted
-
-from domaincover.errors import InputError, one_line
-from domaincover.estimators.base import SetClassifier
-from domaincover.estimators.table_network import MakeNetwork
+from domaincover.errors import InputError, one_line, torch_needed_for
+from domaincover.predictors.set_predictor import SetPredictor
 from domaincover.saving.parts import PartsReader, PartsWriter
 from domaincover.saving.sealed import (
     SavedFolder,
@@ -29,7 +23,13 @@ from domaincover.saving.sealed import (
     write_folder,
 )
 
-__all__ = ["check_folder", "load", "load_extra", "model_checksum", "save"]
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from domaincover.estimators.base import SetClassifier
+    from domaincover.estimators.table_network import MakeNetwork
+
+__all__ = ["check_folder", "load", "load_extra", "load_to_predict", "model_checksum", "save"]
 
 EXTRA = "extra.json"
 LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # their versions are reported when loading fails
@@ -52,14 +52,12 @@ def save(
         Additional types, such as "mypackage.steps.Winsorizer", that are safe to construct from a file.
     """
     check_folder(folder)
-    if not isinstance(model, BaseEstimator):
-        raise InputError(f"a {type(model).__name__} cannot be saved; domaincover saves scikit-learn estimators.")
     _check_fitted(model)
     writer = PartsWriter(_listed(trusted))
     writer.add(model)
     if extra is not None:
         writer.files[EXTRA] = _extra_bytes(extra)
-    versions = {name: version(name) for name in LIBRARIES}
+    versions = {name: found for name in LIBRARIES if (found := _version(name)) is not None}
     content = {"domaincover": version("domaincover"), "versions": versions, "parts": writer.parts}
     write_folder(folder, content, writer.files)
 
@@ -83,6 +81,12 @@ def load(
     if network is not None and not reader.used_network:
         raise InputError(f"network was given, but the model in {saved.path} was not made with a function.")
     return model
+
+
+def load_to_predict(folder: str | Path) -> Any:
+    """Load a model to predict, evaluate and adapt with: of a perceptron on tables without scikit-learn and torch."""
+    saved, files = _read_whole(folder)
+    return _made(saved, PartsReader(files, to_predict=True))
 
 
 def load_extra(folder: str | Path) -> dict[str, Any] | None:
@@ -121,7 +125,8 @@ def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:
 
 def _made(saved: SavedFolder, reader: PartsReader) -> Any:
     try:
-        return reader.read(saved.content["parts"])
+        with torch_needed_for("its network"):
+            return reader.read(saved.content["parts"])
     except InputError as error:
         raise InputError(f"cannot load {saved.path}: {error}") from error
     except Exception as error:  # forged content, or another version's, can fail in any way
@@ -133,15 +138,35 @@ def _other_versions(content: Mapping[str, Any]) -> str:
     """Describe version differences from the libraries that saved the model, a likely reason why loading failed."""
     kept = content.get("versions")
     kept = kept if isinstance(kept, dict) else {}
-    others = [f"{name} {kept.get(name)}, here {version(name)}" for name in LIBRARIES if kept.get(name) != version(name)]
+    here = {name: _version(name) for name in LIBRARIES}
+    others = [f"{name} {kept.get(name)}, here {here[name]}" for name in LIBRARIES if kept.get(name) != here[name]]
     return f"saved with {'; '.join(others)}" if others else "versions match, so the content is not a valid model"
 
 
-def _check_fitted(model: BaseEstimator) -> None:
+def _version(name: str) -> str | None:
     try:
-        check_is_fitted(model)
-    except NotFittedError:
-        raise InputError(f"this {type(model).__name__} is not fitted; call fit before saving it.") from None
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _check_fitted(model: Any) -> None:
+    if isinstance(model, SetPredictor):
+        is_fitted = model.__sklearn_is_fitted__()
+    else:
+        from sklearn.base import BaseEstimator
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils.validation import check_is_fitted
+
+        if not isinstance(model, BaseEstimator):
+            raise InputError(f"a {type(model).__name__} cannot be saved; domaincover saves scikit-learn estimators.")
+        try:
+            check_is_fitted(model)
+            is_fitted = True
+        except NotFittedError:
+            is_fitted = False
+    if not is_fitted:
+        raise InputError(f"this {type(model).__name__} is not fitted; call fit before saving it.")
 
 
 def _extra_bytes(extra: Mapping[str, Any]) -> bytes:

@@ -7,60 +7,63 @@ pipeline as its steps; any other scikit-learn estimator as a skops file. No name
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import safetensors.numpy
-import safetensors.torch
-from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
-from torch import Tensor, nn
 
-from domaincover.data.encoding import TableEncoder
-from domaincover.data.images import ImageReader
-from domaincover.data.texts import TextReader
 from domaincover.errors import InputError
-from domaincover.estimators.backbones import Backbone
-from domaincover.estimators.coded_labels import CodedLabels
-from domaincover.estimators.conformal import ConformalSetClassifier
-from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
-from domaincover.estimators.erm import ERMClassifier
-from domaincover.estimators.image_network import ImageNetwork
-from domaincover.estimators.mean import MeanClassifier
-from domaincover.estimators.network import NetworkClassifier
-from domaincover.estimators.promised import PromisedSetClassifier
-from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.table_network import MakeNetwork, check_fit
-from domaincover.estimators.text_network import TextNetwork
+from domaincover.networks.dense_layers import DenseLayers, checked_layers, layer_widths
+from domaincover.predictors.network_predictors import NetworkPredictor
+from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.saving.adaptation_check import check_adaptation
 from domaincover.saving.boosters import FORMATS, booster_part, booster_suffix, is_booster, read_booster
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
-OWN: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        Backbone,
-        CodedLabels,
-        ConformalSetClassifier,
-        DomainGeneralizationClassifier,
-        ERMClassifier,
-        MeanClassifier,
-        Pipeline,
-        PromisedSetClassifier,
-        SetCoverClassifier,
-        SourceEncoder,
-        TableEncoder,
-    )
+if TYPE_CHECKING:
+    from domaincover.estimators.backbones import Backbone
+    from domaincover.estimators.table_network import MakeNetwork
+
+# Where each type lives that a folder may name. Modules are imported only for types that a folder holds, since some
+# take long and others need torch.
+ESTIMATORS = {
+    "Backbone": "domaincover.estimators.backbones",
+    "CodedLabels": "domaincover.estimators.coded_labels",
+    "ConformalSetClassifier": "domaincover.estimators.conformal",
+    "DomainGeneralizationClassifier": "domaincover.estimators.domain_generalization",
+    "ERMClassifier": "domaincover.estimators.erm",
+    "MeanClassifier": "domaincover.estimators.mean",
+    "Pipeline": "sklearn.pipeline",
+    "PromisedSetClassifier": "domaincover.estimators.promised",
+    "SetCoverClassifier": "domaincover.estimators.set_cover",
+    "SourceEncoder": "domaincover.estimators.source_encoder",
+    "TableEncoder": "domaincover.data.encoding",
 }
-SOURCE_NETWORKS: dict[str, Any] = {kind.__name__: kind for kind in (ImageNetwork, TextNetwork)}
-READERS: dict[str, Any] = {kind.__name__: kind for kind in (ImageReader, TextReader)}
+# What predicts for an estimator without scikit-learn.
+PREDICTORS = {
+    "ConformalSetClassifier": ("domaincover.predictors.calibrated_predictors", "ConformalPredictor"),
+    "DomainGeneralizationClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
+    "ERMClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
+    "MeanClassifier": ("domaincover.predictors.mean_predictor", "MeanPredictor"),
+    "PromisedSetClassifier": ("domaincover.predictors.promised_predictor", "PromisedPredictor"),
+    "SetCoverClassifier": ("domaincover.predictors.network_predictors", "SetCoverPredictor"),
+    "TableEncoder": ("domaincover.data.table_encoding", "TableEncoding"),
+}
+SOURCE_NETWORKS = {
+    "ImageNetwork": "domaincover.estimators.image_network",
+    "TextNetwork": "domaincover.estimators.text_network",
+}
+READERS = {"ImageReader": "domaincover.data.images", "TextReader": "domaincover.data.texts"}
 SKOPS = "skops"
 RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
-IN_FILES = ("network_", RESIDUALS)
+IN_FILES = ("network_", "layers_", RESIDUALS)
+SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download", "n_jobs"}
@@ -77,7 +80,7 @@ class PartsWriter:
         self._trusted = tuple(trusted)
         self._numbers: dict[int, int] = {}
 
-    def add(self, model: BaseEstimator) -> int:
+    def add(self, model: Any) -> int:
         """Add an estimator with everything it contains and return its part number."""
         if is_booster(model) and id(model) not in self._numbers:
             part, suffix, content = booster_part(model)
@@ -85,7 +88,7 @@ class PartsWriter:
             self.parts.append(part)
             self.files |= {} if content is None else {f"part-{number}.{suffix}": content}
         if id(model) not in self._numbers:
-            is_own = type(model) in OWN.values()
+            is_own = _is_own(model)
             part = self._own(model) if is_own else {"kind": SKOPS}  # first, since it may add parts itself
             number = self._numbers[id(model)] = len(self.parts)
             self.parts.append(part)
@@ -93,24 +96,20 @@ class PartsWriter:
                 from domaincover.saving.sklearn_parts import to_skops  # skops takes as long to import as torch
 
                 self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
-            elif hasattr(model, "network_"):
-                self.files[f"part-{number}.safetensors"] = _bytes_of(model._inputs.tensors(model.network_))
-            elif isinstance(model, Backbone):
-                self.files[f"part-{number}.safetensors"] = _bytes_of(model.state()[1])
-            elif hasattr(model, RESIDUALS):
-                self.files[f"part-{number}.safetensors"] = safetensors.numpy.save({RESIDUALS: model.residuals_})
+            elif (content := _arrays_of(model)) is not None:
+                self.files[f"part-{number}.safetensors"] = content
         return self._numbers[id(model)]
 
-    def _own(self, model: BaseEstimator) -> Json:
-        params = {name: value for name, value in model.get_params(deep=False).items() if name not in LEFT_OUT}
+    def _own(self, model: Any) -> Json:
+        params = {name: value for name, value in _params_of(model).items() if name not in LEFT_OUT}
         learned = {name: value for name, value in vars(model).items() if _is_learned(name) and name not in IN_FILES}
         return {
-            "kind": type(model).__name__,
+            "kind": _kind_of(model),
             "params": {name: self._value(model, name, value) for name, value in params.items()},
             "learned": {name: self._value(model, name, value) for name, value in learned.items()},
         }
 
-    def _value(self, model: BaseEstimator, name: str, value: Any) -> Json:
+    def _value(self, model: Any, name: str, value: Any) -> Json:
         if name == "random_state" and hasattr(value, "get_state"):
             return None  # the generator's state is not needed after fitting
         if name == "network" and callable(value):
@@ -121,11 +120,11 @@ class PartsWriter:
             raise InputError(f"{name} of {type(model).__name__} cannot be saved: {error}") from error
 
     def _other(self, value: Any) -> Json:
-        if isinstance(value, BaseEstimator) or is_booster(value):
+        if _is_estimator(value) or is_booster(value):
             return {"part": self.add(value)}
-        if type(value) in SOURCE_NETWORKS.values():
+        if _is_one_of(value, SOURCE_NETWORKS):
             return {"source_network": [type(value).__name__, self._fields(value)]}
-        if type(value) in READERS.values():
+        if _is_one_of(value, READERS):
             return {"reader": [type(value).__name__, self._fields(value)]}
         return raise_unsupported(value)
 
@@ -139,17 +138,25 @@ class PartsWriter:
 
 
 class PartsReader:
-    """Rebuild estimators from parts, in order."""
+    """Rebuild estimators from parts, in order; with `to_predict`, predictors where all parts have one."""
 
-    def __init__(self, files: Mapping[str, bytes], network: MakeNetwork | None, trusted: Iterable[str]) -> None:
+    def __init__(
+        self,
+        files: Mapping[str, bytes],
+        network: MakeNetwork | None = None,
+        trusted: Iterable[str] = (),
+        to_predict: bool = False,
+    ) -> None:
         self._files = files
         self._network = network
         self._trusted = tuple(trusted)
         self._made: list[Any] = []
+        self._to_predict = to_predict
         self.used_network = False
 
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
+        self._to_predict = self._to_predict and all(_has_predictor(part) for part in parts)
         for number, part in enumerate(parts):
             if part["kind"] in FORMATS:
                 self._made.append(read_booster(part, self._files.get(f"part-{number}.{booster_suffix(part)}")))
@@ -164,26 +171,23 @@ class PartsReader:
         return from_skops(self._files[name], self._trusted, name)
 
     def _own(self, number: int, part: Json) -> Any:
-        if part["kind"] not in OWN:
+        if part["kind"] not in ESTIMATORS:
             raise InputError(f"unknown estimator type {part['kind']!r}.")
-        kind = OWN[part["kind"]]
-        known = set(kind._get_param_names()) - LEFT_OUT
-        for name in part["params"]:
-            if name not in known:
-                raise InputError(f"{kind.__name__} has no parameter {name!r}.")
-        model = kind(**{name: self._value(value) for name, value in part["params"].items()})
+        given = {name: self._value(value) for name, value in part["params"].items()}
+        model = _predictor(part["kind"], given) if self._to_predict else _estimator(part["kind"], given)
+        kind = type(model)
         for name, value in part["learned"].items():
             # hasattr: a name from a file must not shadow a method or property
             if not _is_learned(name) or hasattr(kind, name):
                 raise InputError(f"{kind.__name__} has no fitted attribute {name!r}.")
             setattr(model, name, self._value(value))
-        if isinstance(model, Backbone):
+        if part["kind"] == "Backbone":
             return self._backbone(number, model)
-        if isinstance(model, PromisedSetClassifier) and model.can_adapt:
+        if isinstance(model, PromisedPredictor) and model.can_adapt:
             model.residuals_ = safetensors.numpy.load(self._files[f"part-{number}.safetensors"])[RESIDUALS]
             check_adaptation(model)
-        if isinstance(model, NetworkClassifier) and part["learned"]:
-            model.network_ = self._with_weights(model, f"part-{number}.safetensors")
+        if isinstance(model, NetworkPredictor) and part["learned"]:
+            self._add_weights(model, f"part-{number}.safetensors")
         return model
 
     def _value(self, content: Json) -> Any:
@@ -195,14 +199,20 @@ class PartsReader:
         }
         return from_json(content, readers)
 
-    def _dataclass(self, kinds: Mapping[str, Any], content: Json) -> Any:
+    def _dataclass(self, kinds: Mapping[str, str], content: Json) -> Any:
         name, given = content
         given = {RENAMED.get(key, key): value for key, value in given.items()}
-        if name not in kinds or not {field.name for field in fields(kinds[name])} - LEFT_OUT >= set(given):
+        kind: Any = getattr(import_module(kinds[name]), name) if name in kinds else None
+        if kind is None or not {field.name for field in fields(kind)} - LEFT_OUT >= set(given):
             raise InputError(f"unknown type or fields: {name!r} with {', '.join(map(str, given))}.")
-        return kinds[name](**{key: self._value(value) for key, value in given.items()})
+        return kind(**{key: self._value(value) for key, value in given.items()})
 
     def _backbone(self, number: int, model: Backbone) -> Backbone:
+        import safetensors.torch
+
+        from domaincover.estimators.backbones import Backbone
+        from domaincover.estimators.table_network import check_fit
+
         name = f"part-{number}.safetensors"
         tensors, config = safetensors.torch.load(self._files[name]), json.loads(model.config_)
         if "function" not in config:
@@ -227,9 +237,80 @@ class PartsReader:
         self.used_network = True
         return self._network
 
-    def _with_weights(self, model: NetworkClassifier, name: str) -> nn.Module:
-        weights = safetensors.torch.load(self._files[name])
-        return model._inputs.rebuilt(model.encoder_, len(model.classes_), weights, name)
+    def _add_weights(self, model: Any, name: str) -> None:
+        if isinstance(model.network, str):
+            arrays = {key: np.array(array) for key, array in safetensors.numpy.load(self._files[name]).items()}
+            model.layers_ = checked_layers(arrays, _widths(model), name)
+            return
+        from safetensors.torch import load as load_tensors
+
+        tensors = load_tensors(self._files[name])
+        model.network_ = model._inputs.rebuilt(model.encoder_, len(model.classes_), tensors, name)
+
+
+def _estimator(name: str, params: Mapping[str, Any]) -> Any:
+    kind: Any = getattr(import_module(ESTIMATORS[name]), name)
+    unknown = [given for given in params if given not in set(kind._get_param_names()) - LEFT_OUT]
+    if unknown:
+        raise InputError(f"{name} has no parameter {unknown[0]!r}.")
+    return kind(**params)
+
+
+def _predictor(name: str, params: Mapping[str, Any]) -> Any:
+    """Return what predicts for an estimator, with its parameters as attributes."""
+    module, own_name = PREDICTORS[name]
+    model = getattr(import_module(module), own_name)()
+    for given, value in params.items():
+        if _is_learned(given) or given.startswith("_") or hasattr(model, given):
+            raise InputError(f"{name} has no parameter {given!r}.")
+        setattr(model, given, value)
+    setattr(model, SAVED_AS, name)
+    return model
+
+
+def _has_predictor(part: Json) -> bool:
+    """Tell whether a part predicts without scikit-learn and torch."""
+    return part["kind"] in PREDICTORS and isinstance(part["params"].get("network", ""), str)
+
+
+def _kind_of(model: Any) -> str:
+    return vars(model).get(SAVED_AS, type(model).__name__)
+
+
+def _params_of(model: Any) -> dict[str, Any]:
+    if SAVED_AS not in vars(model):
+        return model.get_params(deep=False)
+    return {name: value for name, value in sorted(vars(model).items()) if not (_is_learned(name) or name == SAVED_AS)}
+
+
+def _is_estimator(value: Any) -> bool:
+    loaded = sys.modules.get("sklearn.base")  # without it, nothing is an estimator of scikit-learn's
+    is_predictor = SAVED_AS in getattr(value, "__dict__", {})
+    return is_predictor or (loaded is not None and isinstance(value, loaded.BaseEstimator))
+
+
+def _is_own(model: Any) -> bool:
+    return SAVED_AS in vars(model) or _is_one_of(model, ESTIMATORS)
+
+
+def _is_one_of(value: Any, homes: Mapping[str, str]) -> bool:
+    return homes.get(type(value).__name__) == type(value).__module__
+
+
+def _arrays_of(model: Any) -> bytes | None:
+    """Return the weights of a network or the residuals of a promise as safetensors; None where there are none."""
+    if "layers_" in vars(model):
+        layers: DenseLayers = model.layers_
+        return safetensors.numpy.save({name: np.ascontiguousarray(part) for name, part in layers.tensors.items()})
+    if "network_" in vars(model):
+        return _bytes_of(model._inputs.tensors(model.network_))
+    if _kind_of(model) == "Backbone":
+        return _bytes_of(model.state()[1])
+    return safetensors.numpy.save({RESIDUALS: model.residuals_}) if RESIDUALS in vars(model) else None
+
+
+def _widths(model: Any) -> list[int]:
+    return layer_widths(model.network, model.hidden, model.encoder_.n_features_out, len(model.classes_))
 
 
 def _is_learned(name: str) -> bool:
@@ -242,6 +323,9 @@ def _name_of(function: Any) -> Json:
 
 def _bytes_of(state: Mapping[str, Any]) -> bytes:
     """Return a state dict as safetensors bytes; tensors are copied because tied weights share memory."""
+    import safetensors.torch
+    from torch import Tensor
+
     for name, value in state.items():
         if not isinstance(value, Tensor):
             raise InputError(f"the network's {name!r} is a {type(value).__name__}; only tensors can be saved.")

@@ -4,15 +4,33 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
-import skops.io
 from sklearn.base import BaseEstimator
 
 from domaincover.errors import InputError, one_line
 from domaincover.saving.trees import check_loaded
+
+
+@contextmanager
+def _without(*packages: str) -> Iterator[None]:
+    """Make packages that are not loaded yet seem absent for a while."""
+    absent = [name for name in packages if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(absent))  # type: ignore[arg-type] # with None, an import raises ImportError
+    try:
+        yield
+    finally:
+        for name in absent:
+            del sys.modules[name]
+
+
+# skops asks for all of scikit-learn's estimators, and the search for them also loads adapters to these libraries.
+with _without("torch", "dask", "cupy"):
+    import skops.io
 
 _HIST = "sklearn.ensemble._hist_gradient_boosting"
 _LOSSES = "AbsoluteError ExponentialLoss HalfBinomialLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError"

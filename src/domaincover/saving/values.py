@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.encoding import Categories
+from domaincover.data.columns import Categories
 from domaincover.errors import InputError
 
 Json = Any

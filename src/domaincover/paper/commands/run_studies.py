@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.files import writing
 from domaincover.paper.commands.study_progress import print_outcome, print_plan, progress_bars
 from domaincover.terminal.messages import say, warnings_as_notes
@@ -34,6 +34,7 @@ def run_experiments(
     from domaincover.paper.runner import Workers
 
     options.check()
+    check_installed("torch", "studies", "train")
     experiments = [options.applied(experiment) for experiment in experiments]
     studies, n_jobs = _studies(experiments, options)
     grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]

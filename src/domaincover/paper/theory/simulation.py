@@ -22,7 +22,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.files import plain_json, write_whole
-from domaincover.networks.perceptrons import one_thread
+from domaincover.networks.threads import one_thread
 from domaincover.paper.job import versions
 from domaincover.paper.theory.gaussian import GaussianCells
 from domaincover.paper.theory.learnability import intercepts_at_target, mean_size, min_recall, share_missing

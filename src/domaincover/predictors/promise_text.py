@@ -9,7 +9,7 @@ import numpy as np
 from domaincover.calibration.confidence import confidence_text, order_ranks
 
 if TYPE_CHECKING:
-    from domaincover.estimators.calibrated import CalibratedSetClassifier
+    from domaincover.predictors.calibrated_predictors import CalibratedPredictor
 
 
 def _rare_in_words(model: Any) -> list[str]:
@@ -34,7 +34,7 @@ def _rare_in_words(model: Any) -> list[str]:
     return said
 
 
-def _reached(model: CalibratedSetClassifier, which: str, counting: str, on_average: bool) -> str:
+def _reached(model: CalibratedPredictor, which: str, counting: str, on_average: bool) -> str:
     """Say what reaches the target: labels, each its own or all the same, or the rows of the domain together."""
     target = model.own_criterion.plain(model.classes_.tolist())
     if model.criterion == "coverage":
@@ -49,7 +49,7 @@ def _reached(model: CalibratedSetClassifier, which: str, counting: str, on_avera
     )
 
 
-def promise_in_words(model: CalibratedSetClassifier, which: str, confidence: float | None) -> str:
+def promise_in_words(model: CalibratedPredictor, which: str, confidence: float | None) -> str:
     """Return what a fitted classifier promises: that labels reach the target, with a confidence or on average."""
     widened = model.classes_[np.isneginf(model.thresholds_)].tolist()
     if len(widened) == len(model.classes_):

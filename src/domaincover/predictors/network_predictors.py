@@ -1,0 +1,115 @@
+"""Perceptrons and linear models on tables."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.table_encoding import TableEncoding
+from domaincover.errors import InputError
+from domaincover.networks.dense_layers import DenseLayers
+from domaincover.networks.threads import in_threads, n_threads
+from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
+from domaincover.predictors.conventions import check_fitted
+from domaincover.predictors.set_predictor import SetPredictor
+
+ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache
+
+
+class NetworkPredictor(SetPredictor):
+    """A table's columns as numbers, then layers that give one score per label."""
+
+    standardize: bool
+    encoder_: TableEncoding
+    layers_: DenseLayers
+
+    def label_scores(self, X: Any) -> NDArray[np.float32]:
+        """Return the network's scores, examples × labels in the order of `classes_`."""
+        check_fitted(self)
+        X = self._checked(X)
+        scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
+        rows = X.iloc if hasattr(X, "iloc") else X
+
+        def fill(start: int) -> None:
+            scores[start : start + ROWS_AT_ONCE] = self._score(rows[start : start + ROWS_AT_ONCE])
+
+        in_threads(fill, range(0, len(X), ROWS_AT_ONCE), self._n_threads)
+        unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
+        if unread.any():
+            warnings.warn(self._unread_in_words(X, unread), stacklevel=2)
+        return scores
+
+    @property
+    def _n_threads(self) -> int:
+        """How many blocks are encoded and scored at once; scores do not depend on it."""
+        return n_threads()
+
+    def _checked(self, X: Any) -> Any:
+        """Return the examples: a table with the model's columns."""
+        return X
+
+    def _score(self, part: Any) -> NDArray[np.float32]:
+        return self.layers_.scores(self._encoded(part))
+
+    def _encoded(self, X: Any) -> NDArray[np.float32]:
+        """Return the network's inputs; reject missing values without standardisation, which would impute them."""
+        encoded = self.encoder_.encode(X)
+        if not self.standardize and np.isnan(encoded).any():
+            raise InputError(
+                "the inputs contain missing values (NaN), which standardize=False leaves as they are; impute them, or "
+                "use standardize=True."
+            )
+        return encoded
+
+    def _unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:  # noqa: ARG002
+        return f"{int(unread.sum())} rows have infinite scores; their sets contain every label."
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "layers_")
+
+
+class SetCoverPredictor(NetworkPredictor):
+    """The sets of SET-COVER: labels whose scores reach their thresholds."""
+
+    thresholds_: NDArray[np.float64]
+    scores_are_margins = True  # the hinges give every label's score the same unit
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the sets as booleans, examples × labels in the order of `classes_`."""
+        scores = self.label_scores(X)
+        return sets_from_scores(scores, self.thresholds_.astype(scores.dtype))
+
+
+class SingleLabelPredictor(NetworkPredictor):
+    """Probabilities, with the most likely label as the set."""
+
+    def label_scores(self, X: Any) -> NDArray[np.float32]:
+        """Return log-probabilities, examples × labels in the order of `classes_`."""
+        return _log_probabilities(super().label_scores(X))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+        """Return the probability of each label, examples × labels in the order of `classes_`."""
+        return from_log_probabilities(self.label_scores(X))
+
+    def predict_set(self, X: Any) -> Sets:
+        """Return the most likely label alone, as booleans, examples × labels in the order of `classes_`."""
+        scores = self.label_scores(X)
+        return single_label_sets(scores) | np.isposinf(scores)  # what cannot be read may be anything
+
+
+def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
+    """Return log-probabilities; unreadable examples keep +∞ for every label."""
+    unread = np.isposinf(scores)
+    finite = np.where(unread, 0, scores)
+    below = finite - finite.max(axis=1, keepdims=True, initial=-np.inf)
+    found = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    return np.where(unread, scores, found)
+
+
+def from_log_probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:
+    """Return probabilities; all labels of an unreadable example are equally likely."""
+    unread = np.isposinf(log_probabilities)
+    return np.where(unread, 1 / log_probabilities.shape[1], np.exp(np.where(unread, 0, log_probabilities)))

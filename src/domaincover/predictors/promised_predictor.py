@@ -1,0 +1,257 @@
+"""Sets with a promise about new domains, by fixed thresholds or by those that a domain's own rows set."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
+from domaincover.calibration.familiarity import FamiliarityTable
+from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport
+from domaincover.options import ThresholdKind
+from domaincover.prediction_sets import Sets, sets_from_scores
+from domaincover.predictors.adapted_domains import AdaptedDomains, Scored, thresholds_of_domain
+from domaincover.predictors.calibrated_predictors import CalibratedPredictor
+from domaincover.predictors.conventions import check_fitted, n_rows_of
+from domaincover.predictors.label_scoring import log_scores_for
+from domaincover.predictors.names import ONLY_DOMAIN, coded_domains, known_label_codes
+from domaincover.predictors.promise_text import promise_in_words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNFAMILIAR = 0.05  # p-values below are reported as unusual
+
+
+class PromisedPredictor(CalibratedPredictor):
+    """A model with a promise; its thresholds can adapt to a domain if it has `adaptation_`."""
+
+    domain_confidence: float
+    adaptation_: dict[str, Any]
+    later_adaptation_: dict[str, Any]
+    residuals_: NDArray[np.float32]
+    familiarity_: dict[str, Any]
+    link_: dict[str, Any]
+    lowest_: NDArray[np.float64]
+    adapted_: dict[str, Any]
+
+    def predict_set(self, X: Any, domains: Any = None) -> Sets:
+        """Return the sets as booleans, examples × labels in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+        domains : array-like or None, default=None
+            The domain of each row. If given, the rows of each domain set its thresholds, so give all rows of a domain
+            in one call; None uses the fixed thresholds.
+        """
+        scored = self.scored(X)
+        if domains is None or not self._checked_adaptive():
+            return sets_from_scores(scored.scores, self.thresholds_)
+        coded = coded_domains(domains, len(scored.scores))
+        thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
+        return np.asarray(scored.scores >= thresholds[coded.codes])
+
+    def label_scores(self, X: Any) -> NDArray[Any]:
+        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
+
+        They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest rescaled score of any.
+        """
+        return self.scored(X).scores
+
+    def scored(self, X: Any) -> Scored:
+        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
+        check_fitted(self)
+        if n_rows_of(X) == 0:  # which scikit-learn's classifiers reject
+            nothing = np.empty((0, len(self.classes_)))
+            return Scored(nothing, nothing)
+        if hasattr(self, "score_units_"):
+            scores = super().label_scores(X)
+            return Scored(scores, scores)
+        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
+        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
+        scores = log_odds(probabilities)
+        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
+        return Scored(scores, probabilities)
+
+    def adapted_domains(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> AdaptedDomains:
+        """Return each domain's thresholds and p-value from the scores of all its rows; `domains` are codes from 0.
+
+        It is what `predict_set` and `familiarity` compute, for rows that were scored in blocks.
+        """
+        self._checked_adaptive(required=True)
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        if not readable.all():
+            scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
+        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
+        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        thresholds = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
+        p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
+        return AdaptedDomains(self._by_label(thresholds), p_values)
+
+    def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
+        return self.own_criterion.by_label(thresholds, getattr(self, "free_thresholds_", -np.inf))
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probability of each label: the normalised geometric mean of the estimators'."""
+        if hasattr(self, "score_units_"):
+            return super().predict_proba(X)
+        found = self.scored(X).probabilities
+        return np.where(np.isnan(found), 1 / found.shape[1], found)  # a row that could not be read may be anything
+
+    def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
+        """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
+        import pandas as pd
+
+        scored, coded = self._scored_domains(X, domains)
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
+        return pd.DataFrame(
+            found,
+            index=pd.Index(coded.names, name="domain", tupleize_cols=False),
+            columns=pd.Index(self.classes_, name="label", tupleize_cols=False),
+        )
+
+    def familiarity(self, X: Any, domains: Any = None) -> pd.Series:
+        """Return for each domain a p-value of "this domain is drawn like the calibration domains".
+
+        It is computed from unlabelled rows: if the domain is drawn like the calibration domains, it is at most α with
+        probability at most α, exactly with "held-out-domains" and approximately with "cross-fit". Where it is small,
+        the promise should not be relied on.
+        """
+        import pandas as pd
+
+        scored, coded = self._scored_domains(X, domains)
+        found = self.adapted_domains(scored, coded.codes, len(coded.names)).p_values
+        index = pd.Index(coded.names, name="domain", tupleize_cols=False)
+        return pd.Series(found, index=index, name="p_value")
+
+    def adapt(self, X: Any, y: Any = None) -> Self:
+        """Return a model for one domain, whose thresholds are set by some of its rows.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame
+            Rows of one domain, a first batch for instance. The promise is for the domain's later rows.
+        y : array-like or None, default=None
+            Their labels, as far as known: missing values (None or NaN) elsewhere.
+
+        Returns
+        -------
+        model of the same type
+            Predicts row by row with the domain's thresholds; it can be saved.
+        """
+        self._checked_adaptive(required=True)
+        return self.adapt_to_scored(self.scored(X), y)
+
+    def adapt_to_scored(self, scored: Scored, y: Any = None) -> Self:
+        """Return what `adapt` does, for rows that were scored in blocks."""
+        self._checked_adaptive(required=True)
+        labels = known_label_codes(y, self.classes_, len(scored.scores))
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        scores, probabilities = scored.scores[readable], scored.probabilities[readable]
+        domains = np.zeros(len(scores), dtype=np.int64)
+        labels = labels[readable]
+        is_labelled = labels != MISSING_LABEL
+        adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_.astype(float))
+        thresholds = thresholds_of_domain(adaptation, self.own_criterion, scores, probabilities, labels)
+        p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
+        adapted = copy.copy(self)
+        for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
+            delattr(adapted, name)
+        adapted.thresholds_ = self._by_label(thresholds)
+        adapted.adapted_ = {"rows": len(labels), "labelled_rows": int(is_labelled.sum()), "p_value": p_value}
+        adapted.promise_ = self._promise_in_words(adapted.adapted_)
+        return adapted
+
+    def domain_report(
+        self,
+        X: Any,
+        y: Any,
+        domains: Any = None,
+        *,
+        min_cell_size: int | None = None,
+        thresholds: ThresholdKind | None = None,
+    ) -> DomainReport:
+        """Report recall and set size in each domain.
+
+        Parameters
+        ----------
+        X, y, domains
+            Examples, their labels and domains.
+        min_cell_size : int or None, default=None
+            (domain, label) cells with fewer examples do not count; None is the model's own, or 1 with a warning where
+            no cell has so many.
+        thresholds : {"adapted", "fixed"} or None, default=None
+            Which thresholds to report on; None is "adapted" where the model can adapt and domains are given. An
+            adapted model has one kind.
+        """
+        if thresholds not in (None, *get_args(ThresholdKind)):
+            known = ", ".join(map(repr, get_args(ThresholdKind)))
+            raise InputError(f"thresholds must be one of {known}, or None, got {thresholds!r}.")
+        adapts = thresholds == "adapted" and not hasattr(self, "adapted_")
+        if adapts:
+            self._checked_adaptive(required=True)
+        adapts = adapts or (thresholds is None and domains is not None and self.can_adapt)
+        given = np.full(n_rows_of(X), ONLY_DOMAIN) if domains is None else domains
+        sets = self.predict_set(X, given if adapts else None)
+        kind: ThresholdKind = "adapted" if adapts or hasattr(self, "adapted_") else "fixed"
+        return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
+
+    @property
+    def can_adapt(self) -> bool:
+        """Whether the fitted model has thresholds that adapt to a domain's rows."""
+        return hasattr(self, "adaptation_")
+
+    @property
+    def unfamiliar_level(self) -> float:
+        """The p-value up to which a domain is reported as unusual: 0.05, or the smallest that there can be."""
+        return max(UNFAMILIAR, 1 / (self.familiarity_["summaries"].shape[1] + 1))
+
+    def _probabilities(self, raw: NDArray[Any]) -> NDArray[np.float64]:
+        """Return probabilities from an estimator's log-probabilities or margins; NaN where a row could not be read."""
+        unreadable = np.asarray(np.isposinf(raw).any(axis=1))
+        raw = np.where(unreadable[:, None], 0.0, raw)
+        if hasattr(self, "link_"):
+            found = Link(**self.link_).probabilities(raw)
+        else:
+            found = without_zeros(np.exp(raw), getattr(self, "lowest_", np.zeros(raw.shape[1])))
+        found[unreadable] = np.nan
+        return found
+
+    def _scored_domains(self, X: Any, domains: Any) -> tuple[Scored, Any]:
+        self._checked_adaptive(required=True)
+        scored = self.scored(X)
+        return scored, coded_domains(domains, len(scored.scores))
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return scores that rank the labels of an example."""
+        return super()._likelihoods(X) if hasattr(self, "score_units_") else self.label_scores(X)
+
+    def _checked_adaptive(self, required: bool = False) -> bool:
+        """Tell whether thresholds can adapt; raise an error or warn where they cannot."""
+        check_fitted(self)
+        if hasattr(self, "adapted_"):
+            raise InputError("this model is adapted to one domain already; adapt the model that it came from.")
+        if self.can_adapt:
+            return True
+        reason = "its thresholds are fixed (jackknife-minmax, or too few domains); use calibration='cross-fit'"
+        if required:
+            raise InputError(f"this model cannot adapt: {reason}.")
+        warnings.warn(f"domains were given, but the model cannot adapt: {reason}.", stacklevel=3)
+        return False
+
+    def _promise_in_words(self, adapted: dict[str, Any] | None = None) -> str:
+        promise = promise_in_words(self, "every label", self.domain_confidence)
+        if adapted is None:
+            return promise
+        labelled = f", {adapted['labelled_rows']:,} of them labelled" if adapted["labelled_rows"] else ""
+        return f"{promise} The thresholds are set by {adapted['rows']:,} rows of one domain{labelled}, for later rows."

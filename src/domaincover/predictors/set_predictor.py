@@ -1,0 +1,189 @@
+"""Base of models that predict sets."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.criteria import Criterion, TargetRecall, criterion_for
+from domaincover.data.cells import chosen_cell_size, count_cells
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
+from domaincover.options import MIN_CELL_SIZE
+from domaincover.prediction_sets import Sets
+from domaincover.predictors.conventions import check_fitted
+from domaincover.predictors.names import ONLY_DOMAIN, coded_domains, label_codes
+from domaincover.promises.certificates import Certificate, certify
+
+DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean
+
+
+class SetPredictor:
+    """A fitted model that predicts sets; subclasses implement `label_scores` and `predict_set`."""
+
+    classes_: NDArray[Any]
+    domains_: NDArray[Any]
+    promise_: str | None
+
+    @abstractmethod
+    def label_scores(self, X: Any) -> NDArray[Any]:
+        """Return one score per example and label, higher where the label is more likely in the set."""
+
+    @abstractmethod
+    def predict_set(self, X: Any) -> Sets:
+        """Return the sets as a boolean array, (example, label) in the order of `classes_`."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label of each example, whether or not it is in the set."""
+        check_fitted(self)
+        return self.classes_[self._likelihoods(X).argmax(axis=1)]
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return decision values in scikit-learn's form: for two labels, the second's score minus the first's."""
+        check_fitted(self)
+        scores = self._likelihoods(X)
+        scores = np.where(np.isposinf(scores), 0, scores)  # unreadable examples prefer no label
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def domain_report(self, X: Any, y: Any, domains: Any = None, *, min_cell_size: int | None = None) -> DomainReport:
+        """Report recall and set size by domain.
+
+        (domain, label) cells with fewer than `min_cell_size` examples do not count. None is the model's own, 20 unless
+        set, or 1 with a warning where no cell has so many.
+        """
+        return self.report_on_sets(self.predict_set(X), y, domains, min_cell_size=min_cell_size)
+
+    def report_on_sets(
+        self, sets: Sets, y: Any, domains: Any = None, *, min_cell_size: int | None = None
+    ) -> DomainReport:
+        """Report on sets that were already predicted, for example in blocks."""
+        coded = coded_domains(domains, len(sets))
+        self._warn_of_other_domains(len(coded.names))
+        labels = label_codes(y, self.classes_)
+        if len(labels) != len(sets):
+            raise InputError(f"there are {len(sets)} sets and {len(labels)} labels; every example needs one.")
+        names = tuple(self.classes_.tolist())
+        size = self._cell_size(min_cell_size, count_cells(coded.codes, labels, len(coded.names), len(names)))
+        return domain_report(sets, labels, coded.codes, names, coded.names, size, self.own_criterion)
+
+    def report_on_tallies(
+        self, tallies: Tallies, domain_names: tuple[Hashable, ...], *, min_cell_size: int | None = None
+    ) -> DomainReport:
+        """Report on sets that were counted by domain and label, for example in parts of a table."""
+        self._warn_of_other_domains(len(domain_names))
+        size = self._cell_size(min_cell_size, tallies.n_by_cell)
+        return report_of_tallies(tallies, tuple(self.classes_.tolist()), domain_names, size, self.own_criterion)
+
+    def _warn_of_other_domains(self, n_domains: int) -> None:
+        if hasattr(self, "adapted_") and n_domains > 1:
+            warnings.warn(
+                f"the model is adapted to one domain, and these are rows of {n_domains}: for others its promise does "
+                "not hold; use the model that it came from.",
+                stacklevel=4,
+            )
+
+    def _cell_size(self, asked: int | None, n_by_cell: NDArray[np.int64]) -> int:
+        return chosen_cell_size(asked, self.own_criterion.group_counts(n_by_cell), self.usual_cell_size)
+
+    def certify(
+        self,
+        X: Any,
+        y: Any,
+        domains: Any,
+        *,
+        target_recall: TargetRecall | None = None,
+        confidence: float = 0.95,
+        min_cell_size: int | None = None,
+    ) -> Certificate:
+        """Certify how likely the next domain is at target, from rows of domains that the model has not seen.
+
+        Domains that it was trained or calibrated on are rejected. `target_recall=None` is the model's own.
+        """
+        report = self.domain_report(X, y, domains, min_cell_size=min_cell_size)
+        target = self._own_target if target_recall is None else target_recall
+        return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_)
+
+    @property
+    def own_criterion(self) -> Criterion:
+        """What a domain has to reach: `criterion` and `target_recall`, for the labels in `classes_`."""
+        return self._criterion_for(self.classes_)
+
+    @property
+    def _own_target(self) -> TargetRecall:
+        return getattr(self, "target_recall", DEFAULT_TARGET)
+
+    def _criterion_for(self, classes: NDArray[Any]) -> Criterion:
+        return criterion_for(self._own_target, classes.tolist(), getattr(self, "criterion", "min-recall"))
+
+    @property
+    def usual_cell_size(self) -> int:
+        """How many examples a (domain, label) cell needs to count where nothing else is asked for."""
+        return int(vars(self).get("min_cell_size", MIN_CELL_SIZE))
+
+    @property
+    def promise(self) -> str | None:
+        """What the fitted sets promise about a new domain, in a sentence; None where they promise nothing."""
+        return getattr(self, "promise_", None)
+
+    @property
+    def training_domains_(self) -> NDArray[Any]:
+        """The domains that training used: not those held out to choose weights or thresholds."""
+        held_out = set(getattr(self, "held_out_domains_", np.array([])).tolist())
+        return self.domains_[[name not in held_out for name in self.domains_.tolist()]]
+
+    @property
+    def seen_domains_(self) -> list[Any] | None:
+        """Every domain that the model was trained or calibrated on; None where that is not known."""
+        seen = self.domains_.tolist()
+        return None if seen == [ONLY_DOMAIN] else seen
+
+    @property
+    def input_encoder_(self) -> Any:
+        """The encoder that turns a table's columns into numbers, or None."""
+        return getattr(self, "encoder_", None)
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        """Return scores that rank the labels of an example; sets may use another scale."""
+        return self.label_scores(X)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+
+def unwrapped(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the set classifier inside a pipeline or a search, and the examples transformed for it."""
+    while not isinstance(model, SetPredictor):
+        if hasattr(model, "steps"):
+            model, X = model[-1], model[:-1].transform(X) if len(model) > 1 else X
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            raise InputError(f"{type(model).__name__} does not predict sets; wrap it in a ConformalSetClassifier.")
+    return model, X
+
+
+def predict_set(model: Any, X: Any) -> Sets:
+    """Return the sets of a set classifier, or of a pipeline or search that ends in one.
+
+    >>> from sklearn import config_context
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import GridSearchCV, GroupKFold
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, mean_size_scorer
+    >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
+    >>> with config_context(enable_metadata_routing=True):
+    ...     model = ConformalSetClassifier(LogisticRegression(), random_state=0).set_fit_request(domains=True)
+    ...     pipeline = make_pipeline(TableEncoder(), model)
+    ...     grid = {"conformalsetclassifier__estimator__C": [0.1, 1.0]}
+    ...     search = GridSearchCV(pipeline, grid, scoring=mean_size_scorer, cv=GroupKFold(3))
+    ...     search = search.fit(data.examples, data.labels, domains=data.domains, groups=data.domains)
+    >>> predict_set(search, data.examples).shape
+    (2400, 2)
+    """
+    model, X = unwrapped(model, X)
+    return model.predict_set(X)
