@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from domaincover import ERMClassifier, ImageNetwork, InputError, TextNetwork
-from domaincover.networks.perceptrons import one_thread
+from domaincover.networks.threads import one_thread
 from domaincover.paper import study_datasets as datasets
 from domaincover.paper.collect import collect
 from domaincover.paper.data_tables import data_sets
