@@ -145,8 +145,16 @@ def chart(found: pd.DataFrame) -> Any:
     from domaincover.report.look import chart_config
     from domaincover.report.style import INK
 
-    found = found.dropna(subset="workers").assign(workers=lambda t: t["workers"].astype(int).astype(str))
-    dashes = alt.Legend(symbolType="stroke", symbolStrokeColor=INK, symbolStrokeWidth=2, symbolSize=300)
+    found = found.dropna(subset="workers")
+    workers = (
+        found["workers"]
+        .astype(int)
+        .map({1: "one worker"})
+        .fillna(found["workers"].astype(int).astype(str) + " workers")
+    )
+    found = found.assign(line=found["command"] + ", " + workers)
+    lines = sorted(found["line"].unique())
+    colors = alt.Scale(domain=lines, range=["#2f5d8a", "#8fb0cf", "#b3261e", "#e0938d"])
     panels = []
     for name, title in (("seconds", "Seconds"), ("memory", "Memory of a worker, MB")):
         is_time = name == "seconds"
@@ -160,12 +168,11 @@ def chart(found: pd.DataFrame) -> Any:
             ),
             y=alt.Y(
                 f"{name}:Q",
-                scale=alt.Scale(type="log") if is_time else alt.Scale(zero=True),
+                scale=alt.Scale(type="log", nice=False) if is_time else alt.Scale(zero=True),
                 title=title,
                 axis=alt.Axis(values=ticks) if is_time else alt.Axis(tickCount=4),
             ),
-            color=alt.Color("workers:N", title="Workers", scale=alt.Scale(range=["#6285a8", "#b3261e"])),
-            strokeDash=alt.StrokeDash("command:N", title=None, legend=dashes),
+            color=alt.Color("line:N", title=None, scale=colors),
         )
         panels.append(line.mark_line(point={"size": 50}).properties(width=260, height=240))
     return alt.hconcat(*panels, config=chart_config(INK))
