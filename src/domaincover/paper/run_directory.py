@@ -119,10 +119,12 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_reports(out: Path) -> Iterator[dict[str, Any]]:
-    """Yield the report of every finished run, in a fixed order."""
+def read_reports(out: Path, wanted: Callable[[dict[str, Any]], bool] | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the report of every finished run whose settings are wanted, in a fixed order."""
     check_study(out)
     for done in sorted(out.glob("*/*/target-*/seed-*/DONE")):
+        if wanted is not None and not wanted(_read_json(done.parent / "config.json")):
+            continue
         report = _read_json(done.parent / "report.json")
         if not is_report(report):
             raise InputError(f"{done.parent / 'report.json'} is not a run's report; delete that folder and run again.")

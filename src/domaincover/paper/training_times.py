@@ -14,11 +14,9 @@ from typing import Any
 
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
-from domaincover.paper.job import estimator_of, threads_for, versions
 from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import read_reports
 from domaincover.paper.study import Run, Study
-from domaincover.paper.study_data import draw_study_data
 
 FOLDER = "times"
 METHODS = ("erm", "set-cover")
@@ -31,6 +29,8 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
     trained are left out: they always train separately, and their runs record the time.
     """
+    from domaincover.paper.job import versions  # loads torch, which reading times does not need
+
     stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
     for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
         on_dataset(dataset)
@@ -58,10 +58,9 @@ def read_times(out: Path) -> list[dict[str, Any]]:
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     notes = {}
-    for report in read_reports(out):
-        if report["config"].get("learn") == "all":
-            notes[report["config"]["dataset"]] = note_on(report["config"])
-            seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
+    for report in read_reports(out, lambda config: config.get("learn") == "all"):
+        notes[report["config"]["dataset"]] = note_on(report["config"])
+        seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
     return [
         {"dataset": dataset, **{name: fmean(found[name]) for name in METHODS}, "note": notes[dataset]}
         for dataset, found in seconds.items()
@@ -70,6 +69,8 @@ def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
 
 
 def _measured(study: Study, dataset: str) -> dict[str, float]:
+    from domaincover.paper.job import threads_for
+
     runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
     with threads_for(study.setting(dataset)):
@@ -88,6 +89,9 @@ def _share(n_epochs: int, turn: int) -> int:
 
 
 def _train(run: Run) -> float:
+    from domaincover.paper.job import estimator_of
+    from domaincover.paper.study_data import draw_study_data
+
     X, y, domains = draw_study_data(run.setting, run.seed, run.min_cell_size, choices=run.choices).training
     model = estimator_of(run)
     started = time.perf_counter()

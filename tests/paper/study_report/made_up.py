@@ -1,5 +1,8 @@
 """Made-up results in the shape every report takes."""
 
+import base64
+import zlib
+
 import numpy as np
 import pandas as pd
 from scipy.stats import t
@@ -193,3 +196,9 @@ SECONDS = pd.DataFrame(
 PUBLISHED_TIMES = pd.DataFrame(
     {"dataset": ["synthetic-10"], "erm_minutes": [98], "set_cover_minutes": [133], "source": ["Table 9"]}
 )
+
+
+def unpacked_values(packed):
+    """Return the whole numbers of a page's single domains: a row of set sizes, then one for every label's recall."""
+    low, high = np.frombuffer(zlib.decompress(base64.b64decode(packed["values"])), np.uint8).reshape(2, -1)
+    return (low + 256 * high.astype(int)).reshape(1 + len(packed["labels"]), -1)

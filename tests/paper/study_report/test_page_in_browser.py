@@ -8,6 +8,7 @@ import subprocess
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from domaincover.paper.published import published
@@ -184,6 +185,8 @@ def study():
     )
     far = (domains["domain"] == "domain 2") & (domains["target_recall"] == 0.9)
     domains["min_recall"] = domains["min_recall"].mask(far, 0.3)
+    lowered = [{**recall, "0": 0.3} for recall in domains.loc[far, "recall"]]
+    domains.loc[far, "recall"] = pd.Series(lowered, index=domains.index[far])
     return results_of(domains), domains
 
 

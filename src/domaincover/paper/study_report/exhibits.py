@@ -100,7 +100,8 @@ def _section(published: Published, place: int, results: CheckedResults) -> Secti
     exhibit = published.exhibits[place]
     rows = rows_of(exhibit, results)
     if exhibit.kind == "curves":
-        rows = CheckedResults(rows[rows["dataset"].map(lambda name: has_curves(rows, name)).astype(bool)])
+        drawn = [name for name in rows["dataset"].unique() if has_curves(rows, name)]
+        rows = CheckedResults(rows[rows["dataset"].isin(drawn)])
     if exhibit.kind != "cross-splits":
         rows = CheckedResults(rows[rows["split"] == "unseen"])
     run = [name for name in exhibit.datasets if name in set(rows["dataset"])]

@@ -33,7 +33,7 @@ function exploredData() {
 
 function offerChoices() {
   const data = exploredData();
-  const { runs } = unpacked(data);
+  const { runs } = data.unpacked;
   const methods = different(runs.map((run) => run.method));
   offer(explorer.method, methods.map((method) => [method, styleOf[method].label]), "set-cover");
   const ofMethod = runs.filter((run) => run.method === explorer.method.value);
@@ -188,9 +188,11 @@ function startExploring() {
   offerChoices();
   explore();
 }
-new IntersectionObserver((entries, watcher) => {
-  if (!entries.some((entry) => entry.isIntersecting)) return;
-  watcher.disconnect();
-  startExploring();
-}, { rootMargin: "600px" }).observe(explorer.table);
-window.addEventListener("beforeprint", startExploring);
+unpackedAll.then(() => {
+  new IntersectionObserver((entries, watcher) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    watcher.disconnect();
+    startExploring();
+  }, { rootMargin: "600px" }).observe(explorer.table);
+  window.addEventListener("beforeprint", startExploring);
+});

@@ -2,37 +2,56 @@ const ABSENT = 65535;
 const UNIT = 1e-4;
 const styleOf = Object.fromEntries(charts.methods.map((method, code) => [method, charts.styles[code]]));
 
-// A data set's single domains, unpacked when first asked for: `runs` have codes, a place in `values`, and a roster.
-function unpacked(data) {
-  if (!data.unpacked) {
-    const bytes = Uint8Array.from(atob(data.values), (char) => char.charCodeAt(0));
-    let start = 0;
-    const runs = data.runs.map(([method, target, split, seed, roster]) => {
-      const run = { method: charts.methods[method], target, split, seed, roster: data.rosters[roster], start };
-      start += run.roster.domains.length;
-      return run;
-    });
-    data.unpacked = { runs, values: new Uint16Array(bytes.buffer), width: 2 + data.labels.length };
-  }
-  return data.unpacked;
+// Unpacks a data set's single domains: `runs` have codes, a place in each column of `values`, and a roster.
+async function unpack(data) {
+  const packed = Uint8Array.from(atob(data.values), (char) => char.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const half = bytes.length / 2; // low bytes, then high ones
+  const values = Uint16Array.from({ length: half }, (_, i) => bytes[i] + 256 * bytes[half + i]);
+  let start = 0;
+  const runs = data.runs.map(([method, target, split, seed, roster]) => {
+    const run = { method: charts.methods[method], target, split, seed, roster: data.rosters[roster], start };
+    start += run.roster.domains.length;
+    return run;
+  });
+  data.unpacked = { runs, values, nDomains: start };
 }
 
+const unpackedAll = Promise.all(charts.datasets.map(unpack));
+
+// The rows of a table that is packed as columns.
+function rowsOf(columns) {
+  const names = Object.keys(columns);
+  return (columns[names[0]] ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
+}
+
+charts.datasets.forEach((data) => {
+  data.by_target.forEach((own) => {
+    ["crosses", "shares", "boxes", "outliers"].forEach((name) => { own[name] = rowsOf(own[name]); });
+  });
+  if (data.curves) data.curves.rows = rowsOf(data.curves.rows);
+  if (data.training) {
+    const { cells, steps, ...others } = data.training;
+    data.training = { steps: rowsOf(steps).map((step) => ({ ...step, cell: cells })), ...others };
+  }
+});
+
 function domainsOf(data, keep) {
-  const { runs, values, width } = unpacked(data);
+  const { runs, values, nDomains } = data.unpacked;
   const number = (whole, unit) => (whole === ABSENT ? null : whole * unit);
   return runs.filter(keep).flatMap(({ method, seed, target, roster, start }) => roster.domains.map((domain, i) => {
-    const at = (start + i) * width;
+    const [size, ...recalls] = Array.from({ length: 1 + data.labels.length }, (_, column) => values[column * nDomains + start + i]);
+    const least = Math.min(...recalls); // what is absent is larger
     return {
       label: styleOf[method].label,
       domain: data.domains[domain],
       seed,
       n: typeof roster.n === "number" ? roster.n : roster.n[i],
-      min_recall: number(values[at], UNIT),
-      set_size: number(values[at + 1], data.size_unit),
-      below: values[at] < data.least[target],
-      recalls: Array.from(values.subarray(at + 2, at + width), (whole) => ({
-        value: number(whole, UNIT), below: whole < data.least[target],
-      })),
+      min_recall: number(least, UNIT),
+      set_size: number(size, data.size_unit),
+      below: least < data.least[target],
+      recalls: recalls.map((whole) => ({ value: number(whole, UNIT), below: whole < data.least[target] })),
     };
   }));
 }
@@ -128,7 +147,8 @@ function looks(rows, group, width) {
       shapes: styles.map((style) => style.shape),
       names,
       is_long: `length(${names}) > 1`,
-      columns: String(Math.max(1, Math.min(3, Math.floor((width - 60) / (30 + 6.3 * longest))))),
+      // an expression, so that a window that becomes narrower cuts no name
+      columns: `max(1, min(3, floor((containerSize()[0] - 60) / ${30 + 6.3 * longest})))`,
     },
   };
 }
@@ -241,7 +261,8 @@ document.querySelectorAll("form.choices").forEach((form) => {
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("change", ({ target }) => {
     const only = /^(split|points)-/.test(target.name) ? ["cross"] : ["cross", "share", "min-recall", "coverage"];
-    places.filter((place) => !("exhibit" in place.dataset) && place.dataset.number === form.dataset.number && only.includes(place.dataset.kind)
-      && drawn.has(place)).forEach(drawPlace);
+    const changed = places.filter((place) => !("exhibit" in place.dataset) && place.dataset.number === form.dataset.number
+      && only.includes(place.dataset.kind) && drawn.has(place));
+    unpackedAll.then(() => changed.forEach(drawPlace));
   });
 });

@@ -8,7 +8,7 @@ import pandas as pd
 from domaincover.paper.study_report.comparison_charts import captions, two_lines
 from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes
 from domaincover.paper.study_report.cross_plot_layers import SCREEN_SIZE, target_row
-from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets, random_line
+from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets
 from domaincover.paper.study_report.exhibits import Section, rows_of
 from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets
 from domaincover.paper.study_report.packing import least_at_target, packed_domains
@@ -109,11 +109,11 @@ def _of_target(
     own = of_experiment(crosses, dataset, target)
     n_labels = int(domains["n_labels"].max())
     content: dict[str, Any] = {
-        "crosses": _records(own, CROSS_COLUMNS),
+        "crosses": _columns(own, CROSS_COLUMNS),
         "frames": [_frame(own[own["method"].isin(group)], n_labels, target) for group in groups],
-        "shares": [],
-        "boxes": [],
-        "outliers": [],
+        "shares": {},
+        "boxes": {},
+        "outliers": {},
         "captions": {},
     }
     if "unseen" in set(own["split"]):
@@ -126,7 +126,7 @@ def _of_target(
             ("boxes", boxes.boxes.assign(said=boxes.boxes["median"].map(with_spread))),
             ("outliers", boxes.outliers),
         ):
-            content[name] = _records(table.assign(method=table["label"].map(methods)).drop(columns="label"))
+            content[name] = _columns(table.assign(method=table["label"].map(methods)).drop(columns="label"))
     return content
 
 
@@ -167,7 +167,6 @@ def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any
     return {
         "size": near.size,
         "recall": near.recall,
-        "random": _records(random_line(n_labels, near).round(DECIMALS)),
         "random_name": [] if name is None else [name._asdict()],
         "target": target_of_line,
         "above": above,
@@ -180,7 +179,7 @@ def _curves(results: CheckedResults, dataset: str) -> dict[str, Any]:
     methods = {style.label: method for method, style in method_styles(results["method"]).items()}
     points = curves.points.assign(method=curves.points["label"].map(methods)).drop(columns="label")
     return {
-        "rows": _records(points),
+        "rows": _columns(points),
         "targets": curves.targets,
         "size": curves.limits.size,
         "recall": curves.limits.recall,
@@ -193,15 +192,16 @@ def _training(curves: TrainingCurves | None) -> dict[str, Any]:
         return {}
     return {
         "training": {
-            "steps": curves.steps.to_dict("records"),
+            "cells": curves.steps["cell"].iloc[0],  # the same at every step
+            "steps": _columns(curves.steps.drop(columns="cell")),
             "iterates": curves.iterates.to_dict("records"),
             "target": [{"target": curves.target_recall}],
         }
     }
 
 
-def _records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Return rounded rows for JSON, without NaN."""
+def _columns(table: pd.DataFrame, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
+    """Return rounded columns for JSON, without NaN; a page of many rows names each column once."""
     shown = table if columns is None else table[list(columns)]
     shown = shown.round(DECIMALS).astype(object).where(shown.notna(), None)
-    return [dict(zip(shown.columns, row, strict=True)) for row in shown.itertuples(index=False)]
+    return {str(name): shown[name].tolist() for name in shown}
