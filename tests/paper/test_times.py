@@ -3,7 +3,7 @@ import json
 import pytest
 
 from domaincover import InputError
-from domaincover.paper import training_times as times
+from domaincover.paper import job
 from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
 from domaincover.paper.training_times import measure_times, read_times
@@ -13,8 +13,8 @@ STUDY = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=4, min
 
 def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):
     trained = []
-    real = times.estimator_of
-    monkeypatch.setattr(times, "estimator_of", lambda run: trained.append(run) or real(run))
+    real = job.estimator_of
+    monkeypatch.setattr(job, "estimator_of", lambda run: trained.append(run) or real(run))
     open_study(tmp_path)
     measure_times(STUDY, tmp_path)
     warm_up, timed = trained[:2], trained[2:]

@@ -5,6 +5,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.real.catalogue import REAL, read_real
+from domaincover.report.style import dataset_label
 from tests.paper.real.released_folders import build_audiomnist
 
 
@@ -70,3 +71,9 @@ def test_a_real_data_set_is_read_by_name_from_a_folder(tmp_path):
 def test_an_unknown_or_absent_real_data_set_says_what_to_do(tmp_path, name, said):
     with pytest.raises(InputError, match=said):
         read_real(name, tmp_path)
+
+
+def test_tables_and_figures_call_every_data_set_by_its_title_and_what_its_domains_are():
+    assert {name: dataset_label(name) for name in REAL} == {
+        name: f"{data.title}, by {data.domain_is}" for name, data in REAL.items()
+    }

@@ -186,12 +186,12 @@ def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look, width: fl
     axis = alt.Axis(format="%", tickCount=6 if look is SCREEN else 3)
     x = {field: alt.X(f"{field}:Q", title=title, scale=scale, axis=axis) for field in ("share", "low", "end")}
     bars = base.mark_bar(**BLOCK, strokeWidth=0.6 * look.stroke)
-    spreads = base.mark_rule(style="spread", aria=False).encode(x=x["low"], x2="high", tooltip=BAR_TOOLTIP)
+    spreads = base.mark_rule(style="spread", aria=False).encode(x=x["low"], x2=alt.X2("high"), tooltip=BAR_TOOLTIP)
     numbers = base.mark_text(style="number", dx=6, aria=False)
     layers = [
         bars.encode(x=x["share"], tooltip=BAR_TOOLTIP, **rows.filled()),
         spreads.transform_filter("isValid(datum.low)"),
-        numbers.encode(x=x["end"], text="text:N", tooltip=BAR_TOOLTIP),
+        numbers.encode(x=x["end"], text=alt.Text("text:N"), tooltip=BAR_TOOLTIP),
     ]
     return alt.LayerChart(layer=layers)
 
@@ -209,9 +209,9 @@ def box_layers(data: BoxData, rows: MethodRows, title: str, look: Look) -> alt.L
     whiskers = measured.mark_rule(strokeWidth=0.7 * look.stroke, aria=False).encode(color=rows.look(alt.Color))
     layers = [
         alt.Chart(data.target).mark_rule(style="target-line").encode(x=x("target", target)),
-        whiskers.encode(x=x("low", alt.Axis(title=title, grid=True)), x2="q25"),
-        whiskers.encode(x=x("q75"), x2="high"),
-        measured.mark_bar(**BLOCK, strokeWidth=0.6 * look.stroke).encode(x=x("q25"), x2="q75", **rows.filled()),
+        whiskers.encode(x=x("low", alt.Axis(title=title, grid=True)), x2=alt.X2("q25")),
+        whiskers.encode(x=x("q75"), x2=alt.X2("high")),
+        measured.mark_bar(**BLOCK, strokeWidth=0.6 * look.stroke).encode(x=x("q25"), x2=alt.X2("q75"), **rows.filled()),
         measured.mark_tick(style="median", size=THICKNESS * look.row, aria=False).encode(x=x("median")),
         alt.Chart(data.outliers)
         .mark_point(size=look.small_point, filled=True, opacity=0.8)

@@ -167,10 +167,10 @@ class Pen(NamedTuple):
         name: dict[str, Any] = {"style": "target-text", "align": "right", "dx": -4}
         if self.data.target_below is not None:
             below = alt.Chart(self.data.target_below).mark_text(**name)
-            layers.append(below.encode(x=self._x("end"), y=self._y("target"), text="text:N"))
+            layers.append(below.encode(x=self._x("end"), y=self._y("target"), text=alt.Text("text:N")))
         if self.data.target_above is not None:
             above = alt.Chart(self.data.target_above).mark_text(**name, baseline="bottom", dy=-4)
-            layers.append(above.encode(x=self._x("end"), y=self._y("target"), text="text:N"))
+            layers.append(above.encode(x=self._x("end"), y=self._y("target"), text=alt.Text("text:N")))
         return layers
 
     def _random_sets(self) -> list[alt.Chart]:
@@ -205,10 +205,10 @@ class Pen(NamedTuple):
         base = alt.Chart(self.data.crosses)
         look = {"color": self.scales.colors(), "opacity": self._opacity(1), "tooltip": CROSS_TOOLTIP}
         sizes = base.mark_rule(strokeWidth=self.look.stroke).encode(
-            x=self._x("set_size_q25"), x2="set_size_q75", y=self._y("min_recall"), **look
+            x=self._x("set_size_q25"), x2=alt.X2("set_size_q75"), y=self._y("min_recall"), **look
         )
         recalls = base.mark_rule(strokeWidth=self.look.stroke).encode(
-            x=self._x("set_size"), y=self._y("min_recall_q25"), y2="min_recall_q75", **look
+            x=self._x("set_size"), y=self._y("min_recall_q25"), y2=alt.Y2("min_recall_q75"), **look
         )
         medians = base.mark_point(size=self.look.point, filled=True, strokeWidth=0.6 * self.look.stroke).encode(
             x=self._x("set_size"), y=self._y("min_recall"), **self.scales.points(), **look

@@ -255,7 +255,7 @@ def legend_of(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
     named = base.transform_filter("datum.color !== null").mark_text(**text, dx=12)
     heads = base.transform_filter("datum.color === null").mark_text(**text)
     height = int(places["y"].max()) + LEGEND_ROW
-    layers = [points.encode(**look), named.encode(text="label:N"), heads.encode(text="label:N")]
+    layers = [points.encode(**look), named.encode(text=alt.Text("label:N")), heads.encode(text=alt.Text("label:N"))]
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 

@@ -102,7 +102,7 @@ def _names(base: alt.Chart, place: str, look: Look) -> alt.Chart:
     texts = base.transform_filter(f"datum.place === '{place}'").mark_text(
         fontSize=look.text, align=align, dx=dx, dy=dy, aria=False
     )
-    return texts.encode(text="name:N")
+    return texts.encode(text=alt.Text("name:N"))
 
 
 def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.LayerChart:
@@ -118,8 +118,8 @@ def coverage_layers(table: Data, scales: Scales, look: Look, title: Any) -> alt.
     line: dict[str, Any] = {"strokeWidth": 0.6 * look.stroke, "aria": False}
     known = base.transform_filter("isValid(datum.low)")
     layers = [
-        known.mark_rule(**line).encode(x=x("size_low"), x2="size_high", y=y("share")),
-        known.mark_rule(**line).encode(x=x("set_size"), y=y("low"), y2="high"),
+        known.mark_rule(**line).encode(x=x("size_low"), x2=alt.X2("size_high"), y=y("share")),
+        known.mark_rule(**line).encode(x=x("set_size"), y=y("low"), y2=alt.Y2("high")),
         base.mark_point(size=look.point, filled=True, opacity=1, strokeWidth=0.6 * look.stroke).encode(
             x=x("set_size"), y=y("share"), **scales.points()
         ),

@@ -100,7 +100,7 @@ def training_layers(part: str, steps: Data, iterates: Data, target: Data, look: 
             alt.Tooltip(f"{value}:Q", title=value.capitalize(), format=".3f"),
         ]
         cells = base.transform_flatten(["cell", value]).mark_line(style="cell-line")
-        layers.append(cells.encode(x, y(value), detail="cell:N", tooltip=tooltip))
+        layers.append(cells.encode(x, y(value), detail=alt.Detail("cell:N"), tooltip=tooltip))
     layers.append(base.mark_line(style="summary-line").encode(x, y(thick)))
     layers.append(_iterates(iterates, look).encode(x, y(thick)))
     return alt.LayerChart(layer=layers, description=f"{PARTS[part]} at each dual step of SET-COVER")

@@ -19,11 +19,8 @@ from numpy.typing import NDArray
 
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
-from domaincover.estimators.set_cover import SetCoverClassifier
-from domaincover.estimators.stacked_fit import fit_together
 from domaincover.files import plain_json, write_whole
 from domaincover.networks.threads import one_thread
-from domaincover.paper.job import versions
 from domaincover.paper.theory.gaussian import GaussianCells
 from domaincover.paper.theory.learnability import intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.prediction_sets import check_target_recall
@@ -94,8 +91,7 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     for_seeds = [np.random.SeedSequence(seed, spawn_key=(n_domains,)).spawn(4) for seed in range(settings.n_seeds)]
     rngs = [[np.random.default_rng(sequence) for sequence in sequences] for sequences in for_seeds]
     positions = [source.positions(n_domains, rng[0]) for rng in rngs]
-    with one_thread():
-        weights, intercepts = _trained(settings, source, positions, rngs)
+    weights, intercepts = _trained(settings, source, positions, rngs)
     rows = []
     for seed, (w, b, place, rng) in enumerate(zip(weights, intercepts, positions, rngs, strict=True)):
         seen = cells_at(source, place)
@@ -119,28 +115,33 @@ def _trained(
     positions: Sequence[NDArray[np.float64]],
     rngs: Sequence[Sequence[np.random.Generator]],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    data = [
-        source.sample_at(place, settings.rows_per_domain, rng[1]) for place, rng in zip(positions, rngs, strict=True)
-    ]
-    n_batches = math.ceil(len(data[0]) / settings.batch_size)
-    models = [
-        SetCoverClassifier(
-            settings.target_recall,
-            network="linear",
-            epochs=max(1, round(settings.steps / n_batches)),
-            batch_size=settings.batch_size,
-            learning_rate=settings.learning_rate,
-            update_every=max(1, settings.steps // 60),
-            recall_from="full-pass",
-            initial_multiplier=5.0,
-            min_cell_size=1,
-            standardize=False,
-            validation_domains=0,
-            random_state=int(rng[2].integers(2**31)),
-        )
-        for rng in rngs
-    ]
-    fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
+    from domaincover.estimators.set_cover import SetCoverClassifier
+    from domaincover.estimators.stacked_fit import fit_together
+
+    with one_thread():  # once torch is loaded
+        data = [
+            source.sample_at(place, settings.rows_per_domain, rng[1])
+            for place, rng in zip(positions, rngs, strict=True)
+        ]
+        n_batches = math.ceil(len(data[0]) / settings.batch_size)
+        models = [
+            SetCoverClassifier(
+                settings.target_recall,
+                network="linear",
+                epochs=max(1, round(settings.steps / n_batches)),
+                batch_size=settings.batch_size,
+                learning_rate=settings.learning_rate,
+                update_every=max(1, settings.steps // 60),
+                recall_from="full-pass",
+                initial_multiplier=5.0,
+                min_cell_size=1,
+                standardize=False,
+                validation_domains=0,
+                random_state=int(rng[2].integers(2**31)),
+            )
+            for rng in rngs
+        ]
+        fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
     layers: list[Any] = [model.network_[0] for model in models]
     return (
         np.array([layer.weight.detach().double().numpy() for layer in layers]),
@@ -170,6 +171,8 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     """Return the results of an earlier run, if any; raise if it used other settings."""
+    from domaincover.paper.job import versions
+
     fresh = {"domaincover_theory": FORMAT, "settings": asdict(settings), "versions": versions(), "rows": []}
     if not path.exists():
         return fresh
