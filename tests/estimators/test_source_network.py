@@ -1,5 +1,6 @@
 """Classifiers on images and texts: frozen features and whole networks, from files and from memory."""
 
+import sys
 import warnings
 
 import numpy as np
@@ -420,3 +421,18 @@ def test_a_package_that_is_missing_is_told_before_anything_is_read(monkeypatch, 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == package else object())
     with pytest.raises(InputError, match=message):
         network.check()
+
+
+class TestWithoutPillow:
+    @pytest.fixture(autouse=True)
+    def without_pillow(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "PIL", None)
+
+    def test_images_in_an_array_are_learned(self):
+        model = ERMClassifier(network=ImageNetwork(model="small-conv"), **QUICK).fit(PIXELS, LABELS, domains=DOMAINS)
+        assert model.predict_set(PIXELS).shape == (N, 2)
+
+    def test_image_files_name_the_extra(self):
+        model = ERMClassifier(network=ImageNetwork(model="small-conv", max_unreadable=None), **QUICK)
+        with pytest.raises(InputError, match=r"image files need PIL.*pip install 'domaincover\[images\]'"):
+            model.fit([f"{k}.png" for k in range(N)], LABELS, domains=DOMAINS)

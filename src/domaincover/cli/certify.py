@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,6 @@ from domaincover.cli.arguments import (
     LocalWorkers,
     MinCellSize,
     ModelFolder,
-    Page,
     Scheduler,
     Scratch,
     TableFile,
@@ -47,7 +47,7 @@ def certify(
         bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on.")
     ] = False,
     style: TextOrJson = "text",
-    html: Page = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the certificate as an HTML page, to print.")] = None,
     workers: LocalWorkers = None,
     scheduler: Scheduler = None,
     scratch: Scratch = None,

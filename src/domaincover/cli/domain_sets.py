@@ -196,4 +196,7 @@ def _why_not(inner: Any) -> str:
         return "the model is adapted to one domain already; use the model that it came from."
     if isinstance(inner, PromisedPredictor):
         return "the model's thresholds are fixed (jackknife-minmax); fit with --calibration cross-fit to adapt them."
-    return "the model's thresholds cannot adapt to domains; fit one with a promise (--domain-confidence)."
+    return (
+        "the model's thresholds cannot adapt to domains; predict without --domain, or fit a model with a promise "
+        "(--domain-confidence)."
+    )

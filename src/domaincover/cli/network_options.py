@@ -145,6 +145,7 @@ class SourceOptions:
         """Return the network for images or texts; None for tables of numbers and categories."""
         if self.column is None:
             return None
+        from domaincover.data.images import check_files_can_be_read
         from domaincover.estimators.image_network import ImageNetwork
         from domaincover.estimators.text_network import TextNetwork
 
@@ -152,6 +153,7 @@ class SourceOptions:
         shared["cache"] = "auto" if self.cache is None else str(self.cache)
         network: SourceNetwork
         if self.image_column is not None:
+            check_files_can_be_read()
             network = ImageNetwork(
                 model=self.network or "resnet-18",
                 weights=None if self.weights is None else str(self.weights),

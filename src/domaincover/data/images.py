@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Block
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 
 if TYPE_CHECKING:
     from PIL import Image as PillowImage
@@ -132,6 +132,11 @@ class ImageReader:
         across, down = image.width / covering[0], image.height / covering[1]
         right, bottom = min(centre[2] * across, image.width), min(centre[3] * down, image.height)
         return image.resize((width, height), bilinear, (left * across, top * down, right, bottom))
+
+
+def check_files_can_be_read() -> None:
+    """Raise if Pillow is not installed, without importing it; arrays of pixels do not need it."""
+    check_installed("PIL", "image files", "images")
 
 
 def are_pixels(sources: NDArray[Any]) -> bool:

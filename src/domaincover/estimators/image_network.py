@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import ImageReader, Resize, are_pixels
+from domaincover.data.images import ImageReader, Resize, are_pixels, check_files_can_be_read
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, fresh_image_backbone, image_backbone_of
 from domaincover.estimators.source_encoder import SourceEncoder
@@ -75,7 +75,6 @@ class ImageNetwork(SourceNetwork):
 
     def check(self) -> None:
         """Raise if settings are invalid."""
-        check_installed("PIL", "images", "images")
         if self.module is None and self.backbone is None and not self.is_small:
             check_installed("transformers", "networks on images", "images")
         super().check()
@@ -135,6 +134,7 @@ class ImageNetwork(SourceNetwork):
             return X
         if getattr(X, "ndim", 1) == 2 and X.shape[1] == 1:
             X = X[:, 0]
+        check_files_can_be_read()
         paths = pd.Series(list(X), dtype=object)
         if paths.isna().any():
             row = int(paths.isna().argmax())

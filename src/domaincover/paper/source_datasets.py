@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.data.images import check_files_can_be_read
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import SourceKind
@@ -127,12 +128,15 @@ class SourceDataset(TableDataset):
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, a digest of the data, the part of the network that is learned, and its settings."""
-        are_files = self.kind == "image" and np.asarray(read_once(self.read).X).dtype.kind == "O"
         return self.sizes._asdict() | {
-            "data": _files_digest(self.read) if are_files else data_digest(self.read),
+            "data": _files_digest(self.read) if self._are_files else data_digest(self.read),
             "learn": self.source_network.learns("auto"),
             "network": _settings(self.source_network),
         }
+
+    @property
+    def _are_files(self) -> bool:
+        return self.kind == "image" and np.asarray(read_once(self.read).X).dtype.kind == "O"
 
     def sources(self, examples: NDArray[Any]) -> NDArray[Any]:
         """Return images or texts by row number."""
@@ -151,6 +155,8 @@ class SourceDataset(TableDataset):
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or the data cannot be used, before anything is written."""
         self.source_network.check()
+        if self._are_files:
+            check_files_can_be_read()
         super().check(min_cell_size)
 
 

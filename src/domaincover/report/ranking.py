@@ -49,7 +49,7 @@ def ranked(results: pd.DataFrame) -> pd.DataFrame:
     return found.sort_values(order, ascending=[True, False, False, True], kind="stable")
 
 
-def rule_in_words(results: pd.DataFrame) -> str:
-    """Return the rule of the ranking, and what the mark of degenerate sets means if there are any."""
+def rule_in_words(results: pd.DataFrame, *, has_bold: bool = True) -> str:
+    """Return the rule of the ranking, if it shows, and what the mark of degenerate sets means if there are any."""
     marks: list[Any] = [DEGENERATE] if bool(is_degenerate(results).any()) else []
-    return " ".join([RULE, *marks])
+    return " ".join([*([RULE] if has_bold else []), *marks])

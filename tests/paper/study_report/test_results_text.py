@@ -1,6 +1,7 @@
 import io
 import json
 import math
+import re
 import shutil
 import subprocess
 
@@ -289,3 +290,12 @@ def test_an_unknown_style_is_refused(results):
 
 def test_extra_columns_are_ignored(results):
     assert format_results(results.assign(extra="x"), "csv") == format_results(results, "csv")
+
+
+def test_the_terminal_explains_bold_only_where_it_shows_and_noise_alone_always(results):
+    texts = (re.sub(r"\x1b\[\d*m", "", format_results(results, color=color)) for color in (True, False))
+    shown, piped = (" ".join(text.split()) for text in texts)
+    assert "; in bold: the smallest sets" in shown
+    assert "bold" not in piped
+    for text in (shown, piped):
+        assert "noise alone: the share at target if no domain differed" in text

@@ -46,6 +46,7 @@ TERMINAL_HEADS = {
     "seconds": "Train\n(s)",
 }
 DROPPED_FIRST = ("seconds", "noise", "p10", "worst")
+NOISE_ALONE = "noise alone: the share at target if no domain differed from another"
 CAPTION = (
     "Recall and size of prediction sets. Min recall is the smallest recall over a domain's labels. The "
     "columns give its median over domains, the median of the mean set size, the share of domains whose min "
@@ -101,7 +102,9 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     counted = [*once, seeds_and_domains(rows)]
     if style == "table":
         look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
-        return terminal(_narrow(shown), look, [*notes_of(table), *counted, rule.rstrip(".")])
+        marked = rule_in_words(table, has_bold=color).rstrip(".")
+        said = [*notes_of(table), *counted, NOISE_ALONE, *([marked[0].lower() + marked[1:]] if marked else [])]
+        return terminal(_narrow(shown), look, said)
     caption = CAPTION.format(counted="; ".join(counted), rule=rule)
     return latex(shown, " ".join([*marks, caption]), TERMINAL_HEADS)
 

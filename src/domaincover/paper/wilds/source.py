@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.images import Resize
+from domaincover.data.images import Resize, check_files_can_be_read
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
 from domaincover.options import Learn, LearnedPart, TextFeatures
@@ -196,6 +196,8 @@ class WildsSource:
         """Raise if the network or folder cannot be used, before anything is written."""
         from domaincover.estimators.backbones import image_backbone_of, text_backbone_of
 
+        if self.source_network.kind == "image":
+            check_files_can_be_read()
         self.source_network.check()
         self._check_device()
         data = read_once(self.name, self.data)
