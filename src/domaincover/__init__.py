@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.set_cover import SetCoverClassifier
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
+    from domaincover.exporting.onnx_models import export_onnx, onnx_inputs
     from domaincover.paper.plugins import register_dataset, register_method
     from domaincover.paper.real.catalogue import read_real
     from domaincover.paper.wilds.reader import WildsData, read_wilds
@@ -73,12 +74,14 @@ _HOMES = {
     "check_table": "checks.table_check",
     "criterion_for": "criteria",
     "domain_report": "evaluation",
+    "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
     "image_folder": "data.image_folder",
     "joint_thresholds": "calibration.joint",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
+    "onnx_inputs": "exporting.onnx_models",
     "order_thresholds": "calibration.rules",
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
@@ -123,12 +126,14 @@ __all__ = [
     "check_table",
     "criterion_for",
     "domain_report",
+    "export_onnx",
     "hierarchical_thresholds",
     "image_folder",
     "joint_thresholds",
     "load",
     "mean_size_scorer",
     "min_recall_scorer",
+    "onnx_inputs",
     "order_thresholds",
     "plan_domains",
     "pooled_thresholds",

@@ -63,6 +63,9 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
 def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     """Return log(p / (1 − p)) of every label; 1 − p is summed over the other labels, exact where p is almost 1.
 
+    They are rounded to single precision: the last bits of a double depend on the processor and on who computes it, and
+    a threshold may stand exactly at a score.
+
     >>> log_odds(np.array([[0.25, 0.75], [0.0, 1.0]])).round(2)
     array([[ -1.1 ,   1.1 ],
            [-27.63,  27.63]])
@@ -71,7 +74,8 @@ def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     others = np.zeros_like(found)
     others[:, 1:] += np.cumsum(found, axis=1)[:, :-1]
     others[:, :-1] += np.cumsum(found[:, ::-1], axis=1)[:, -2::-1]
-    return np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
+    odds = np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
+    return odds.astype(np.float32).astype(np.float64)
 
 
 def lowest_positive(probabilities: NDArray[Any]) -> NDArray[np.float64]:

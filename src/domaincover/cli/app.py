@@ -15,6 +15,7 @@ from domaincover.cli.certify import certify
 from domaincover.cli.check import check
 from domaincover.cli.doctor import doctor
 from domaincover.cli.evaluate import evaluate
+from domaincover.cli.export import export
 from domaincover.cli.fit import fit
 from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
-    "Your own data": [check, fit, predict, adapt, evaluate],
+    "Your own data": [check, fit, predict, adapt, evaluate, export],
     "Promises": [certify, plan],
     "Studies": [paper, run, results, report, figures],
 }

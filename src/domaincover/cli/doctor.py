@@ -20,6 +20,7 @@ PURPOSES = {
     "images": "networks on images",
     "text": "networks on texts",
     "excel": "Excel tables (.xlsx)",
+    "onnx": "export of models of tables",
     "accelerate": "mixed precision, several processes",
     "dask": "studies on a cluster: --scheduler",
     "trackers": "--tracker tensorboard, mlflow, wandb",

@@ -122,16 +122,20 @@ def has_times(days: NDArray[np.float64]) -> bool:
 
 def date_parts(days: NDArray[np.float64], with_time: bool) -> list[NDArray[np.float64]]:
     """Return the days, and the sine and cosine of their phase in each cycle."""
-    angles = [2 * np.pi * days / CYCLES[cycle] for cycle in _cycles(with_time)]
+    angles = [2 * np.pi * days / CYCLES[cycle] for cycle in date_cycles(with_time)]
     return [days, *(wave(angle) for angle in angles for wave in (np.sin, np.cos))]
 
 
 def date_names(name: Any, with_time: bool) -> list[str]:
     """Return the names of `date_parts`."""
-    return [f"{name} day", *(f"{name} {part} of {cycle}" for cycle in _cycles(with_time) for part in ("sin", "cos"))]
+    return [
+        f"{name} day",
+        *(f"{name} {part} of {cycle}" for cycle in date_cycles(with_time) for part in ("sin", "cos")),
+    ]
 
 
-def _cycles(with_time: bool) -> list[str]:
+def date_cycles(with_time: bool) -> list[str]:
+    """Return the cycles that dates have a phase in, that of the day only where they have times."""
     return [name for name in CYCLES if with_time or name != "day"]
 
 

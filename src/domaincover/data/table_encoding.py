@@ -13,7 +13,7 @@ from domaincover.data.spellings import plain_table
 from domaincover.errors import InputError
 
 FAR = 5.0  # standard deviations beyond which values grow logarithmically
-_LARGEST = np.finfo(np.float32).max
+LARGEST = np.finfo(np.float32).max
 
 
 class TableEncoding:
@@ -90,12 +90,12 @@ def _as_single(numbers: NDArray[Any]) -> NDArray[np.float32]:
     """Return numbers as float32, clipped to its range."""
     if numbers.dtype == np.float32:
         return numbers
-    return np.clip(numbers, -_LARGEST, _LARGEST).astype(np.float32)
+    return np.clip(numbers, -LARGEST, LARGEST).astype(np.float32)
 
 
 def _compressed(scaled: NDArray[Any]) -> NDArray[Any]:
     """Let values beyond `FAR` grow logarithmically, and replace missing values by the mean, 0."""
-    size = np.minimum(np.abs(scaled), _LARGEST)
+    size = np.minimum(np.abs(scaled), LARGEST)
     compressed = np.where(size > FAR, np.copysign(FAR + np.log1p(np.maximum(size - FAR, 0)), scaled), scaled)
     return np.nan_to_num(compressed, copy=False)
 

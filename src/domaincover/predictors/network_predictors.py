@@ -101,12 +101,16 @@ class SingleLabelPredictor(NetworkPredictor):
 
 
 def _log_probabilities(scores: NDArray[Any]) -> NDArray[Any]:
-    """Return log-probabilities; unreadable examples keep +∞ for every label."""
+    """Return log-probabilities; unreadable examples keep +∞ for every label.
+
+    They are computed in double precision and given in the scores' own, so that no library's exponential can be told
+    from another's.
+    """
     unread = np.isposinf(scores)
-    finite = np.where(unread, 0, scores)
+    finite = np.where(unread, 0, scores).astype(np.float64)
     below = finite - finite.max(axis=1, keepdims=True, initial=-np.inf)
     found = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
-    return np.where(unread, scores, found)
+    return np.where(unread, scores, found.astype(scores.dtype))
 
 
 def from_log_probabilities(log_probabilities: NDArray[Any]) -> NDArray[Any]:

@@ -219,7 +219,7 @@ class PromisedPredictor(CalibratedPredictor):
     def _probabilities(self, raw: NDArray[Any]) -> NDArray[np.float64]:
         """Return probabilities from an estimator's log-probabilities or margins; NaN where a row could not be read."""
         unreadable = np.asarray(np.isposinf(raw).any(axis=1))
-        raw = np.where(unreadable[:, None], 0.0, raw)
+        raw = np.where(unreadable[:, None], 0.0, raw).astype(float)
         if hasattr(self, "link_"):
             found = Link(**self.link_).probabilities(raw)
         else:

@@ -1,0 +1,1 @@
+"""Models of tables as files that other runtimes read."""

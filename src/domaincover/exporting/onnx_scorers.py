@@ -1,0 +1,149 @@
+"""The scores of networks, boosted trees and their mean in ONNX, in the arithmetic of `predict`.
+
+Everything is computed in double precision and rounded to single where the predictors round, so that the order of
+additions, in which runtimes differ, is rounded away here as there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from domaincover.calibration.links import LOWEST_PROBABILITY, SMALLEST
+from domaincover.data.table_encoding import TableEncoding
+from domaincover.errors import InputError
+from domaincover.exporting.onnx_encoding import encoded
+from domaincover.exporting.onnx_graph import DOUBLE, SINGLE, OnnxGraph
+from domaincover.exporting.onnx_trees import is_boosting, tree_probabilities
+from domaincover.networks.dense_layers import DenseLayers
+from domaincover.predictors.label_scoring import LOWEST_PROBABILITY as LOWEST_TREE_PROBABILITY
+from domaincover.predictors.mean_predictor import MeanPredictor
+from domaincover.predictors.names import label_codes
+from domaincover.predictors.network_predictors import NetworkPredictor, SingleLabelPredictor
+
+
+def table_encoding_of(estimator: Any) -> TableEncoding:
+    """Return what turns a table's columns into numbers; reject an estimator that cannot be exported, by name."""
+    if isinstance(estimator, MeanPredictor):
+        encodings = [table_encoding_of(each) for each in estimator.estimators_]
+        return encodings[0]
+    if isinstance(estimator, NetworkPredictor):
+        return _encoding_of_network(estimator)
+    if hasattr(estimator, "steps"):
+        first, last = estimator.steps[0][1], estimator.steps[-1][1]
+        if len(estimator.steps) == 2 and isinstance(first, TableEncoding) and is_boosting(last):
+            return first
+        names = ", ".join(type(step).__name__ for _, step in estimator.steps)
+        raise InputError(f"a pipeline of {names} cannot be exported; TableEncoder, HistGradientBoostingClassifier can.")
+    raise InputError(
+        f"a {type(estimator).__name__} cannot be exported; perceptrons, linear models and histogram gradient boosting "
+        "on tables, and their mean, can."
+    )
+
+
+def _encoding_of_network(estimator: NetworkPredictor) -> TableEncoding:
+    name = type(estimator).__name__
+    if not isinstance(estimator.encoder_, TableEncoding):
+        raise InputError(f"this {name} reads images or texts, which cannot be exported; models of tables can.")
+    if not isinstance(getattr(estimator, "layers_", None), DenseLayers):
+        raise InputError(f"this {name} has a network of its own, which cannot be exported; 'mlp' and 'linear' can.")
+    if not estimator.standardize:
+        raise InputError(
+            f"this {name} has standardize=False and rejects rows with missing values, which ONNX cannot do."
+        )
+    return estimator.encoder_
+
+
+def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
+    """Return what `log_scores_for` gives, as doubles: margins or log-probabilities of all labels."""
+    if isinstance(estimator, MeanPredictor):
+        scores = _mean(graph, estimator)
+    elif isinstance(estimator, NetworkPredictor):
+        scores = _network(graph, estimator)
+    else:
+        table_encoding_of(estimator)
+        matrix = encoded(graph, estimator.steps[0][1])
+        probabilities = tree_probabilities(graph, estimator.steps[-1][1], graph.cast(matrix, DOUBLE))
+        scores = _log(graph, probabilities, LOWEST_TREE_PROBABILITY)
+    return graph.wider(scores, label_codes(estimator.classes_, classes), len(classes), -np.inf)
+
+
+def _network(graph: OnnxGraph, estimator: NetworkPredictor) -> str:
+    """Return a network's scores; of one that gives a single label, log-probabilities."""
+    units = graph.cast(encoded(graph, _encoding_of_network(estimator)), DOUBLE)
+    layers = zip(estimator.layers_.weights, estimator.layers_.biases, strict=True)
+    for k, (weight, bias) in enumerate(layers):
+        units = units if k == 0 else graph.add("Max", units, graph.constant(0.0))
+        product = graph.add("MatMul", units, graph.constant(weight.T.astype(np.float64)))
+        units = graph.add("Add", product, graph.constant(bias.astype(np.float64)))
+    scores = rounded(graph, units)
+    return _log_softmax(graph, scores) if isinstance(estimator, SingleLabelPredictor) else scores
+
+
+def _log_softmax(graph: OnnxGraph, scores: str) -> str:
+    unread = graph.is_unread(scores)
+    finite = graph.add("Where", unread, graph.constant(0.0), scores)
+    below = graph.add("Sub", finite, graph.by_row("ReduceMax", finite))
+    total = graph.add("Log", graph.by_row("ReduceSum", graph.add("Exp", below)))
+    return graph.add("Where", unread, scores, rounded(graph, graph.add("Sub", below, total)))
+
+
+def _mean(graph: OnnxGraph, estimator: MeanPredictor) -> str:
+    """Return the log of the normalised geometric mean of several classifiers' probabilities; +∞ for unread rows."""
+    raw = [_log_probabilities(graph, each, estimator.classes_) for each in estimator.estimators_]
+    unread = any_of(graph, [graph.any_in_row(graph.is_unread(each)) for each in raw])
+    by_model = [
+        without_zeros(graph, graph.add("Exp", graph.add("Where", unread, graph.constant(0.0), each)), lowest)
+        for each, lowest in zip(raw, estimator.lowest_, strict=True)
+    ]
+    found = graph.add("Log", mean_probabilities(graph, by_model))
+    return graph.add("Where", unread, graph.constant(np.inf), found)
+
+
+def _log_probabilities(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
+    if isinstance(estimator, SingleLabelPredictor | MeanPredictor) or hasattr(estimator, "steps"):
+        return raw_scores(graph, estimator, classes)
+    raise InputError(f"a mean with a {type(estimator).__name__} in it cannot be exported.")
+
+
+def rounded(graph: OnnxGraph, values: str) -> str:
+    """Return doubles rounded to single precision."""
+    return graph.cast(graph.cast(values, SINGLE), DOUBLE)
+
+
+def any_of(graph: OnnxGraph, flags: list[str]) -> str:
+    """Return where any of several tensors is true."""
+    found = flags[0]
+    for other in flags[1:]:
+        found = graph.add("Or", found, other)
+    return found
+
+
+def mean_probabilities(graph: OnnxGraph, by_model: list[str]) -> str:
+    """Return the normalised geometric mean over models, as `calibration.links` does."""
+    logs = [_log(graph, each, LOWEST_PROBABILITY) for each in by_model]
+    total = graph.add("Sum", *logs)
+    return graph.softmax(graph.add("Div", total, graph.constant(float(len(logs)))))
+
+
+def without_zeros(graph: OnnxGraph, probabilities: str, lowest: Any) -> str:
+    """Return probabilities with the label's lowest in place of 0, rows that change normalised."""
+    zero = graph.add("LessOrEqual", probabilities, graph.constant(SMALLEST))
+    raised = graph.add("Where", zero, graph.constant(np.asarray(lowest, dtype=float)), probabilities)
+    total = graph.add("Max", graph.by_row("ReduceSum", raised), graph.constant(SMALLEST))
+    return graph.add("Where", graph.any_in_row(zero), graph.add("Div", raised, total), probabilities)
+
+
+def log_odds(graph: OnnxGraph, probabilities: str) -> str:
+    """Return log(p / (1 − p)) of every label in single precision, as `calibration.links` does."""
+    axis = graph.constant(np.array(1))
+    before = graph.add("CumSum", probabilities, axis, exclusive=1)
+    after = graph.add("CumSum", probabilities, axis, exclusive=1, reverse=1)
+    others = graph.add("Add", before, after)
+    own = _log(graph, probabilities, LOWEST_PROBABILITY)
+    return rounded(graph, graph.add("Sub", own, _log(graph, others, LOWEST_PROBABILITY)))
+
+
+def _log(graph: OnnxGraph, values: str, lowest: float) -> str:
+    return graph.add("Log", graph.add("Max", values, graph.constant(lowest)))
