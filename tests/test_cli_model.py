@@ -121,7 +121,7 @@ def test_fit_says_where_the_model_is_and_what_to_do_next(fitted, model):
     assert [page, final, where] == [
         f"The page is {(model.parent / 'fit.html').as_uri()}",
         "Fitting the final model on all domains: 12.",
-        f"The model is in {model}. Next: domaincover predict '{model}' TABLE --out sets.parquet",
+        f"The model is in {model}. Next: domaincover predict '{model}' TABLE --domain ward --out sets.parquet",
     ]
 
 

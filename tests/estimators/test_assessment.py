@@ -400,7 +400,7 @@ def test_overlap_and_broken_domains_are_told_apart_by_domain():
     seen = made_up([[80, 97]] * 30, 100)
     unseen = made_up([[80, 97]] * 10 + [[95, 20], [81, 20]], 100)
     assert failures(seen, unseen) == ("both", ["overlap"] * 10 + ["drop", "both"])
-    assert "labels only overlap in 10, only a break in 1, both in 1" in str(diagnose(seen, unseen, 0.9))
+    assert "overlap alone in 10, a break alone in 1, overlap and a break in 1" in str(diagnose(seen, unseen, 0.9))
 
 
 def test_seen_domains_that_break_are_no_overlap():

@@ -45,9 +45,11 @@ def size_in_words(check: TableCheck) -> str:
     """Return how many rows, domains, labels and columns there are."""
     cells = check.cells
     sizes = " to ".join(dict.fromkeys(f"{end:,}" for end in np.sort(cells.counts.sum(axis=1))[[0, -1]].tolist()))
+    n_domains, n_labels = len(cells.domain_names), len(cells.label_names)
     return (
-        f"{check.n_rows:,} rows; {len(cells.label_names)} labels ({cells.label}); {len(cells.domain_names):,} domains "
-        f"({cells.domain}) of {sizes} rows; {len(check.columns):,} columns to learn from."
+        f"{check.n_rows:,} rows; {n_labels} label{'s' * (n_labels != 1)} ({cells.label}); "
+        f"{n_domains:,} domain{'s' * (n_domains != 1)} ({cells.domain}) of {sizes} rows; "
+        f"{len(check.columns):,} columns to learn from."
     )
 
 

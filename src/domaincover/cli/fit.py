@@ -41,6 +41,7 @@ def fit(options: FitOptions) -> None:
     options = options.for_table(data)
     features, sources = options.feature_columns(data), options.sources
 
+    from domaincover.cli.domain_sets import can_adapt
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
@@ -73,7 +74,8 @@ def fit(options: FitOptions) -> None:
             close_checkpoints(options.training.checkpoints)
             lock.release()
     folder = shlex.quote(str(options.out))
-    say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
+    adapts = f" --domain {shlex.quote(options.domain)}" if options.domain and can_adapt(fitted) else ""
+    say(f"The model is in {options.out}. Next: domaincover predict {folder} TABLE{adapts} --out sets.parquet")
 
 
 def _assess(

@@ -92,8 +92,8 @@ class Diagnosis(NamedTuple):
 
     def _counts(self) -> str:
         kinds = list(self.by_domain.values())
-        words: dict[Failure, str] = {"overlap": "labels only overlap in", "drop": "only a break in"}
-        words |= {"both": "both in", "none": "neither in"}
+        words: dict[Failure, str] = {"overlap": "overlap alone in", "drop": "a break alone in"}
+        words |= {"both": "overlap and a break in", "none": "neither in"}
         return ", ".join(f"{said} {kinds.count(kind)}" for kind, said in words.items() if kind in kinds)
 
 
