@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 LOWEST_PROBABILITY = 1e-12
 SMALLEST = 1e-29  # probabilities up to this stand for 0
 PENALTY = 1e-4
+DECIMALS = 6  # of log-odds
 
 
 class Link(NamedTuple):
@@ -63,8 +64,9 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
 def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     """Return log(p / (1 − p)) of every label; 1 − p is summed over the other labels, exact where p is almost 1.
 
-    They are rounded to single precision: the last bits of a double depend on the processor and on who computes it, and
-    a threshold may stand exactly at a score.
+    They are rounded to six decimals: the last bits of a double depend on the processor and on who computes it, and a
+    threshold may stand exactly at a score. Single precision would not do: differences of a network's scores, which are
+    in single precision, often lie halfway between two such numbers.
 
     >>> log_odds(np.array([[0.25, 0.75], [0.0, 1.0]])).round(2)
     array([[ -1.1 ,   1.1 ],
@@ -75,7 +77,7 @@ def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     others[:, 1:] += np.cumsum(found, axis=1)[:, :-1]
     others[:, :-1] += np.cumsum(found[:, ::-1], axis=1)[:, -2::-1]
     odds = np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
-    return odds.astype(np.float32).astype(np.float64)
+    return np.round(odds, DECIMALS)
 
 
 def lowest_positive(probabilities: NDArray[Any]) -> NDArray[np.float64]:

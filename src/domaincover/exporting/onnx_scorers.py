@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from domaincover.calibration.links import LOWEST_PROBABILITY, SMALLEST
+from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.exporting.onnx_encoding import encoded
@@ -136,13 +136,15 @@ def without_zeros(graph: OnnxGraph, probabilities: str, lowest: Any) -> str:
 
 
 def log_odds(graph: OnnxGraph, probabilities: str) -> str:
-    """Return log(p / (1 − p)) of every label in single precision, as `calibration.links` does."""
+    """Return log(p / (1 − p)) of every label, rounded, as `calibration.links` does."""
     axis = graph.constant(np.array(1))
     before = graph.add("CumSum", probabilities, axis, exclusive=1)
     after = graph.add("CumSum", probabilities, axis, exclusive=1, reverse=1)
     others = graph.add("Add", before, after)
     own = _log(graph, probabilities, LOWEST_PROBABILITY)
-    return rounded(graph, graph.add("Sub", own, _log(graph, others, LOWEST_PROBABILITY)))
+    odds = graph.add("Sub", own, _log(graph, others, LOWEST_PROBABILITY))
+    unit = graph.constant(10.0**DECIMALS)
+    return graph.add("Div", graph.add("Round", graph.add("Mul", odds, unit)), unit)
 
 
 def _log(graph: OnnxGraph, values: str, lowest: float) -> str:
