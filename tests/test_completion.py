@@ -40,7 +40,7 @@ def offered(capsys, monkeypatch):
 
 
 def test_commands_are_offered(offered):
-    assert offered("domaincover e") == ["evaluate"]
+    assert offered("domaincover e") == ["evaluate", "export"]
 
 
 def test_options_are_offered(offered):

@@ -412,7 +412,6 @@ def test_the_words_say_what_learns_and_why(folder):
 @pytest.mark.parametrize(
     ("package", "network", "message"),
     [
-        ("PIL", ImageNetwork(module=conv), r"images need PIL, .* pip install 'domaincover\[images\]'"),
         ("transformers", ImageNetwork(), r"networks on images need transformers, .*\[images\]"),
         ("transformers", TextNetwork(model="bert"), r"networks on texts need transformers, .*\[text\]"),
     ],

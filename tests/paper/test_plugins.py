@@ -123,7 +123,7 @@ def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monk
     elapsed = time.perf_counter() - started
     expected = plan_study(study, tmp_path / "b").expected
     assert expected.n_unknown == 0
-    assert 0 < expected.seconds < elapsed
+    assert 0 < expected.seconds < 3 * elapsed  # each of three jobs as long as one before, and none took longer than all
     assert plan_study(study, tmp_path / "a").expected == (0, 0)
     (tmp_path / "cache/timings.json").write_text("[1]")
     assert plan_study(study, tmp_path / "b").expected.n_unknown == 3

@@ -215,7 +215,7 @@ class WriteSets:
                 yield written.block(written.beside(kept, X), sets)
             return
         codes, row_scores = part_scores(Path(self.scratch), part.number)
-        sets, start = row_scores >= np.load(Path(self.scratch) / THRESHOLDS)[codes], 0
+        sets, start = row_scores >= np.load(Path(self.scratch) / THRESHOLDS, allow_pickle=False)[codes], 0
         if self.top or self.scores:
             blocks = (written.beside(kept, X) for X, kept in columns.blocks(table, ROWS_AT_ONCE, written.ids))
         else:
@@ -279,7 +279,7 @@ class TallySets:
     def _adapted_and_fixed_sets(self, number: int) -> tuple[Sets, Sets]:
         codes, scores = part_scores(Path(self.scratch), number)
         fixed = unwrapped(_without_steps(self.model.load()), None)[0].thresholds_
-        return scores >= np.load(Path(self.scratch) / THRESHOLDS)[codes], scores >= fixed
+        return scores >= np.load(Path(self.scratch) / THRESHOLDS, allow_pickle=False)[codes], scores >= fixed
 
 
 def finished_sizes(path: Path, origin: str) -> dict[int, int] | None:

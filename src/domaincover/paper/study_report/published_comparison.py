@@ -60,10 +60,9 @@ def compared_with_published(
 ) -> pd.DataFrame:
     """Return published rows of unseen domains: theirs, ours, and the difference of each measure.
 
-    Of a named experiment these are all rows that it published, ours NaN where it was not run, and no rows if none
-    of them was run. Without a name, they are the rows that were run, and of several published numbers that of "main" is
-    taken. Rows with a note, such as those of a quick run, do not stand beside published numbers, but for rows as the
-    authors' code.
+    Of a named experiment these are all rows that it published, ours NaN where it was not run. Without a name, they are
+    the rows that were run, and of several published numbers that of "main" is taken. Rows with a note, such as those of
+    a quick run, do not stand beside published numbers, but for rows as the authors' code.
     """
     missing = [column for column in PUBLISHED_COLUMNS if column not in published.columns]
     if missing:
@@ -86,8 +85,6 @@ def compared_with_published(
         how="inner" if experiment is None else "left",
         suffixes=("_published", ""),
     )
-    if merged["n_labels"].isna().all():  # a table of nothing but "not run" says nothing
-        merged = merged[:0]
     for measure in MEASURES:
         merged[f"{measure}_difference"] = merged[measure] - merged[f"{measure}_published"]
     merged = merged.rename(columns={f"{measure}_std_published": f"{measure}_published_std" for measure in MEASURES})

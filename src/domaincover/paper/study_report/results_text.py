@@ -74,7 +74,7 @@ def format_results(
     if style not in get_args(TableStyle):
         raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
     compared = None if published is None else compared_with_published(table, published, experiment)
-    if compared is None or compared.empty:
+    if compared is None or compared["min_recall"].isna().all():  # a table of nothing but "not run" says nothing
         return _written(table, style, width, color)
     if style in ("csv", "json"):
         return _written(with_published(table, compared), style, width, color)
