@@ -29,6 +29,19 @@ def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_pa
     assert os.listdir(tmp_path) == []
 
 
+def test_an_interrupt_while_a_module_is_imported_ends_with_the_status_of_an_interrupt(tmp_path):
+    # dataclasses and named tuples run a text, and `python -m` would end by the signal where one was interrupted
+    (tmp_path / "stopped.py").write_text(
+        "import sys\nimport domaincover.cli\ncommand_line = sys.modules['domaincover.cli.app']\n"
+        "def app(**_):\n    exec('raise KeyboardInterrupt')\n"
+        "command_line.app = app\ncommand_line.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "stopped"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT
+    )
+    assert (done.returncode, done.stderr) == (130, "domaincover: stopped; nothing was written.\n")
+
+
 def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
     new, said, out = tmp_path / "new.parquet", tmp_path / "said", tmp_path / "sets.csv"
     patients(400_000).to_parquet(new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from typing import Annotated, NoReturn
@@ -60,6 +61,9 @@ def main() -> None:
         _fail("out of memory; use less data or a machine with more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
+        # Python ends `python -m` by SIGINT, whatever the status, if the interrupt came while it ran a text, as modules
+        # with dataclasses do when they are imported. It forgets that when it runs the next one, as for a named tuple.
+        namedtuple("Forgotten", ())
     except OSError as error:  # typer handles a reader that leaves early, as `head` does
         if not is_full(error):
             raise
