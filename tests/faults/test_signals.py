@@ -29,11 +29,15 @@ def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_pa
     assert os.listdir(tmp_path) == []
 
 
-def test_an_interrupt_while_a_module_is_imported_ends_with_the_status_of_an_interrupt(tmp_path):
+CAUGHT = "try:\n        exec('raise KeyboardInterrupt')\n    except KeyboardInterrupt:\n        return 130\n    "
+
+
+@pytest.mark.parametrize("caught", ["", CAUGHT], ids=["raised", "as typer does"])
+def test_an_interrupt_while_a_module_is_imported_ends_with_the_status_of_an_interrupt(tmp_path, caught):
     # dataclasses and named tuples run a text, and `python -m` would end by the signal where one was interrupted
     (tmp_path / "stopped.py").write_text(
         "import sys\nimport domaincover.cli\ncommand_line = sys.modules['domaincover.cli.app']\n"
-        "def app(**_):\n    exec('raise KeyboardInterrupt')\n"
+        f"def app(**_):\n    {caught}exec('raise KeyboardInterrupt')\n"
         "command_line.app = app\ncommand_line.main()\n"
     )
     done = subprocess.run(

@@ -61,15 +61,16 @@ def main() -> None:
         _fail("out of memory; use less data or a machine with more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
-        # Python ends `python -m` by SIGINT, whatever the status, if the interrupt came while it ran a text, as modules
-        # with dataclasses do when they are imported. It forgets that when it runs the next one, as for a named tuple.
-        namedtuple("Forgotten", ())
     except OSError as error:  # typer handles a reader that leaves early, as `head` does
         if not is_full(error):
             raise
         discard_output()
         _fail(f"cannot write the output: {fault(error)}.", 2)
-    if status == INTERRUPTED and is_main_process():  # typer's own status of Ctrl-C
+    if status == INTERRUPTED:  # also typer's own status of Ctrl-C
+        # Python ends `python -m` by SIGINT, whatever the status, if the interrupt came while it ran a text, as modules
+        # with dataclasses do when they are imported. It forgets that when it runs the next one, as for a named tuple.
+        namedtuple("Forgotten", ())
+    if status == INTERRUPTED and is_main_process():
         _fail(f"stopped; {_left_behind(sys.argv[1:])}.", TERMINATED if termination.was_received else INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
