@@ -31,7 +31,7 @@ def fit(options: FitOptions) -> None:
 
     Example: domaincover fit visits.csv --label outcome --domain hospital --out model
     """
-    from domaincover.cli.inputs import kinds_in_words, read_training
+    from domaincover.cli.inputs import kinds_in_words, read_on_disk, read_training
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder, is_model
 
@@ -50,7 +50,10 @@ def fit(options: FitOptions) -> None:
     network = sources.make_network()
     options.make_classifier(network)  # rejects options that contradict each other before the table is read
     min_domains = 2 if options.hold_out_domains > 0 else 1
-    training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
+    if options.on_disk:
+        training = read_on_disk(data, features, *options.roles, min_domains, options.scratch)
+    else:
+        training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
     options.check_enough_domains(training.n_domains)
     options, promise = options.with_promise(training)
     model = options.make_classifier(network)

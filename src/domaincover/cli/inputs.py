@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas as pd
 
     from domaincover.data.tables import Table
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 MOST_LABELS = 200
 LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
+ROWS_SHOWN = 100_000  # of a table on disk, to say what its columns are taken for
 PLAIN_NUMBER = "plain number"
 KINDS = {
     "number": "numbers",
@@ -30,7 +33,7 @@ KINDS = {
 class LabelledTable(NamedTuple):
     """Features, labels and domains, row by row."""
 
-    X: pd.DataFrame
+    X: Any  # a pandas table, or a DiskTable
     labels: pd.Series[Any]
     domains: pd.Series[Any]
 
@@ -78,6 +81,18 @@ def read_training(
     return training._replace(X=_with_paths(training.X, data, [image_column])) if image_column else training
 
 
+def read_on_disk(
+    data: Table, features: Sequence[str], label: str, domain: str, min_domains: int, scratch: Path | None
+) -> LabelledTable:
+    """Read the labels and domains of a table to fit on, and leave its features on disk."""
+    from domaincover.data.disk_table import DiskTable
+
+    training = _labelled(data.read([label, domain]), [], label, domain)
+    _check_classes(training.labels)
+    _check_groups(training.domains, min_domains)
+    return training._replace(X=DiskTable.of(data, features, scratch, first_row=1))
+
+
 def read_to_check(data: Table, features: Sequence[str], label: str, domain: str) -> LabelledTable:
     """Read a table as for a fit, but with rows that lack a label or a domain."""
     frame = data.read([*features, label, domain])
@@ -91,11 +106,14 @@ def read_to_check(data: Table, features: Sequence[str], label: str, domain: str)
     return table
 
 
-def kinds_in_words(features: pd.DataFrame) -> list[str]:
-    """Say what each column is taken for, a line for each kind."""
+def kinds_in_words(features: Any) -> list[str]:
+    """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind
+    from domaincover.data.disk_table import DiskTable
     from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
+    if isinstance(features, DiskTable):
+        features = features.sample(ROWS_SHOWN)
     spellings = spellings_of(features)
     features = plain_table(features, spellings)
     by_kind: dict[str, list[str]] = {}

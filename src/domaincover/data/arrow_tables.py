@@ -39,9 +39,14 @@ class ParquetTable(Table):
         text_columns: Collection[str],
         prose: Collection[str],  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
+        for block in self.arrow_blocks(rows_at_once, columns):
+            yield to_pandas(block, text_columns)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
         with self._opened() as file:
             for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
-                yield to_pandas(self._completed(pa.Table.from_batches([batch]), columns), text_columns)
+                yield self._completed(pa.Table.from_batches([batch]), columns)
 
     def _read(
         self,
@@ -79,13 +84,17 @@ class ArrowTable(Table):
         text_columns: Collection[str],
         prose: Collection[str],  # noqa: ARG002
     ) -> Iterator[pd.DataFrame]:
+        for block in self.arrow_blocks(rows_at_once, columns):
+            yield to_pandas(block, text_columns)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
         with _arrow_file(self.path) as file:
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k).select(columns)
                 batch.validate(full=True)
                 for start in range(0, batch.num_rows, rows_at_once):
-                    part = pa.Table.from_batches([batch.slice(start, rows_at_once)])
-                    yield to_pandas(part, text_columns)
+                    yield pa.Table.from_batches([batch.slice(start, rows_at_once)])
 
     def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:  # noqa: ARG002
         with _arrow_file(self.path) as file:

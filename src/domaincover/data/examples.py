@@ -126,7 +126,7 @@ def fingerprint(examples: NDArray[Any] | LazyExamples) -> bytes:
         for source in values:
             digest.update(f"{source}\0{_stamp(source)}\0".encode("utf-8", "surrogateescape"))
     else:
-        digest.update(np.ascontiguousarray(values).tobytes())
+        digest.update(np.ascontiguousarray(values).data)
     return digest.digest()
 
 

@@ -109,6 +109,11 @@ class PartsTable(Table):
         for part in self.parts:
             yield from part._blocks(rows_at_once, columns, text_columns, prose)
 
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+        for part in self.parts:
+            yield from part.arrow_blocks(rows_at_once, columns)
+
     def _read(
         self,
         columns: list[str],

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -71,6 +72,10 @@ class Table(ABC):
         columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
         return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
+        """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
+        raise InputError(f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write it as Parquet first.")
 
     def check_rows(self) -> None:
         """Raise if there are no rows."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import Tags
 
 from domaincover.data.dataset import DomainDataset
+from domaincover.data.disk_table import DiskTable
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets
@@ -243,6 +244,8 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         )
 
     def _encoded(self, X: Any) -> Any:
+        if isinstance(X, DiskTable):
+            return X.mapped(super()._encoded, self.encoder_.n_features_out)
         return self.encoder_.encode(X) if self._inputs.reads_sources else super()._encoded(X)
 
     def _check_settings(self) -> None:

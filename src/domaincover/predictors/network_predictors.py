@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.data.disk_table import DiskTable
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
@@ -31,15 +32,21 @@ class NetworkPredictor(SetPredictor):
         check_fitted(self)
         X = self._checked(X)
         scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
+        for places, block in X.blocks() if isinstance(X, DiskTable) else [(slice(None), X)]:
+            scores[places] = self._scores_in_memory(block)
+        unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
+        if unread.any():
+            warnings.warn(self._unread_in_words(X, unread), stacklevel=2)
+        return scores
+
+    def _scores_in_memory(self, X: Any) -> NDArray[np.float32]:
+        scores = np.empty((len(X), len(self.classes_)), dtype=np.float32)
         rows = X.iloc if hasattr(X, "iloc") else X
 
         def fill(start: int) -> None:
             scores[start : start + ROWS_AT_ONCE] = self._score(rows[start : start + ROWS_AT_ONCE])
 
         in_threads(fill, range(0, len(X), ROWS_AT_ONCE), self._n_threads)
-        unread: NDArray[np.bool_] = np.isposinf(scores[:, 0])
-        if unread.any():
-            warnings.warn(self._unread_in_words(X, unread), stacklevel=2)
         return scores
 
     @property

@@ -14,6 +14,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.multipliers import check_codes
+from domaincover.training.shuffling import shuffled
 
 LINE = 64  # bytes; torch aligns its allocations to multiples of it
 
@@ -58,6 +59,7 @@ class Pool(Protocol):
     """The examples from which replicas draw their rows."""
 
     rows_at_once: int  # in passes without gradient
+    row_bytes: int  # of an example; 0 where it makes no difference which ones are read together
 
     @property
     def device(self) -> torch.device:
@@ -88,6 +90,7 @@ class MemoryPool:
             _joined(labels).to(device),
             _joined(domains).to(device),
         )
+        self.row_bytes = self._parts[0][:1].nbytes
 
     @property
     def device(self) -> torch.device:
@@ -126,6 +129,7 @@ class LazyPool:
     """Examples read on demand, for one network, in constant memory."""
 
     rows_at_once = 256
+    row_bytes = 0
 
     def __init__(self, data: DomainDataset, device: str = "cpu") -> None:
         self._examples: LazyExamples = data.examples
@@ -248,11 +252,13 @@ class ShuffledBatches:
 
     def _order(self) -> NDArray[Any]:
         """Return the order of an epoch's rows, (replica, row)."""
-        return np.stack([self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)])
+        drawn = [self._drawn(rng, rows) for rng, rows in zip(self.rngs, self.rows, strict=True)]
+        return drawn[0][None] if len(drawn) == 1 else np.stack(drawn)
 
     def _drawn(self, rng: np.random.Generator, rows: NDArray[Any]) -> NDArray[Any]:
-        rounds = [rng.permutation(rows) for _ in range(-(-self.n_rows // len(rows)))]
-        return np.concatenate(rounds)[: self.n_rows]
+        n_rounds = -(-self.n_rows // len(rows))
+        rounds = [rows[shuffled(len(rows), self.pool.row_bytes, rng)] for _ in range(n_rounds)]
+        return rounds[0] if n_rounds == 1 else np.concatenate(rounds)[: self.n_rows]
 
     def _own_part(self, order: NDArray[Any], batch_size: int) -> Iterator[Batch]:
         """Yield this process's part of complete batches, or a placeholder of two examples."""

@@ -1,0 +1,233 @@
+"""A table that stays on disk, to train networks on more rows than memory holds."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from domaincover.data.table import ROWS_AT_ONCE, Table
+from domaincover.errors import InputError
+from domaincover.files import writing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Rows = NDArray[np.int64]
+
+
+class DiskTable:
+    """A Parquet file, a folder of Parquet parts or an Arrow file, whose rows are read as they are needed.
+
+    Networks train on it as on a pandas table, with the same result in every bit; memory then grows with the number of
+    rows, not with that of columns. It is copied once, as uncompressed Arrow, to a temporary file in `scratch`, which
+    is memory-mapped; a network's inputs are kept there as well while it trains. These files vanish with the process.
+
+    A column is read into memory by its name, rows are selected by a mask, a slice or their numbers.
+
+    Parameters
+    ----------
+    path : path
+        A Parquet or Arrow file, or a folder of Parquet parts.
+    columns : sequence of str or None, default=None
+        Columns to keep; None keeps all.
+    scratch : path or None, default=None
+        Folder for temporary files; None is the system's, which may itself be in memory.
+
+    >>> import pandas as pd
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> pd.DataFrame({"dose": [1.0, 2.5, 4.0], "ill": [0, 1, 1]}).to_parquet(folder / "visits.parquet")
+    >>> visits = DiskTable(folder / "visits.parquet")
+    >>> visits.shape
+    (3, 2)
+    >>> visits["ill"].tolist()
+    [0, 1, 1]
+    >>> visits.drop(columns=["ill"])[1:].read()
+       dose
+    1   2.5
+    2   4.0
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        columns: Sequence[str] | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
+        from domaincover.data.tables import open_table
+
+        self._hold(_Stored(open_table(Path(path)), columns, None if scratch is None else Path(scratch)))
+
+    @classmethod
+    def of(cls, table: Table, columns: Sequence[str], scratch: Path | None, first_row: int = 0) -> DiskTable:
+        """Return columns of an open table; messages count rows from `first_row`."""
+        return cls.__new__(cls)._hold(_Stored(table, columns, scratch, first_row))
+
+    def _hold(self, stored: _Stored, columns: Sequence[str] | None = None, rows: Rows | None = None) -> DiskTable:
+        """Set the copy on disk, and the columns and rows of it that this table has; None means all."""
+        self._stored = stored
+        self.columns = stored.columns if columns is None else list(columns)
+        self._rows = np.arange(stored.n_rows) if rows is None else rows
+        return self
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self._rows), len(self.columns)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, wanted: Any) -> Any:
+        """Return a column as a pandas series, or a selection of columns or rows that stays on disk."""
+        if isinstance(wanted, str):
+            return self._selected([wanted], self._rows).read()[wanted]
+        if isinstance(wanted, tuple):  # scikit-learn selects rows as of an array: X[rows, …]
+            wanted, *_ = wanted
+        if isinstance(wanted, list) and wanted and all(isinstance(name, str) for name in wanted):
+            return self._selected(wanted, self._rows)
+        return self._selected(self.columns, self._rows[wanted])
+
+    def drop(self, *, columns: Sequence[str]) -> DiskTable:
+        """Return the table without some columns."""
+        self._check_columns(columns)
+        return self._selected([name for name in self.columns if name not in columns], self._rows)
+
+    def read(self) -> pd.DataFrame:
+        """Return all rows as a pandas table, in memory."""
+        return self._stored.read(self.columns, self._rows)
+
+    def sample(self, n_rows: int) -> pd.DataFrame:
+        """Return at most `n_rows` rows, evenly spaced, as a pandas table."""
+        return self._stored.read(self.columns, self._rows[evenly_spaced(len(self), n_rows)])
+
+    def blocks(self) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
+        """Yield the rows as pandas tables, in their order on disk, each with the places of its rows in this table."""
+        yield from self._stored.blocks(self.columns, self._rows)
+
+    def mapped(self, encode: Callable[[pd.DataFrame], NDArray[np.float32]], n_columns: int) -> NDArray[np.float32]:
+        """Return a function of all rows as one matrix, which is memory-mapped from a temporary file."""
+        shape = len(self), n_columns
+        with writing(self._stored.scratch), tempfile.NamedTemporaryFile(dir=self._stored.scratch) as file:
+            _reserve(file, 4 * shape[0] * shape[1])
+            matrix = np.memmap(file.name, np.float32, "r+", shape=shape)
+            for places, block in self.blocks():
+                matrix[places] = encode(block)
+        return matrix
+
+    def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
+        raise InputError(
+            "the table is on disk, and only domaincover's networks train on it there; read it with X.read()."
+        )
+
+    def _selected(self, columns: Sequence[str], rows: Rows) -> DiskTable:
+        self._check_columns(columns)
+        return type(self).__new__(type(self))._hold(self._stored, columns, rows)
+
+    def _check_columns(self, columns: Sequence[str]) -> None:
+        for name in columns:
+            if name not in self.columns:
+                raise InputError(f"the table has no column {name!r}; its columns are {', '.join(self.columns[:8])}.")
+
+
+def evenly_spaced(n_rows: int, n_wanted: int) -> Rows:
+    """Return the numbers of `n_wanted` evenly spaced rows, or of all if there are fewer.
+
+    >>> evenly_spaced(10, 4), evenly_spaced(3, 4)
+    (array([0, 2, 5, 7]), array([0, 1, 2]))
+    """
+    n_taken = min(n_rows, n_wanted)
+    return np.arange(n_taken) * n_rows // max(n_taken, 1)
+
+
+class _Stored:
+    """A table's copy as uncompressed Arrow, memory-mapped; its file is deleted already, and its space free at the end.
+
+    The format is that of streams, where a column's categories may differ between batches.
+    """
+
+    def __init__(self, table: Table, columns: Sequence[str] | None, scratch: Path | None, first_row: int = 0) -> None:
+        import pyarrow as pa
+
+        self.columns, self.first_row = list(table.columns if columns is None else columns), first_row
+        self.scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
+        for name in self.columns:
+            table.check_column(name, option="")
+        with writing(self.scratch):
+            self.scratch.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=self.scratch) as file:
+                _copy(table, self.columns, file.name)
+                self._batches = list(pa.ipc.open_stream(pa.memory_map(file.name)))
+        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
+        self.n_rows = int(self._ends[-1])
+
+    def read(self, columns: Sequence[str], rows: Rows) -> pd.DataFrame:
+        """Return rows as one pandas table, in their order."""
+        import pyarrow as pa
+
+        from domaincover.data.arrow_columns import to_pandas
+
+        places, ordered = _in_disk_order(rows)
+        found = [self._rows_of(k, columns, own) for k, own in self._by_batch(ordered)]
+        whole = pa.concat_tables(found or [self._rows_of(0, columns, ordered)])
+        frame = to_pandas(whole, ()).set_axis(ordered + self.first_row)
+        return frame if places is None else frame.iloc[np.argsort(places)]
+
+    def blocks(self, columns: Sequence[str], rows: Rows) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
+        """Yield rows batch by batch, with their places among `rows`."""
+        from domaincover.data.arrow_columns import to_pandas
+
+        places, ordered = _in_disk_order(rows)
+        start = 0
+        for k, own in self._by_batch(ordered):
+            part = slice(start, start + len(own))
+            frame = to_pandas(self._rows_of(k, columns, own), ()).set_axis(ordered[part] + self.first_row)
+            yield part if places is None else places[part], frame
+            start = part.stop
+
+    def _by_batch(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        """Yield the batches that hold some of the sorted rows, and their numbers within the batch."""
+        ends = np.searchsorted(rows, self._ends)
+        starts = np.concatenate([[0], ends[:-1]])
+        for k in np.flatnonzero(ends > starts).tolist():
+            yield k, rows[starts[k] : ends[k]] - (self._ends[k] - self._batches[k].num_rows)
+
+    def _rows_of(self, k: int, columns: Sequence[str], rows: Rows) -> Any:
+        import pyarrow as pa
+
+        batch = self._batches[k].select(list(columns))
+        is_whole = np.array_equal(rows, np.arange(batch.num_rows))
+        return pa.Table.from_batches([batch if is_whole else batch.take(pa.array(rows))])
+
+
+def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
+    """Return the places of the sorted rows, None where they are sorted already, and the sorted rows."""
+    if (rows[1:] >= rows[:-1]).all():
+        return None, rows
+    places = np.argsort(rows, kind="stable")
+    return places, rows[places]
+
+
+def _copy(table: Table, columns: Sequence[str], name: str) -> None:
+    """Write columns of a table as a stream of Arrow batches."""
+    import pyarrow as pa
+
+    blocks = table.arrow_blocks(ROWS_AT_ONCE, list(columns))
+    first = next(blocks)
+    with pa.OSFile(name, "wb") as file, pa.ipc.new_stream(file, first.schema) as stream:
+        for block in chain([first], blocks):
+            stream.write_table(block)
+
+
+def _reserve(file: Any, n_bytes: int) -> None:
+    """Reserve a file's space, since a full disk would end the process that writes to a mapped file."""
+    if hasattr(os, "posix_fallocate") and n_bytes:
+        os.posix_fallocate(file.fileno(), 0, n_bytes)
+    else:
+        file.truncate(max(n_bytes, 1))
