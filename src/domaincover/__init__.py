@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from domaincover.checks.table_check import TableCheck, check_table
     from domaincover.criteria import Criterion, criterion_for
     from domaincover.data.dataset import DomainDataset
+    from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
@@ -50,6 +51,7 @@ _HOMES = {
     "Certificate": "promises.certificates",
     "ConformalSetClassifier": "estimators.conformal",
     "Criterion": "criteria",
+    "DiskTable": "data.disk_table",
     "DomainDataset": "data.dataset",
     "DomainGeneralizationClassifier": "estimators.domain_generalization",
     "DomainPlan": "promises.plans",
@@ -102,6 +104,7 @@ __all__ = [
     "Certificate",
     "ConformalSetClassifier",
     "Criterion",
+    "DiskTable",
     "DomainDataset",
     "DomainGeneralizationClassifier",
     "DomainPlan",

@@ -47,6 +47,14 @@ def test_a_fit_says_so_and_leaves_no_model(left, small_disk, table, n_bytes):
     left(n_bytes, "fit", table, *FIT, "--out", small_disk(n_bytes) / "model")
 
 
+@pytest.mark.parametrize("n_bytes", [4096, 98_304])  # too few for the copy of the table, or for the network's inputs
+def test_a_fit_on_disk_without_room_leaves_neither_model_nor_files(left, small_disk, tmp_path, n_bytes):
+    patients(5000).to_parquet(tmp_path / "rows.parquet")
+    options = ["--on-disk", "--scratch", small_disk(n_bytes), "--out", tmp_path / "model"]
+    left(n_bytes, "fit", tmp_path / "rows.parquet", *FIT, *options)
+    assert not (tmp_path / "model").exists()
+
+
 def test_a_fit_leaves_an_older_model_as_it_was(left, small_disk, table, model):
     load(model).save(small_disk(1_000_000) / "model")
     left(4096, "fit", table, *FIT, "--out", small_disk(1_000_000) / "model")

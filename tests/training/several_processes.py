@@ -2,12 +2,14 @@
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 
-from domaincover import GaussianDomains, SetCoverLoss
+from domaincover import DiskTable, GaussianDomains, SetCoverClassifier, SetCoverLoss
 from domaincover.networks.perceptrons import perceptron
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
@@ -50,6 +52,20 @@ def compared(penalty, precision="full"):
     return {"weights": weights, "loss": history.loss} | {k: v.numpy() for k, v in objective.state_dict().items()}
 
 
+def of_table(on_disk):
+    """Return weights and thresholds of SET-COVER on a table in memory or on disk; a process has a copy of its own."""
+    data = GaussianDomains.of_paper(10).sample(6, 41, np.random.default_rng(0))
+    table = pd.DataFrame(data.examples.astype(np.float32), columns=[f"x{k}" for k in range(10)])
+    model = SetCoverClassifier(hidden=5, epochs=3, batch_size=30, random_state=0)
+    with tempfile.TemporaryDirectory() as folder:
+        if on_disk:
+            table.to_parquet(f"{folder}/rows.parquet")
+            table = DiskTable(f"{folder}/rows.parquet", scratch=folder)
+        model.fit(table, data.labels, domains=data.domains)
+    weights = torch.cat([weight.detach().flatten() for weight in model.network_.parameters()]).numpy()
+    return {"weights": weights, "thresholds": model.thresholds_}
+
+
 CASES = {"gathered": ("batches", 1), "full pass, in pieces": ("full-pass", 3)}
 PENALTIES = ("irm", "vrex", "mmd", "coral", "group-dro", "qrm")
 
@@ -58,3 +74,4 @@ if __name__ == "__main__":
         np.savez(f"{sys.argv[1]}/{name}-{os.environ['RANK']}.npz", **trained(*case))
     for name in PENALTIES:
         np.savez(f"{sys.argv[1]}/{name}-{os.environ['RANK']}.npz", **compared(name))
+    np.savez(f"{sys.argv[1]}/on disk-{os.environ['RANK']}.npz", **of_table(on_disk=True))

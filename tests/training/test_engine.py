@@ -10,7 +10,7 @@ from domaincover import InputError
 from domaincover.training.batches import Batch, Shard
 from domaincover.training.engine import Engine, make_engine
 from tests.processes import LIMIT
-from tests.training.several_processes import CASES, PENALTIES, compared, trained
+from tests.training.several_processes import CASES, PENALTIES, compared, of_table, trained
 
 SCRIPT = Path(__file__).with_name("several_processes.py")
 
@@ -23,7 +23,8 @@ def of_two_processes(once_for_all_workers):
     _, folder = once_for_all_workers(
         "two-processes", lambda folder: subprocess.run([*command, str(folder)], check=True, timeout=LIMIT).returncode
     )
-    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in (*CASES, *PENALTIES)}
+    names = (*CASES, *PENALTIES, "on disk")
+    return {name: [dict(np.load(folder / f"{name}-{rank}.npz")) for rank in range(2)] for name in names}
 
 
 @pytest.mark.slow
@@ -46,6 +47,14 @@ def test_two_processes_compare_all_domains_of_the_whole_batch(of_two_processes, 
     for name in one:
         assert np.array_equal(first[name], second[name]), f"both processes have the same {name}"
         assert np.allclose(first[name], one[name], atol=1e-5), name
+
+
+@pytest.mark.slow
+def test_two_processes_learn_from_a_table_on_disk_what_one_does_from_memory(of_two_processes):
+    one, (first, second) = of_table(on_disk=False), of_two_processes["on disk"]
+    for name in one:
+        assert np.array_equal(first[name], second[name]), f"both processes have the same {name}"
+        assert np.allclose(first[name], one[name], atol=1e-4), name
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)

@@ -12,7 +12,7 @@ from domaincover.cli.outputs import print_reports, versions_here, write_page
 from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import logs_as_messages, say, warnings_as_notes
-from domaincover.terminal.processes import is_main_process
+from domaincover.terminal.processes import is_main_process, memory_of_machine
 
 if TYPE_CHECKING:
     from domaincover.cli.inputs import LabelledTable
@@ -31,7 +31,7 @@ def fit(options: FitOptions) -> None:
 
     Example: domaincover fit visits.csv --label outcome --domain hospital --out model
     """
-    from domaincover.cli.inputs import kinds_in_words, read_on_disk, read_training
+    from domaincover.cli.inputs import kinds_in_words, note_on_memory, read_on_disk, read_training
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder, is_model
 
@@ -53,6 +53,8 @@ def fit(options: FitOptions) -> None:
     if options.on_disk:
         training = read_on_disk(data, features, *options.roles, min_domains, options.scratch)
     else:
+        if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
+            say(note)
         training = read_training(data, features, *options.roles, min_domains, sources.image_column, sources.text_column)
     options.check_enough_domains(training.n_domains)
     options, promise = options.with_promise(training)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_LABELS = 200
 LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
+BYTES_OF_VALUE = 16  # as a double, twice: read, and selected or encoded
 ROWS_SHOWN = 100_000  # of a table on disk, to say what its columns are taken for
 PLAIN_NUMBER = "plain number"
 KINDS = {
@@ -79,6 +80,17 @@ def read_training(
     for name in texts:
         _check_missing(training.X[name], "--image-column" if name == image_column else "--text-column")
     return training._replace(X=_with_paths(training.X, data, [image_column])) if image_column else training
+
+
+def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
+    """Return a line if a table is probably too large for a memory of so many bytes."""
+    needed = (data.n_rows or 0) * n_columns * BYTES_OF_VALUE
+    if needed <= memory:
+        return None
+    return (
+        f"Note: {data.path} takes about {needed / 1e9:.0f} GB in memory, and the machine has {memory / 1e9:.0f} GB; "
+        "--on-disk trains networks on tables that stay on disk."
+    )
 
 
 def read_on_disk(

@@ -25,10 +25,12 @@ INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 class ParquetTable(Table):
     """A Parquet file; `stored` are its columns and `stored_types` their types."""
 
+    n_rows: int
+
     def __init__(self, path: Path) -> None:
         with _parquet_file(path) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, _named(path, schema.names), n_rows > 0)
+            schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+        super().__init__(path, _named(path, schema.names), self.n_rows > 0)
         self.stored = list(self.columns)
         self.stored_types = [schema.field(name).type for name in self.stored]
 

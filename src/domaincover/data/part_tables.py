@@ -89,7 +89,8 @@ class PartsTable(Table):
         columns = [*first.columns, *first.folder_values]
         for name in first.folder_values:
             types[name] = _type_of_values([part.folder_values[name] for part in self.parts])
-        super().__init__(path, columns, any(part.has_rows for part in self.parts))
+        self.n_rows = sum(part.n_rows for part in self.parts)
+        super().__init__(path, columns, self.n_rows > 0)
         for part in self.parts:
             part.join(columns, types)
 

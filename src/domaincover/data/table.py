@@ -30,6 +30,7 @@ class Table(ABC):
 
     has_types = True
     is_images = False
+    n_rows: int | None = None  # where the format says so
 
     def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True, notes: Sequence[str] = ()) -> None:
         self.path = path
@@ -75,7 +76,9 @@ class Table(ABC):
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
-        raise InputError(f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write it as Parquet first.")
+        raise InputError(
+            f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first."
+        )
 
     def check_rows(self) -> None:
         """Raise if there are no rows."""

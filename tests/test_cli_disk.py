@@ -1,0 +1,80 @@
+"""`fit --on-disk`: the model that a fit in memory gives, of a table that is never read as a whole."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from domaincover import load
+from domaincover.cli.inputs import note_on_memory
+from domaincover.data.tables import open_table
+from tests.faults.processes import contents
+from tests.test_cli_model import ROLES, patients
+
+QUICK = ["--epochs", "2", "--batch-size", "200"]
+
+
+@pytest.fixture(scope="module")
+def hive(tmp_path_factory):
+    """Patients of 30 wards, a folder for each."""
+    folder = tmp_path_factory.mktemp("hive")
+    table = pa.Table.from_pandas(patients(3000, 30), preserve_index=False)
+    pq.write_to_dataset(table, folder, partition_cols=["ward"], basename_template="rows-{i}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("options", [["--method", "set-cover"], ["--method", "erm", "--domain-confidence", "0.9"]])
+def test_the_model_is_that_of_memory_in_every_byte(here, hive, tmp_path, options):
+    for out, where in (("memory", []), ("disk", ["--on-disk", "--scratch", tmp_path / "scratch"])):
+        code, _, told = here("fit", hive, *ROLES, *QUICK, *options, *where, "--out", tmp_path / out)
+        assert code == 0, told
+    assert contents(tmp_path / "memory") == contents(tmp_path / "disk")
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_a_promise_by_default_is_that_of_a_network(here, hive, tmp_path):
+    code, _, told = here("fit", hive, *ROLES, *QUICK, "--on-disk", "--out", tmp_path / "model")
+    assert code == 0, told
+    assert "labels are scored by a network, since boosting needs memory." in told
+    assert load(tmp_path / "model").promise is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--on-disk", "--base", "boosting"], "--base boosting needs the table in memory; --on-disk goes with mlp"),
+        (["--scratch", "x"], "--scratch is for the temporary files of --on-disk; give both, or neither."),
+        (["--on-disk", "--text-column", "colour"], "--on-disk is for tables"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(here, hive, tmp_path, options, said):
+    code, _, told = here("fit", hive, *ROLES, *options, "--out", tmp_path / "model")
+    assert code == 2
+    assert said in told
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_csv_file_is_written_as_parquet_first(here, tmp_path):
+    patients(300, 5).to_csv(tmp_path / "rows.csv", index=False)
+    code, _, told = here("fit", tmp_path / "rows.csv", *ROLES, "--on-disk", "--out", tmp_path / "model")
+    assert code == 2
+    assert "rows.csv is not Parquet or Arrow, whose rows can stay on disk; write Parquet first." in told
+
+
+def test_messages_count_rows_as_in_memory(here, tmp_path):
+    table = patients(300, 5)
+    table.loc[41, "age"] = np.inf
+    table.to_parquet(tmp_path / "rows.parquet")
+    told = []
+    for where in ([], ["--on-disk"]):
+        code, _, line = here("fit", tmp_path / "rows.parquet", *ROLES, *QUICK, *where, "--out", tmp_path / "model")
+        assert code == 2
+        told.append(line.splitlines()[-1])
+    assert told[0] == told[1]
+    assert "column 'age' holds an infinite value at row 42" in told[0]
+
+
+def test_a_table_larger_than_memory_is_noticed(hive):
+    table = open_table(hive)
+    assert note_on_memory(table, 3, 3000 * 3 * 16) is None
+    assert "takes about 0 GB in memory, and the machine has 0 GB; --on-disk" in note_on_memory(table, 3, 100_000)
