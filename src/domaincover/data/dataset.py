@@ -85,8 +85,8 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     if values.dtype.kind in "mM":  # tolist would turn them into integers
         values = np.asarray(pd.Series(values).astype(object))
     if values.dtype != object:
-        distinct, codes = np.unique(values, return_inverse=True)
-        return Coded(codes.astype(np.int64), tuple(distinct.tolist()))
+        codes, distinct = pd.factorize(values, sort=True)
+        return Coded(codes.astype(np.int64, copy=False), tuple(np.asarray(distinct).tolist()))
     try:
         codes, distinct = pd.factorize(values)
     except TypeError:

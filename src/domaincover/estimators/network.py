@@ -232,7 +232,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
 
     def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
         """Return the chosen rows, encoded, with small cells merged into one additional domain."""
-        labels, domains = targets.labels[rows], targets.domains[rows]
+        labels, domains = _rows(targets.labels, rows), _rows(targets.domains, rows)
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
         least = self.min_cell_size if self._merges_small_cells else 0
         return DomainDataset(

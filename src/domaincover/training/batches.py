@@ -14,6 +14,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.multipliers import check_codes
+from domaincover.training.read_ahead import ReadAhead
 from domaincover.training.shuffling import shuffled
 
 LINE = 64  # bytes; torch aligns its allocations to multiples of it
@@ -91,6 +92,7 @@ class MemoryPool:
             _joined(domains).to(device),
         )
         self.row_bytes = self._parts[0][:1].nbytes
+        self._ahead = ReadAhead.of(datasets[0].examples) if len(datasets) == 1 else None
 
     @property
     def device(self) -> torch.device:
@@ -108,6 +110,8 @@ class MemoryPool:
         per_copy = max(1, self.rows_at_once // batch_size) * batch_size
         n_whole = n_rows - n_rows % batch_size
         for start in range(0, n_whole, per_copy):
+            if self._ahead is not None:
+                self._ahead.reach(rows[0], start)
             part = torch.from_numpy(rows[:, start : min(start + per_copy, n_whole)])
             by_batch = part.view(n_replicas, -1, batch_size).transpose(0, 1)
             for examples, labels, domains in zip(*self._take(by_batch), strict=True):
