@@ -50,8 +50,8 @@ def fit(options: FitOptions) -> None:
     network = sources.make_network()
     options.make_classifier(network)  # rejects options that contradict each other before the table is read
     min_domains = 2 if options.hold_out_domains > 0 else 1
-    if options.on_disk:
-        training = read_on_disk(data, features, *options.roles, min_domains, options.scratch)
+    if options.training.on_disk:
+        training = read_on_disk(data, features, *options.roles, min_domains, options.training.scratch)
     else:
         if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
             say(note)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from domaincover.cli.arguments import MinCellSize, Page, TableFile, Targets, complete_columns, parsed_targets
-from domaincover.cli.network_options import TRAINING, SourceOptions, TrainingOptions
+from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
 from domaincover.options import (
@@ -126,20 +126,6 @@ class FitOptions:
     html: Page = None
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="NUMBER", help="Seed of all random draws.")] = 0
     verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for every epoch and every fit.")] = False
-    on_disk: Annotated[
-        bool,
-        typer.Option(
-            "--on-disk",
-            help="Train networks on a Parquet or Arrow table that stays on disk, since it is larger than memory.",
-            rich_help_panel=TRAINING,
-        ),
-    ] = False
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the temporary files of --on-disk; default: the system's.", rich_help_panel=TRAINING
-        ),
-    ] = None
     sources: SourceOptions = field(default_factory=SourceOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
 
@@ -166,11 +152,9 @@ class FitOptions:
                 raise InputError(f"{option} is about a promise, but --domain-confidence none asks for no promise.")
 
     def _check_on_disk(self) -> None:
-        if self.scratch is not None and not self.on_disk:
-            raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
-        if self.on_disk and self.sources.column is not None:
+        if self.training.on_disk and self.sources.column is not None:
             raise InputError("--on-disk is for tables; images are read as they are needed anyway, and texts are small.")
-        if self.on_disk and self.base not in (None, *get_args(NetworkName)):
+        if self.training.on_disk and self.base not in (None, *get_args(NetworkName)):
             raise InputError(f"--base {self.base} needs the table in memory; --on-disk goes with mlp and linear.")
 
     def for_table(self, data: Table) -> FitOptions:
@@ -246,7 +230,9 @@ class FitOptions:
             what = "the coverage of a new domain is" if self.criterion == "coverage" else what
             is_mean = promised.base == "mlp+boosting" and self.base is None
             scorer = "; labels are scored by the mean of a network and boosting" if is_mean else ""
-            scorer = "; labels are scored by a network, since boosting needs memory" if self.on_disk else scorer
+            scorer = (
+                "; labels are scored by a network, since boosting needs memory" if self.training.on_disk else scorer
+            )
             return promised, (
                 f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
                 f"(--domain-confidence none for no promise){scorer}."
@@ -266,7 +252,7 @@ class FitOptions:
         left_open = self.method is None and self.base is None
         on_table = self.sources.image_column is None and self.sources.text_column is None
         if left_open and on_table and self.confidence is not None:
-            return replace(self, method="erm", base="mlp" if self.on_disk else "mlp+boosting")
+            return replace(self, method="erm", base="mlp" if self.training.on_disk else "mlp+boosting")
         return replace(self, method=self.method or "set-cover", base=self.base or "mlp")
 
     def make_classifier(self, network: SourceNetwork | None) -> SetClassifier:

@@ -214,6 +214,20 @@ class TrainingOptions:
     accumulate: Annotated[
         int, typer.Option(min=1, help="Split each batch into so many parts to save memory.", rich_help_panel=TRAINING)
     ] = 1
+    on_disk: Annotated[
+        bool,
+        typer.Option(
+            "--on-disk",
+            help="Train networks on a Parquet or Arrow table that stays on disk, since it is larger than memory.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = False
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the temporary files of --on-disk; default: the system's.", rich_help_panel=TRAINING
+        ),
+    ] = None
     tracker: Annotated[
         list[str] | None,
         typer.Option(
@@ -240,6 +254,8 @@ class TrainingOptions:
             check_tracker(tracker)
         on_cpu = self.device == "cpu" or (self.device == "auto" and not torch.cuda.is_available())
         check_precision("cpu" if on_cpu else "cuda", self.precision)
+        if self.scratch is not None and not self.on_disk:
+            raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
         run = TrainingRun(

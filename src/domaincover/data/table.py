@@ -76,9 +76,7 @@ class Table(ABC):
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
-        raise InputError(
-            f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first."
-        )
+        raise InputError(f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
 
     def check_rows(self) -> None:
         """Raise if there are no rows."""

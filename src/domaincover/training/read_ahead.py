@@ -45,7 +45,7 @@ class ReadAhead:
         is_next[rows] = True
         ordered = np.flatnonzero(is_next)
         starts = np.flatnonzero(np.diff(ordered, prepend=-2) > 1)
-        if len(starts) * LEAST_RUN > len(ordered):
+        if len(starts) > max(len(ordered) // LEAST_RUN, 1):
             return
         firsts = ordered[starts] * self._row_bytes // mmap.PAGESIZE * mmap.PAGESIZE
         ends = (ordered[np.append(starts[1:], len(ordered)) - 1] + 1) * self._row_bytes
