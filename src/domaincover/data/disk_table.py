@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -114,9 +115,9 @@ class DiskTable:
     def mapped(self, encode: Callable[[pd.DataFrame], NDArray[np.float32]], n_columns: int) -> NDArray[np.float32]:
         """Return a function of all rows as one matrix, which is memory-mapped from a temporary file."""
         shape = len(self), n_columns
-        with writing(self._stored.scratch), tempfile.NamedTemporaryFile(dir=self._stored.scratch) as file:
+        with writing(self._stored.scratch), tempfile.TemporaryFile(dir=self._stored.scratch) as file:
             _reserve(file, 4 * shape[0] * shape[1])
-            matrix = np.memmap(file.name, np.float32, "r+", shape=shape)
+            matrix = np.memmap(file, np.float32, "r+", shape=shape)
             for places, block in self.blocks():
                 matrix[places] = encode(block)
         return matrix
@@ -147,7 +148,7 @@ def evenly_spaced(n_rows: int, n_wanted: int) -> Rows:
 
 
 class _Stored:
-    """A table's copy as uncompressed Arrow, memory-mapped; its file is deleted already, and its space free at the end.
+    """A table's copy as uncompressed Arrow, memory-mapped from a file without a name, which ends with the process.
 
     The format is that of streams, where a column's categories may differ between batches.
     """
@@ -161,9 +162,10 @@ class _Stored:
             table.check_column(name, option="")
         with writing(self.scratch):
             self.scratch.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=self.scratch) as file:
-                _copy(table, self.columns, file.name)
-                self._batches = list(pa.ipc.open_stream(pa.memory_map(file.name)))
+            with tempfile.TemporaryFile(dir=self.scratch) as file:
+                _copy(table, self.columns, file)
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._batches = list(pa.ipc.open_stream(pa.py_buffer(mapped)))
         self._ends = np.cumsum([batch.num_rows for batch in self._batches])
         self.n_rows = int(self._ends[-1])
 
@@ -214,15 +216,16 @@ def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
     return places, rows[places]
 
 
-def _copy(table: Table, columns: Sequence[str], name: str) -> None:
+def _copy(table: Table, columns: Sequence[str], file: Any) -> None:
     """Write columns of a table as a stream of Arrow batches."""
     import pyarrow as pa
 
     blocks = table.arrow_blocks(ROWS_AT_ONCE, list(columns))
     first = next(blocks)
-    with pa.OSFile(name, "wb") as file, pa.ipc.new_stream(file, first.schema) as stream:
+    with pa.ipc.new_stream(file, first.schema) as stream:
         for block in chain([first], blocks):
             stream.write_table(block)
+    file.flush()
 
 
 def _reserve(file: Any, n_bytes: int) -> None:
