@@ -13,6 +13,7 @@ from domaincover.errors import InputError
 from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import read_reports
+from domaincover.paper.run_report import OF_DOMAIN
 
 GROUP = ["dataset", "method", "target_recall", "split"]
 AVERAGED = [
@@ -88,11 +89,16 @@ def interval_half_width(deviation: pd.Series, n_seeds: pd.Series) -> pd.Series:
 
 
 def _domains(reports: list[dict[str, Any]]) -> pd.DataFrame:
-    return pd.DataFrame(
-        named | {"n_labels": len(report["labels"])} | domain
-        for named, result, report in _rows(reports)
-        for domain in result["domains"]
-    )
+    found = [
+        (named | {"n_labels": len(report["labels"])}, result["domains"]) for named, result, report in _rows(reports)
+    ]
+    counts = [len(domains) for _, domains in found]
+    columns: dict[str, Any] = {
+        name: np.repeat(np.array([named[name] for named, _ in found]), counts) for name in found[0][0]
+    }
+    for name in ("domain", *OF_DOMAIN, "recall"):
+        columns[name] = [domain[name] for _, domains in found for domain in domains]
+    return pd.DataFrame(columns)
 
 
 def _settings(reports: list[dict[str, Any]]) -> dict[str, str]:

@@ -134,9 +134,10 @@ def read_reports(out: Path, wanted: Callable[[dict[str, Any]], bool] | None = No
 def _read_json(path: Path) -> dict[str, Any]:
     """Read a file of a finished run; raise if it was modified."""
     try:
-        content: dict[str, Any] = dict(plain_json(path.read_text(encoding="utf-8")))
+        written = path.read_bytes()
+        content: dict[str, Any] = dict(plain_json(written))
         seal = (path.parent / DONE).read_bytes()
-        if seal and plain_json(seal)[path.name] != _digest(path):
+        if seal and plain_json(seal)[path.name] != hashlib.sha256(written).hexdigest():
             raise ValueError("its checksum differs")
     except (OSError, ValueError, TypeError, KeyError) as error:
         reason = " ".join(str(error).split())[:200]

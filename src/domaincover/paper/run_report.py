@@ -55,4 +55,8 @@ def _is_domain(domain: Any, labels: list[str]) -> bool:
 
 
 def _are_numbers(values: Any, names: Any) -> bool:
-    return all(type(values[name]) in (int, float) and -LARGEST <= values[name] <= LARGEST for name in names)
+    for name in names:  # a loop, since a generator takes twice as long, for each of 100,000 domains
+        value = values[name]
+        if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:
+            return False
+    return True

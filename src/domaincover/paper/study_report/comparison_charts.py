@@ -178,11 +178,11 @@ def _figure(
     return figure
 
 
-def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look, width: float | None = None) -> alt.LayerChart:
-    """Return bars with their numbers and spread, on an axis from 0 to 100 %; a plot of several has a known width."""
+def bar_layers(shares: Data, rows: MethodRows, title: str, look: Look, end: Any = None) -> alt.LayerChart:
+    """Return bars with their numbers and spread, on an axis from 0 to 100 %; a plot of several knows where it ends."""
     base = alt.Chart(shares).encode(y=rows.y())
-    end = alt.ExprRef(f"width - {look.room_for_numbers}") if width is None else width - look.room_for_numbers
-    scale = alt.Scale(domain=[0, 1], nice=False, range=[0, end])
+    own_end = alt.ExprRef(f"width - {look.room_for_numbers}")
+    scale = alt.Scale(domain=[0, 1], nice=False, range=[0, own_end if end is None else end])
     axis = alt.Axis(format="%", tickCount=6 if look is SCREEN else 3)
     x = {field: alt.X(f"{field}:Q", title=title, scale=scale, axis=axis) for field in ("share", "low", "end")}
     bars = base.mark_bar(**BLOCK, strokeWidth=0.6 * look.stroke)

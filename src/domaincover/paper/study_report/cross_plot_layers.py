@@ -1,15 +1,15 @@
 """The layers of a cross-plot, on common axes and in one set of colours and shapes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
 import pandas as pd
 
-from domaincover.paper.study_report.crosses import CrossPlotTables, Limits, random_line
+from domaincover.paper.study_report.crosses import CrossPlotTables, Limits, SingleDomains, random_line
 from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets, place_of_target
 from domaincover.report.look import SCREEN, Look, legend_columns
-from domaincover.report.pictures import inline
+from domaincover.report.pictures import Rows, inline, inline_rows, rows_for_json
 from domaincover.report.style import MethodStyle, dataset_label
 
 SIZE_TITLE = ["Mean set size", "(median and quartiles over domains)"]  # two lines fit a phone
@@ -102,23 +102,26 @@ class CrossData(NamedTuple):
     points: Data | None = None
 
 
-def cross_data(
-    tables: CrossPlotTables, crosses: pd.DataFrame, points: Data | None, in_sight: Sequence[Limits], canvas: Canvas
-) -> CrossData:
-    """Return the data of a cross-plot that shows these parts of the plane, the usual one first."""
+def cross_rows(
+    tables: CrossPlotTables, crosses: pd.DataFrame, in_sight: Sequence[Limits], canvas: Canvas
+) -> dict[str, Rows | None]:
+    """Return the rows of each layer of a cross-plot that shows these parts of the plane, the usual one first."""
     row, above = target_row(tables.target_recall, crosses, tables.n_labels, canvas)
-    target = alt.InlineData(values=[row])
     lines = [line for limits in in_sight if not (line := random_line(tables.n_labels, limits)).empty]
     name = place_of_random_sets(crosses, tables.n_labels, canvas)
-    return CrossData(
-        crosses=inline(crosses),
-        target=target,
-        target_below=None if above else target,
-        target_above=target if above else None,
-        random_line=inline(lines[-1]) if lines else None,
-        random_name=None if name is None else alt.InlineData(values=[name._asdict()]),
-        points=points,
-    )
+    return {
+        "crosses": rows_for_json(crosses),
+        "target": [row],
+        "target_below": None if above else [row],
+        "target_above": [row] if above else None,
+        "random_line": rows_for_json(lines[-1]) if lines else None,
+        "random_name": None if name is None else [name._asdict()],
+    }
+
+
+def cross_data(rows: Mapping[str, Rows | None], points: Data | None = None) -> CrossData:
+    """Return the rows of a cross-plot's layers as data."""
+    return CrossData(**{name: None if own is None else inline_rows(own) for name, own in rows.items()}, points=points)
 
 
 def target_row(target: float, crosses: pd.DataFrame, n_labels: int, canvas: Canvas) -> tuple[dict[str, Any], bool]:
@@ -223,20 +226,21 @@ def static_cross_plot(
     """Return a cross-plot without single domains, as part of a figure of the given size."""
     columns = 3 if look is SCREEN else legend_columns([style.label for style in tables.methods], look, width)
     canvas = Canvas(*(SCREEN_SIZE if look is SCREEN else PANEL_SIZE), look.text, tables.near)
-    data = cross_data(tables, crosses, None, [tables.near], canvas)
+    data = cross_data(cross_rows(tables, crosses, [tables.near], canvas))
     pen = Pen(data, scales_of(tables.methods, tables.near, columns), False, look, recall_title)
     return pen.draw(dataset_label(tables.dataset))
 
 
-def interactive_cross_plot(tables: CrossPlotTables, crosses: pd.DataFrame, points: pd.DataFrame) -> alt.LayerChart:
-    """Return a cross-plot with a legend to click and single domains on demand."""
+def interactive_cross_plot(tables: CrossPlotTables, single: SingleDomains, split: str) -> alt.LayerChart:
+    """Return the cross-plot of a split with a legend to click and single domains on demand."""
     scales = scales_of(tables.methods, tables.near, alt.ExprRef("width < 480 ? 1 : 3"))
     size, recall = (
         alt.Scale(domain=alt.ExprRef(f"{SHOW_DOMAINS} ? {list(far)} : {list(near)}"), zero=False, nice=False)
-        for near, far in zip(tables.near, tables.far, strict=True)
+        for near, far in zip(tables.near, single.far, strict=True)
     )
     canvas = Canvas(*SCREEN_SIZE, SCREEN.text, tables.near)
-    data = cross_data(tables, crosses, inline(points), [tables.near, tables.far], canvas)
+    crosses, points = (table[table["split"] == split] for table in (tables.crosses, single.points))
+    data = cross_data(cross_rows(tables, crosses, [tables.near, single.far], canvas), inline(points))
     pen = Pen(data, scales._replace(size=size, recall=recall), interactive=True, keep=SHOW_DOMAINS)
     show = alt.param(name=SHOW_DOMAINS, value=False, bind=alt.binding_checkbox(name="Show single domains"))
     chart: alt.LayerChart = pen.draw(dataset_label(tables.dataset)).add_params(show)

@@ -29,16 +29,21 @@ class Limits(NamedTuple):
 class CrossPlotTables(NamedTuple):
     """Data of the cross-plots of one data set and target recall.
 
-    `near` holds the crosses of every split, so that splits compare; `far` holds the single domains too.
+    `near` holds the crosses of every split, so that splits compare.
     """
 
     dataset: str
     target_recall: float
     crosses: pd.DataFrame
-    points: pd.DataFrame
     methods: list[MethodStyle]
     n_labels: int
     near: Limits
+
+
+class SingleDomains(NamedTuple):
+    """The single domains of the cross-plots of one data set and target recall; `far` holds them and the crosses."""
+
+    points: pd.DataFrame
     far: Limits
 
 
@@ -61,26 +66,26 @@ def cross_plot_data(results: CheckedResults, split: str | None = None) -> pd.Dat
     return shown[list(columns)].reset_index(drop=True)
 
 
-def cross_plot_tables(
-    results: CheckedResults, domains: CheckedDomains, dataset: str, target_recall: float | None = None
-) -> CrossPlotTables:
+def cross_plot_tables(results: CheckedResults, dataset: str, target_recall: float | None = None) -> CrossPlotTables:
     """Return the data of a data set's cross-plots; the target is optional if there is only one."""
     target_recall = chosen_target(results, dataset, target_recall)
     styles = method_styles(results["method"])
     crosses = of_experiment(cross_plot_data(results), dataset, target_recall)
-    drawn = domains["method"].isin(crosses["method"])
-    points = _points(of_experiment(domains[drawn], dataset, target_recall), styles)
-    near = cross_limits(crosses, target_recall)
     return CrossPlotTables(
         dataset=dataset,
         target_recall=target_recall,
         crosses=crosses,
-        points=points,
         methods=[style for method, style in styles.items() if method in set(crosses["method"])],
-        n_labels=int(of_dataset(domains, dataset)["n_labels"].max()),
-        near=near,
-        far=_around(near, _limits(points, (), target_recall)),
+        n_labels=int(of_dataset(results, dataset)["n_labels"].max()),
+        near=cross_limits(crosses, target_recall),
     )
+
+
+def single_domains(tables: CrossPlotTables, domains: CheckedDomains) -> SingleDomains:
+    """Return the domains behind the crosses, one by one."""
+    own = of_experiment(domains, tables.dataset, tables.target_recall)
+    points = _points(own[own["method"].isin(tables.crosses["method"])], method_styles(tables.crosses["method"]))
+    return SingleDomains(points, _around(tables.near, _limits(points, (), tables.target_recall)))
 
 
 def recalls_in_words(recall: Mapping[str, float | None]) -> str:

@@ -24,6 +24,7 @@ from domaincover.paper.study_report.crosses import (
     cross_plot_data,
     cross_plot_tables,
     note_on_random_sets,
+    single_domains,
 )
 from domaincover.paper.study_report.figure_plan import PlannedFigure, planned_figures
 from domaincover.paper.study_report.panels import pages_of, panel_figure
@@ -76,16 +77,16 @@ def cross_plot(
 
     For a paper it is one column wide, with text of 8 points, and holds no points.
     """
-    tables = cross_plot_tables(results, domains, dataset, target_recall)
+    tables = cross_plot_tables(results, dataset, target_recall)
     if split not in splits_of(tables):
         raise InputError(f"data set {dataset!r} has no split {split!r}, only {', '.join(splits_of(tables))}.")
-    crosses, single = (table[table["split"] == split] for table in (tables.crosses, tables.points))
+    crosses = tables.crosses[tables.crosses["split"] == split]
     notes = sentences_of_notes(of_dataset(results, dataset))
     if paper:
         chart = fitted(static_cross_plot(tables, crosses, PAPER, BESIDE_AXIS, RECALL_LINES), COLUMN, PLOT_HEIGHT)
         return _with_look(chart.properties(title=_title(tables, split_label(split), notes, PAPER, COLUMN)), PAPER)
     if points:
-        chart = interactive_cross_plot(tables, crosses, single)
+        chart = interactive_cross_plot(tables, single_domains(tables, domains), split)
     else:
         chart = static_cross_plot(tables, crosses, SCREEN, 480, RECALL_TITLE)
     chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), notes, SCREEN, 480))
@@ -94,13 +95,12 @@ def cross_plot(
 
 def cross_splits_plot(
     results: CheckedResults,
-    domains: CheckedDomains,
     dataset: str,
     target_recall: float | None = None,
     paper: bool = False,
 ) -> alt.HConcatChart:
     """Return the cross-plots of all splits side by side on the same axes; for a paper, two columns wide."""
-    tables = cross_plot_tables(results, domains, dataset, target_recall)
+    tables = cross_plot_tables(results, dataset, target_recall)
     splits, notes = list(reversed(splits_of(tables))), sentences_of_notes(of_dataset(results, dataset))
     look, gap = (PAPER, PANEL_GAP) if paper else (SCREEN, 24)
     width = int((TWO_COLUMNS - LEFT_OF_PLOTS - gap * (len(splits) - 1)) / len(splits)) if paper else 280
@@ -180,7 +180,7 @@ def drawn_figure(planned: PlannedFigure, single: CheckedDomains) -> AnyChart:
     table, target, dataset = planned.results, planned.target_recall, planned.datasets[0]
     draw: dict[str, Callable[[], AnyChart]] = {
         "cross": lambda: cross_plot(table, single, dataset, "unseen", target, paper=True),
-        "cross-splits": lambda: cross_splits_plot(table, single, dataset, target, paper=True),
+        "cross-splits": lambda: cross_splits_plot(table, dataset, target, paper=True),
         "share": lambda: share_bars(table, dataset, target, paper=True),
         "min-recall": lambda: min_recall_boxes(table, single, dataset, target, paper=True),
         "coverage": lambda: share_against_size(table, dataset, target, paper=True),

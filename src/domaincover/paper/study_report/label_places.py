@@ -1,5 +1,6 @@
 """Where names in a plot are free of its marks: of lines, points, and one another."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -86,12 +87,13 @@ def freest(boxes: Sequence[Box], taken: Iterable[Box], canvas: Canvas) -> int:
 def crosses_as_boxes(crosses: pd.DataFrame, canvas: Canvas) -> list[Box]:
     """Return the bars and points of crosses."""
     boxes = []
-    for cross in crosses.dropna(subset=["set_size", "min_recall"]).to_dict("records"):
-        x, y = canvas.x(cross["set_size"]), canvas.y(cross["min_recall"])
-        ends = [canvas.x(cross[f"set_size_{q}"]) for q in ("q25", "q75")]
-        boxes += [canvas.around(x, y), Box(min(ends), y - 1, max(ends), y + 1)]
-        ends = [canvas.y(cross[f"min_recall_{q}"]) for q in ("q25", "q75")]
-        boxes.append(Box(x - 1, min(ends), x + 1, max(ends)))
+    columns = [f"{name}{end}" for name in ("set_size", "min_recall") for end in ("", "_q25", "_q75")]
+    for size, *sizes, recall, low, high in crosses[columns].to_numpy(dtype=float).tolist():
+        if math.isnan(size) or math.isnan(recall):
+            continue
+        x, y = canvas.x(size), canvas.y(recall)
+        wide, tall = sorted(map(canvas.x, sizes)), sorted(map(canvas.y, (low, high)))
+        boxes += [canvas.around(x, y), Box(wide[0], y - 1, wide[1], y + 1), Box(x - 1, tall[0], x + 1, tall[1])]
     return boxes
 
 

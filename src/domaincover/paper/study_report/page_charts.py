@@ -9,34 +9,28 @@ from typing import Any
 
 import altair as alt
 
-from domaincover.paper.study_report.comparison_charts import (
-    HEIGHT_OF_TARGET,
-    BoxData,
-    MethodRows,
-    bar_layers,
-    box_layers,
-)
-from domaincover.paper.study_report.cross_plot_layers import CrossData, Pen, Scales
+from domaincover.paper.study_report.comparison_charts import HEIGHT_OF_TARGET, BoxData, bar_layers, box_layers
+from domaincover.paper.study_report.cross_plot_layers import CrossData, Pen
+from domaincover.paper.study_report.plot_templates import RECALLS, ROWS, scales_to_fill
 from domaincover.paper.study_report.tradeoff_charts import coverage_layers, curve_layers
 from domaincover.paper.study_report.training_curves import PARTS, training_layers
 from domaincover.report.look import PAGE_INK, SCREEN, chart_config
 
-ROWS = MethodRows(["@labels"], "@names", "@is_long", ["@colors"], ["@shapes"])
+LEGEND = alt.Legend(orient="bottom", columns=alt.ExprRef("@columns"))
 
 
 @functools.cache
 def chart_templates() -> dict[str, dict[str, Any]]:
     """Return the templates by kind, in the page's ink and as wide as their places."""
     data = {name: alt.NamedData(name) for name in ("rows", "outliers", "target")}
-    axis = alt.Scale(domain=["@recall"], zero=False, nice=False)
-    boxes = BoxData(data["rows"], data["outliers"], data["target"], axis, ["@targets"], "@target_name")
+    boxes = BoxData(data["rows"], data["outliers"], data["target"], RECALLS, ["@targets"], "@target_name")
     room_of_target = {"left": 5, "right": 5, "bottom": 5, "top": 5 + HEIGHT_OF_TARGET}
     layers = {
         "cross": _cross(),
         "share": bar_layers(data["rows"], ROWS, "@title", SCREEN).properties(padding=room_of_target),
         "min-recall": box_layers(boxes, ROWS, "Min recall of unseen domains", SCREEN),
-        "curves": curve_layers(data["rows"], data["target"], _scales(), SCREEN).properties(height=320),
-        "coverage": coverage_layers(data["rows"], _scales(), SCREEN, "@title").properties(height=320),
+        "curves": curve_layers(data["rows"], data["target"], scales_to_fill(LEGEND), SCREEN).properties(height=320),
+        "coverage": coverage_layers(data["rows"], scales_to_fill(LEGEND), SCREEN, "@title").properties(height=320),
     }
     steps, iterates, target = (alt.NamedData(name) for name in ("steps", "iterates", "target"))
     layers |= {
@@ -48,17 +42,6 @@ def chart_templates() -> dict[str, dict[str, Any]]:
 
 
 def _cross() -> alt.LayerChart:
-    names = ("crosses", "target", "target_below", "target_above", "random_line", "random_name", "points")
-    pen = Pen(CrossData(*(alt.NamedData(name) for name in names)), _scales(), interactive=True)
+    pen = Pen(CrossData(*map(alt.NamedData, CrossData._fields)), scales_to_fill(LEGEND), interactive=True)
     chart: alt.LayerChart = pen.draw("@title").properties(height=380)
     return chart
-
-
-def _scales() -> Scales:
-    return Scales(
-        size=alt.Scale(domain=["@size"], zero=False, nice=False),
-        recall=alt.Scale(domain=["@recall"], zero=False, nice=False),
-        color=alt.Scale(domain=["@labels"], range=["@colors"]),
-        shape=alt.Scale(domain=["@labels"], range=["@shapes"]),
-        legend=alt.Legend(orient="bottom", columns=alt.ExprRef("@columns")),
-    )

@@ -7,31 +7,30 @@ import altair as alt
 import pandas as pd
 from altair.vegalite import SCHEMA_URL
 
-from domaincover.paper.study_report.comparison_charts import (
-    BoxData,
-    bar_layers,
-    box_layers,
-    boxes_in_words,
-    rows_of,
-    spread_in_words,
+from domaincover.paper.study_report.comparison_charts import boxes_in_words, rows_of, spread_in_words
+from domaincover.paper.study_report.comparisons import (
+    ComparedMethods,
+    RecallBoxes,
+    compared_methods,
+    recall_boxes,
+    share_table,
 )
-from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes, share_table
-from domaincover.paper.study_report.cross_plot_layers import PANEL_SIZE, Pen, Scales, cross_data, hollow_if, scales_of
-from domaincover.paper.study_report.crosses import Limits, cross_plot_tables
+from domaincover.paper.study_report.cross_plot_layers import PANEL_SIZE, cross_rows, hollow_if
+from domaincover.paper.study_report.crosses import cross_plot_tables
 from domaincover.paper.study_report.exhibits import CAPTIONS, NOT_IN_PAPER
 from domaincover.paper.study_report.figure_plan import PlannedFigure
 from domaincover.paper.study_report.label_places import Canvas
+from domaincover.paper.study_report.plot_templates import ROW, filled_plot, panel_templates, part_of_figure
 from domaincover.paper.study_report.results_table import CheckedDomains, sentences_of_notes
-from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, coverage_layers, curve_layers, spread_note
+from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, spread_note
 from domaincover.paper.study_report.tradeoffs import coverage_limits, coverage_table, curves_of
 from domaincover.report.look import PAPER, TWO_COLUMNS, broken, chart_config, label_width, title_of
-from domaincover.report.pictures import Spec, inline
+from domaincover.report.pictures import Rows, Spec, inline, rows_for_json
 from domaincover.report.style import INK, MethodStyle, dataset_label, method_styles, split_label, splits_in_order
 
 COLUMNS = 3
 GAP = 10  # points between plots
 HEIGHT = 100  # points of a plot
-ROW = 19  # points of a method's bar or box
 TICK, TICKS, TITLE = 5, 27, 13  # points that an axis takes: a tick, ticks with numbers, and its title
 RIGHT = 8  # points at the right of all plots, where numbers of an axis may end
 NAMES = 88  # points of the methods' names
@@ -67,11 +66,16 @@ def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
     room = TWO_COLUMNS - left - RIGHT
     width = (room - (n_columns - 1) * between) // n_columns
     plots = list(_plots(planned, domains, methods, width))
+    template, size = panel_templates()[planned.kind], {"width": width, "height": _height(planned)}
     sized = [
-        _titled(chart, planned.kind, place + n_columns >= len(plots), place % n_columns == 0).properties(
-            width=width, height=_height(planned), title=_name(title, width)
+        _titled(
+            filled_plot(template, place, plot.values, plot.data),
+            planned.kind,
+            place + n_columns >= len(plots),
+            place % n_columns == 0,
         )
-        for place, (title, chart) in enumerate(plots)
+        | {"title": _name(plot.title, width), **size}
+        for place, plot in enumerate(plots)
     ]
     rows = [sized[first : first + n_columns] for first in range(0, len(sized), n_columns)]
     # Axes have a fixed extent, so that figures have the requested width.
@@ -83,20 +87,18 @@ def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
     }
     notes = [*sentences_of_notes(planned.results), *_caption(planned)]
     return stacked(
-        [*rows, *([] if is_named else [[legend_of(methods, room)]])],
+        [*rows, *([] if is_named else [[part_of_figure(legend_of(methods, room))]])],
         title_of(planned.title, notes, PAPER, TWO_COLUMNS - RIGHT),
         chart_config(INK, PAPER) | axes,
     )
 
 
-def stacked(rows: Sequence[Sequence[alt.LayerChart]], title: alt.TitleParams, config: dict[str, Any]) -> Spec:
+def stacked(rows: Sequence[Sequence[Spec]], title: alt.TitleParams, config: dict[str, Any]) -> Spec:
     """Return rows of plots as one figure. Altair would copy all data of all plots again for each."""
-    specs: list[list[Spec]] = [[chart.to_dict(validate=False) for chart in row] for row in rows]
-    of_whole = ("$schema", "config", "datasets")
-    plots = [[{key: spec[key] for key in spec if key not in of_whole} for spec in row] for row in specs]
+    plots = [[{key: spec[key] for key in spec if key != "datasets"} for spec in row] for row in rows]
     return {
         "$schema": SCHEMA_URL,
-        "datasets": {name: data for row in specs for spec in row for name, data in spec.get("datasets", {}).items()},
+        "datasets": {name: data for row in rows for spec in row for name, data in spec.get("datasets", {}).items()},
         "vconcat": [{"hconcat": row, "spacing": GAP} for row in plots],
         "spacing": GAP,
         "title": title.to_dict(validate=False),
@@ -134,105 +136,90 @@ def legend_places(methods: Iterable[MethodStyle], width: float) -> pd.DataFrame:
     return pd.DataFrame(places)
 
 
+class Plot(NamedTuple):
+    """One plot of a figure: its title, and what its template's names stand for."""
+
+    title: str
+    values: dict[str, Any]
+    data: dict[str, Rows | None]
+
+
 def _plots(
     planned: PlannedFigure, domains: CheckedDomains, methods: dict[str, MethodStyle], width: int
-) -> Iterable[tuple[str, alt.LayerChart]]:
-    """Yield the plots of a figure with their titles, data set by data set."""
+) -> Iterable[Plot]:
+    """Yield the plots of a figure, data set by data set."""
+    look = {"labels": "label", "colors": "color", "shapes": "shape"}
+    styles = {name: [getattr(style, part) for style in methods.values()] for name, part in look.items()}
     for dataset in planned.datasets:
         if planned.kind.startswith("cross"):
-            yield from _crosses(planned, domains, dataset, list(methods.values()))
+            yield from _crosses(planned, dataset, styles)
+        elif planned.kind == "curves":
+            yield _curves(planned, dataset, styles)
+        elif planned.kind == "coverage":
+            table = coverage_table(_compared(planned, dataset, methods))
+            limits = coverage_limits(table)._asdict()
+            yield Plot(dataset_label(dataset), {**styles, **limits}, {"rows": rows_for_json(table)})
         else:
-            yield dataset_label(dataset), _DRAWERS[planned.kind](Plot(planned, domains, dataset, methods, width))
+            compared = _compared(planned, dataset, methods)
+            values = rows_of(compared)._asdict()
+            if planned.kind == "share":
+                end = {"end": width - PAPER.room_for_numbers}
+                yield Plot(dataset_label(dataset), values | end, {"rows": rows_for_json(share_table(compared))})
+            else:
+                yield _boxes(compared, recall_boxes(compared, domains), values)
 
 
-def _crosses(
-    planned: PlannedFigure, domains: CheckedDomains, dataset: str, methods: list[MethodStyle]
-) -> Iterable[tuple[str, alt.LayerChart]]:
+def _compared(planned: PlannedFigure, dataset: str, methods: dict[str, MethodStyle]) -> ComparedMethods:
+    """Return a data set's rows, to be drawn among the rows of all methods of the figure."""
+    compared = compared_methods(planned.results, dataset, planned.target_recall)
+    return compared._replace(methods=list(methods.values()))
+
+
+def _crosses(planned: PlannedFigure, dataset: str, styles: dict[str, Any]) -> Iterable[Plot]:
     """Yield the cross-plot of unseen domains, or those of all splits on the same axes."""
     rows = planned.results
     if planned.kind == "cross":
         rows = type(rows)(rows[rows["split"] == "unseen"])
-    tables = cross_plot_tables(rows, domains, dataset, planned.target_recall)
-    scales = scales_of(methods, tables.near)._replace(legend=None)
+    tables = cross_plot_tables(rows, dataset, planned.target_recall)
+    canvas = Canvas(*PANEL_SIZE, PAPER.text, tables.near)
     for split in reversed(splits_in_order(tables.crosses["split"])):
         crosses = tables.crosses[tables.crosses["split"] == split]
-        data = cross_data(tables, crosses, None, [tables.near], Canvas(*PANEL_SIZE, PAPER.text, tables.near))
         title = dataset_label(dataset) + ("" if planned.kind == "cross" else f": {split_label(split)}")
-        yield title, Pen(data, scales, False, PAPER).draw(title)
+        yield Plot(title, {**styles, **tables.near._asdict()}, cross_rows(tables, crosses, [tables.near], canvas))
 
 
-class Plot(NamedTuple):
-    """One plot of a figure: of a data set, among the methods of all."""
-
-    planned: PlannedFigure
-    domains: CheckedDomains
-    dataset: str
-    methods: dict[str, MethodStyle]
-    width: int
-
-    @property
-    def compared(self) -> ComparedMethods:
-        """The data set's rows, to be drawn among the rows of all methods of the figure."""
-        compared = compared_methods(self.planned.results, self.dataset, self.planned.target_recall)
-        return compared._replace(methods=list(self.methods.values()))
-
-    def scales(self, limits: Limits) -> Scales:
-        """The scales of all methods of the figure, without a legend."""
-        return scales_of(list(self.methods.values()), limits)._replace(legend=None)
+def _boxes(compared: ComparedMethods, found: RecallBoxes, rows: dict[str, Any]) -> Plot:
+    target = compared.target_recall
+    own = {"recall": list(found.limits), "targets": [target], "target_name": f"'target {target:g}'"}
+    data = {"rows": rows_for_json(found.boxes), "outliers": rows_for_json(found.outliers)}
+    return Plot(dataset_label(compared.dataset), rows | own, {**data, "target": [{"target": target}]})
 
 
-def _bars(plot: Plot) -> alt.LayerChart:
-    compared = plot.compared
-    return bar_layers(inline(share_table(compared)), rows_of(compared), "Share at target", PAPER, plot.width)
+def _curves(planned: PlannedFigure, dataset: str, styles: dict[str, Any]) -> Plot:
+    curves = curves_of(planned.results, dataset)
+    targets: Rows = [{"target": target} for target in curves.targets]
+    data = {"rows": rows_for_json(curves.points), "target": targets}
+    return Plot(dataset_label(dataset), {**styles, **curves.limits._asdict()}, data)
 
 
-def _boxes(plot: Plot) -> alt.LayerChart:
-    compared = plot.compared
-    found = recall_boxes(compared, plot.domains)
-    target = plot.planned.target_recall
-    data = BoxData(
-        boxes=inline(found.boxes),
-        outliers=inline(found.outliers),
-        target=alt.InlineData(values=[{"target": target}]),
-        scale=alt.Scale(domain=list(found.limits), zero=False, nice=False),
-        target_values=[target],
-        target_name=f"'target {target:g}'",
-    )
-    return box_layers(data, rows_of(compared), "Min recall", PAPER._replace(row=ROW))
-
-
-def _curves(plot: Plot) -> alt.LayerChart:
-    curves = curves_of(plot.planned.results, plot.dataset)
-    targets = alt.InlineData(values=[{"target": target} for target in curves.targets])
-    return curve_layers(inline(curves.points), targets, plot.scales(curves.limits), PAPER)
-
-
-def _coverage(plot: Plot) -> alt.LayerChart:
-    table = coverage_table(plot.compared)
-    return coverage_layers(inline(table), plot.scales(coverage_limits(table)), PAPER, "Share at target")
-
-
-_DRAWERS = {"share": _bars, "min-recall": _boxes, "curves": _curves, "coverage": _coverage}
-
-
-def _titled(chart: alt.LayerChart, kind: str, is_last_row: bool, is_first: bool) -> alt.LayerChart:
+def _titled(plot: Spec, kind: str, is_last_row: bool, is_first: bool) -> Spec:
     """Return a plot whose axes have titles at the left and the bottom of the figure only."""
     titles = {"x": TITLES[kind][0] if is_last_row else None, "y": TITLES[kind][1] if is_first else None}
-    for layer in chart.layer:
+    for layer in plot["layer"]:
         for name, title in titles.items():
-            channel = layer.encoding[name]
-            if isinstance(channel, (alt.X, alt.Y)) and channel["title"] not in (None, alt.Undefined):
+            channel = layer["encoding"].get(name, {})
+            if channel.get("title") is not None:
                 channel["title"] = title
-                if isinstance(channel["axis"], alt.Axis):
+                if isinstance(channel.get("axis"), dict):
                     channel["axis"]["title"] = title
-            if name == "y" and kind in BARE_ROWS and isinstance(channel, alt.Y) and not is_first:
-                channel["axis"] = alt.Axis(labels=False, ticks=False, domain=False, title=None)
-    return chart
+            if name == "y" and kind in BARE_ROWS and "axis" in channel and not is_first:
+                channel["axis"] = {"labels": False, "ticks": False, "domain": False, "title": None}
+    return plot
 
 
-def _name(title: str, width: int) -> alt.TitleParams:
-    lines = broken(title, width, PAPER.text)
-    return alt.TitleParams(lines, fontSize=PAPER.text, fontWeight="normal", frame="group", offset=5, limit=width)
+def _name(title: str, width: int) -> Spec:
+    look = {"fontSize": PAPER.text, "fontWeight": "normal", "frame": "group", "offset": 5, "limit": width}
+    return {"text": broken(title, width, PAPER.text), **look}
 
 
 def legend_of(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:

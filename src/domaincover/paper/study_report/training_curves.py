@@ -1,5 +1,6 @@
 """How SET-COVER trains: recall by cell, set size and multipliers at each dual step, with the last and best iterate."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,13 +11,15 @@ import pandas as pd
 from domaincover.paper.histories import TrainingHistory
 from domaincover.paper.study_report.cross_plot_layers import Data, hollow_if
 from domaincover.paper.study_report.panels import GAP, RIGHT, TICK, TICKS, TITLE, legend_of, stacked
+from domaincover.paper.study_report.plot_templates import filled_plot, part_of_figure
 from domaincover.report.look import PAPER, TWO_COLUMNS, Look, chart_config, title_of
-from domaincover.report.pictures import Spec, inline
+from domaincover.report.pictures import Rows, Spec, rows_for_json
 from domaincover.report.readable import sentence
 from domaincover.report.style import INK, KNOWN_METHODS, dataset_label
 
 MOST_CELLS = 60  # lines that a plot can show
 HEIGHT = 90
+X_TITLE = "Dual step"
 DECIMALS = 3
 PARTS = {"recall": "Recall by cell", "size": "Mean set size", "multipliers": "Multiplier by cell"}
 ITERATES = {"last": KNOWN_METHODS["set-cover"], "best": KNOWN_METHODS["set-cover-best"]}
@@ -80,9 +83,11 @@ def swing_in_words(curves: TrainingCurves) -> str:
     return f"{said}; the best, step {best['step']}, has {best['set_size']:.2f} and {best['lowest']:.2f}."
 
 
-def training_layers(part: str, steps: Data, iterates: Data, target: Data, look: Look) -> alt.LayerChart:
+def training_layers(
+    part: str, steps: Data, iterates: Data, target: Data, look: Look, x_title: str = X_TITLE
+) -> alt.LayerChart:
     """Return the layers of one plot: recall by cell, set size, or multipliers."""
-    x = alt.X("step:Q", title="Dual step", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False))
+    x = alt.X("step:Q", title=x_title, axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(nice=False))
     thick = {"recall": "lowest", "size": "set_size", "multipliers": "mean"}[part]
     base = alt.Chart(steps)
 
@@ -112,24 +117,32 @@ def training_figure(curves: Sequence[TrainingCurves], notes: Sequence[str]) -> S
     width = (TWO_COLUMNS - RIGHT - n_columns * (TICKS + TITLE) - (n_columns - 1) * GAP) // n_columns
     rows = []
     for place, one in enumerate(curves):
-        data = (inline(one.steps), inline(one.iterates), alt.InlineData(values=[{"target": one.target_recall}]))
-        name = alt.TitleParams(dataset_label(one.dataset), fontSize=PAPER.text, fontWeight="normal", frame="group")
+        data: dict[str, Rows | None] = {
+            "steps": rows_for_json(one.steps),
+            "iterates": rows_for_json(one.iterates),
+            "target": [{"target": one.target_recall}],
+        }
+        own = {"x_title": X_TITLE if place == len(curves) - 1 else None}
         plots = [
-            training_layers(part, *data, PAPER).properties(
-                width=width, height=HEIGHT, **({"title": name} if part == "recall" else {})
-            )
-            for part in PARTS
+            filled_plot(template, place, own, data) | {"width": width, "height": HEIGHT}
+            for template in _templates().values()
         ]
-        rows.append(plots)
-        if place < len(curves) - 1:
-            _without_x_title(plots)
+        name = {"text": dataset_label(one.dataset), "fontSize": PAPER.text, "fontWeight": "normal", "frame": "group"}
+        rows.append([plots[0] | {"title": name}, *plots[1:]])
     styles = {f"set-cover{'' if name == 'last' else '-best'}": style for name, style in ITERATES.items()}
     title = f"SET-COVER in training, target recall {curves[0].target_recall:g}, first seed"
     return stacked(
-        [*rows, [legend_of(styles, TWO_COLUMNS - 60)]],
+        [*rows, [part_of_figure(legend_of(styles, TWO_COLUMNS - 60))]],
         title_of(title, [*map(sentence, notes), CAPTION], PAPER, TWO_COLUMNS - 8),
         chart_config(INK, PAPER) | {"axisY": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}},
     )
+
+
+@functools.cache
+def _templates() -> dict[str, Spec]:
+    """Return the plots of a figure for a paper, to be filled for a data set."""
+    data = [alt.NamedData(f"@{name}") for name in ("steps", "iterates", "target")]
+    return {part: part_of_figure(training_layers(part, *data, PAPER, "@x_title")) for part in PARTS}
 
 
 def _iterates(iterates: Data, look: Look) -> alt.Chart:
@@ -155,13 +168,6 @@ def _iterates(iterates: Data, look: Look) -> alt.Chart:
         tooltip=tooltip,
     )
     return chart
-
-
-def _without_x_title(plots: Sequence[alt.LayerChart]) -> None:
-    for plot in plots:
-        for layer in plot.layer:
-            if isinstance(layer.encoding["x"], alt.X):
-                layer.encoding["x"]["title"] = None
 
 
 def _lists(values: np.ndarray) -> list[list[float | None]]:
