@@ -175,7 +175,7 @@ def test_a_model_that_cannot_adapt_refuses_to(unpromised, model, tmp_path, refus
     ward = written(grouped().head(100), tmp_path / "ward.csv")
     assert here("adapt", model, ward, "--out", tmp_path / "adapted")[0] == 0
     for folder, message in (
-        (unpromised, "cannot adapt to domains; predict without --domain, or fit a model with a promise"),
+        (unpromised, "cannot adapt to domains; predict without --domain. A promise takes nine domains or more"),
         (tmp_path / "adapted", "the model is adapted to one domain already; use the model that it came from."),
     ):
         refused(message, "predict", folder, path, "--domain", "ward", "--out", tmp_path / "sets.csv")

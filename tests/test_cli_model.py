@@ -541,7 +541,11 @@ def test_labels_that_are_text_are_read_as_text(here, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("outcome", "dead", "column 'outcome' (--label) holds 'dead' in row 4, a label that the model does not know"),
+        (
+            "outcome",
+            "dead",
+            "(--label) holds 'dead' in row 4, a label that the model does not know; it knows '",
+        ),
         ("outcome", None, "column 'outcome' (--label) is empty in 1 of 400 rows, first in row 4; drop those rows"),
         ("ward", None, "column 'ward' (--domain) is empty in 1 of 400 rows, first in row 4; drop those rows or give"),
         ("pressure", "high", "column 'pressure' held numbers when the model was fitted, but holds 'high' at row 4"),
@@ -595,6 +599,7 @@ def test_a_model_saved_from_python_wants_the_columns_named(new, tmp_path, here, 
         (["--seed", "-1"], "'--seed'"),
         (["--seed", "4294967296"], "'--seed'"),
         (["--method", "cover"], "'cover' is not one of 'set-cover', 'robust', 'pooled', 'erm'"),
+        (["--method", "setcover"], "'group-dro', 'qrm'; did you mean set-cover?"),
         (["--label", "Outcom"], "has no column 'Outcom' (--label); did you mean 'outcome'?"),
         (["--domain", "hospital"], "has no column 'hospital' (--domain); its columns are visit, age, pressure"),
         (["--drop", "agee"], "has no column 'agee' (--drop); did you mean 'age'?"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class InputError(ValueError):
@@ -37,6 +38,20 @@ def suggestion(name: str, known: Iterable[str], otherwise: str = "") -> str:
 
     near = get_close_matches(name, list(known), 1)
     return f"did you mean {near[0]}?" if near else otherwise
+
+
+def check_choice(name: str, value: Any, known: Iterable[Any]) -> None:
+    """Raise if a value is none of those known, with the closest of them.
+
+    >>> check_choice("rule", "robsut", ["robust", "pooled"])
+    Traceback (most recent call last):
+    domaincover.errors.InputError: rule must be one of 'robust', 'pooled', got 'robsut'; did you mean robust?
+    """
+    choices = list(known)
+    if value not in choices:
+        meant = suggestion(str(value), (choice for choice in choices if isinstance(choice, str)))
+        listed = ", ".join(map(repr, choices))
+        raise InputError(f"{name} must be one of {listed}, got {value!r}{f'; {meant}' if meant else '.'}")
 
 
 def one_line(error: BaseException) -> str:

@@ -37,9 +37,9 @@ MOST_NAMES = 5
 class Summary:
     """Reductions over domains: medians and quartiles of min recall and mean set size, and the share at target.
 
-    `share_by_noise` is the share at target that binomial noise alone would give if no domain differed from another:
-    every cell's true recall at its label's mean over domains. `set_size_by_lot` is the median size of sets that are
-    drawn by lot with the same recalls, out of `n_labels`.
+    `share_by_noise` is the share at target that chance alone (binomial noise) would give if no domain differed from
+    another: every cell's true recall at its label's mean over domains. `set_size_by_lot` is the median size of sets
+    that are drawn by lot with the same recalls, out of `n_labels`.
     """
 
     n_domains: int

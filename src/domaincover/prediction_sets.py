@@ -99,10 +99,10 @@ def size_by_lot(n_labels: Any, recall: Any) -> Any:
     return n_labels * np.asarray(recall, dtype=float)
 
 
-def is_hardly_better_than_lot(set_size: Any, n_labels: Any, recall: Any) -> Any:
+def is_hardly_better_than_lot(set_size: Any, by_lot: Any) -> Any:
     """Return whether sets save less than a tenth of the labels that sets drawn by lot would have at the same recall.
 
-    >>> bool(is_hardly_better_than_lot(9.94, 10, 1.0)), bool(is_hardly_better_than_lot(1.2, 2, 0.94))
+    >>> bool(is_hardly_better_than_lot(9.94, 10)), bool(is_hardly_better_than_lot(1.2, 1.88))
     (True, False)
     """
-    return np.asarray(set_size) > (1 - SMALLEST_SAVING) * size_by_lot(n_labels, recall)
+    return np.asarray(set_size) > (1 - SMALLEST_SAVING) * np.asarray(by_lot)

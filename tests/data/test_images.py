@@ -257,7 +257,7 @@ class TestSize:
             ({"image_size": (5.5, 5)}, "image_size must be"),
             ({"crop": 0.5}, "crop is the share"),
             ({"crop": -0.1}, "crop is the share"),
-            ({"resize": "pad"}, "resize must be one of stretch, crop"),
+            ({"resize": "pad"}, "resize must be one of 'stretch', 'crop'"),
         ],
     )
     def test_a_reader_that_makes_no_sense_is_refused(self, options, says):

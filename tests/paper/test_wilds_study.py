@@ -350,7 +350,7 @@ def test_a_killed_training_of_a_whole_network_goes_on_and_gives_what_it_would_ha
         ("camelyon17", ["--seeds", 0], "--seeds is the number of seeds and must be at least 1"),
         ("camelyon17", keys(image_network="resnet-18", learn="head"), "this one has random weights"),
         ("camelyon17", keys(image_network="microsoft/resnet-50"), "microsoft/resnet-50"),
-        ("camelyon17", keys(learn="some"), "learn must be one of auto, head, all, got 'some'"),
+        ("camelyon17", keys(learn="some"), "learn must be one of 'auto', 'head', 'all', got 'some'"),
         ("amazon", keys(max_tokens=0), "max_tokens must be at least 1, got 0"),
         ("amazon", ["--jobs", 0], "--jobs must be at least 1, got 0"),
     ],

@@ -23,7 +23,7 @@ from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.prediction_sets import checked_codes
 
 MISSING_LABEL = -1
@@ -139,5 +139,4 @@ def offset_of(
 
 def check_recall_on(recall_on: str, known: tuple[str, ...]) -> None:
     """Reject rows on which no recall is promised."""
-    if recall_on not in known:
-        raise InputError(f"recall_on must be one of {', '.join(map(repr, known))}, got {recall_on!r}.")
+    check_choice("recall_on", recall_on, known)

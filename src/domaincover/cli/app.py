@@ -26,7 +26,7 @@ from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import paper, run
 from domaincover.paper.commands.study_reports import figures, report, results
-from domaincover.terminal.messages import speaks_of_options
+from domaincover.terminal.messages import speaks_of_options, with_suggestion
 from domaincover.terminal.processes import is_main_process
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ def main() -> None:
         with sigterm_as_interrupt() as termination, _only_main_process_prints(), torch_needed_for("this command"):
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
-        _fail(error.format_message() if isinstance(error, typer.TyperException) else str(error), 2)
+        _fail(with_suggestion(error.format_message()) if isinstance(error, typer.TyperException) else str(error), 2)
     except MemoryError:
         _fail("out of memory; use less data or a machine with more memory.", 2)
     except (KeyboardInterrupt, typer.Abort):

@@ -197,6 +197,6 @@ def _why_not(inner: Any) -> str:
     if isinstance(inner, PromisedPredictor):
         return "the model's thresholds are fixed (jackknife-minmax); fit with --calibration cross-fit to adapt them."
     return (
-        "the model's thresholds cannot adapt to domains; predict without --domain, or fit a model with a promise "
-        "(--domain-confidence)."
+        "the model has no promise, and so its thresholds cannot adapt to domains; predict without --domain. A promise "
+        "takes nine domains or more by default (domaincover plan)."
     )

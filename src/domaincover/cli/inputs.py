@@ -312,5 +312,5 @@ def _check_known(labels: pd.Series[Any], classes: Sequence[Any]) -> None:
     if unknown.any():
         raise InputError(
             f"column {labels.name!r} (--label) holds {labels[unknown].tolist()[0]!r} in row {unknown.idxmax()}, a "
-            f"label that the model does not know; it knows {listed(classes)}."
+            f"label that the model does not know; it knows {listed(list(map(repr, classes)))}."
         )

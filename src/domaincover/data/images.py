@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Block
-from domaincover.errors import InputError, check_installed
+from domaincover.errors import InputError, check_choice, check_installed
 
 if TYPE_CHECKING:
     from PIL import Image as PillowImage
@@ -63,8 +63,7 @@ class ImageReader:
             object.__setattr__(self, "image_size", (int(size[0]), int(size[1])))
         if not 0 <= self.crop < 0.5:
             raise InputError(f"crop is the share cut off each side, from 0 to below 0.5, not {self.crop!r}.")
-        if self.resize not in get_args(Resize):
-            raise InputError(f"resize must be one of {', '.join(get_args(Resize))}, not {self.resize!r}.")
+        check_choice("resize", self.resize, get_args(Resize))
 
     def __call__(self, sources: NDArray[Any]) -> Block:
         """Return the images of the given sources, in order."""

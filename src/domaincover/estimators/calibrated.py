@@ -16,7 +16,7 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from domaincover.criteria import Criterion, check_criterion
 from domaincover.data.cells import count_cells
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, indexed
 from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, taken
@@ -193,18 +193,14 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
 
     def _check_settings(self) -> None:
         check_criterion(self.criterion, self.target_recall)
-        if self.calibration not in get_args(Calibration):
-            known = ", ".join(map(repr, get_args(Calibration)))
-            raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
+        check_choice("calibration", self.calibration, get_args(Calibration))
         if self.calibration_domains is not None and not 0 < self.calibration_domains < 1:
             raise InputError(
                 f"calibration_domains is a share of the domains between 0 and 1, got {self.calibration_domains:g}."
             )
         if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
             raise InputError(f"folds must be an integer of at least 2, or None, got {self.folds!r}.")
-        if self.on_infeasible not in self._infeasible_options:
-            known = ", ".join(map(repr, self._infeasible_options))
-            raise InputError(f"on_infeasible must be one of {known}, got {self.on_infeasible!r}.")
+        check_choice("on_infeasible", self.on_infeasible, self._infeasible_options)
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
             raise InputError(f"{type(self.estimator).__name__} has neither predict_proba nor decision_function.")
         if self._promised is not None and self.calibration == "training-data":

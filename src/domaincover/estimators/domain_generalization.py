@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import TargetRecall
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
@@ -119,9 +119,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.penalty not in get_args(DomainPenalty):
-            known = ", ".join(map(repr, get_args(DomainPenalty)))
-            raise InputError(f"penalty must be one of {known}, got {self.penalty!r}.")
+        check_choice("penalty", self.penalty, get_args(DomainPenalty))
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
         self._made_objective(np.ones((1, 1), dtype=np.float32))  # checks the objective's settings

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.criteria import TargetRecall
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.estimators.network import Network
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.options import CriterionName, ERMLoss, Iterate
@@ -103,8 +103,7 @@ validation_domains, device, run, random_state, verbose
 
     def _check_settings(self) -> None:
         super()._check_settings()
-        if self.loss not in get_args(ERMLoss):
-            raise InputError(f"loss must be one of {', '.join(map(repr, get_args(ERMLoss)))}, got {self.loss!r}.")
+        check_choice("loss", self.loss, get_args(ERMLoss))
 
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy

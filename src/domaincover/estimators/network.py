@@ -16,7 +16,7 @@ from sklearn.utils import Tags
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.disk_table import DiskTable
 from domaincover.data.splits import hold_out_rows
-from domaincover.errors import InputError, torch_needed_for
+from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.seeds import generators
@@ -255,8 +255,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
 
         self._inputs.check()
         for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
-            if (value := getattr(self, name)) not in known:
-                raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
+            check_choice(name, getattr(self, name), known)
         device = self._inputs.device(self.device)
         try:
             torch.zeros(1, device=device)

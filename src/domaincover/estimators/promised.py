@@ -15,7 +15,7 @@ from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
 from domaincover.criteria import TargetRecall, free_thresholds
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.estimators.adaptation_learning import learn_adaptation
 from domaincover.estimators.base import Targets
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
@@ -158,9 +158,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
 
     def _check_settings(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
-        if self.calibration not in get_args(PromiseCalibration):
-            known = ", ".join(map(repr, get_args(PromiseCalibration)))
-            raise InputError(f"calibration must be one of {known}, got {self.calibration!r}.")
+        check_choice("calibration", self.calibration, get_args(PromiseCalibration))
         super()._check_settings()
 
     def _n_folds(self) -> int | None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.examples import Reader, default_workers
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.backbones import (
     Backbone,
 )
@@ -51,8 +51,7 @@ class SourceNetwork(NetworkInputs):
 
     def check(self) -> None:
         """Raise if settings are invalid."""
-        if self.learn not in get_args(Learn):
-            raise InputError(f"learn must be one of {', '.join(map(repr, get_args(Learn)))}, got {self.learn!r}.")
+        check_choice("learn", self.learn, get_args(Learn))
         if not all(isinstance(width, int | np.integer) and width >= 1 for width in self._widths):
             raise InputError(f"hidden must be one or several positive integers, got {self.hidden!r}.")
         if self.workers is not None and self.workers < 0:

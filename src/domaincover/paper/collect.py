@@ -14,6 +14,7 @@ from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import read_reports
 from domaincover.paper.run_report import OF_DOMAIN
+from domaincover.prediction_sets import size_by_lot
 
 GROUP = ["dataset", "method", "target_recall", "split"]
 AVERAGED = [
@@ -24,6 +25,7 @@ AVERAGED = [
     "min_recall_p10",
     "min_recall_worst",
     "share_by_noise",
+    "set_size_by_lot",
 ]
 
 
@@ -58,6 +60,7 @@ def _rows(reports: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], d
 def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
     by_seed = pd.DataFrame(
         named
+        | {"set_size_by_lot": _least_by_lot(result, report)}
         | result["summary"]
         | {"train_seconds": report["seconds"]["train"], "n_labels": len(report["labels"])}
         | {"note": note_on(report["config"]), "ddof": _ddof(report["config"])}
@@ -74,6 +77,11 @@ def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
     for name in ("train_seconds", *AVERAGED):
         table[name] = mean[name]
     return table.reset_index()
+
+
+def _least_by_lot(result: dict[str, Any], report: dict[str, Any]) -> float:
+    """Return the size of sets drawn by lot as far as a run of an earlier version tells: every label at min recall."""
+    return float(size_by_lot(len(report["labels"]), result["summary"]["min_recall"]))
 
 
 def _ddof(config: dict[str, Any]) -> int:

@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
-from domaincover.errors import InputError, suggestion
+from domaincover.errors import InputError, check_choice, suggestion
 from domaincover.options import FIGURES, Learn, TextFeatures
 from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS
 from domaincover.paper.study_datasets import Sizes
@@ -131,8 +131,7 @@ def check_choices(values: Mapping[str, Any], place: str) -> None:
     """Reject values that are not among the choices or in the range of their keys."""
     for key, choices in CHOICES.items():
         for value in _listed(values.get(key, ())):
-            if value not in choices:
-                raise InputError(f"{place}: {key} must be one of {', '.join(choices)}, got {value!r}.")
+            check_choice(f"{place}: {key}", value, choices)
     for key in ("datasets", "methods", "target_recalls"):
         if values.get(key) == []:
             raise InputError(f"{place}: {key} is empty.")

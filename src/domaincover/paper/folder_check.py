@@ -15,6 +15,7 @@ from domaincover.paper.real.real_data import RealData
 from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images
 
 MOST_NAMES = 5  # of missing or faulty files
+EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
 
 
 class LabelCheck(NamedTuple):
@@ -40,6 +41,7 @@ class FolderCheck:
     name: str
     folder: str
     kind: str
+    examples_are: str
     domain_is: str
     rows: int
     left_out: dict[str, int]
@@ -75,6 +77,7 @@ def check_wilds(data: WildsData, min_cell_size: int = 101) -> FolderCheck:
         name=data.name,
         folder=str(data.folder),
         kind=data.kind,
+        examples_are=EXAMPLES_ARE[data.kind],
         domain_is=release.domain_is,
         rows=data.n_rows,
         left_out=dict(data.left_out),
@@ -104,6 +107,7 @@ def check_real(data: RealData, folder: Path | None, min_cell_size: int | None = 
         name=data.name,
         folder=str(place or f"the package {data.carrier.package if data.carrier else ''}"),
         kind=data.kind,
+        examples_are=data.examples_are or EXAMPLES_ARE[data.kind],
         domain_is=data.domain_is,
         rows=len(X),
         left_out={},

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
@@ -139,8 +139,8 @@ class Study:
             raise InputError(f"initial_multiplier must be from {low:g} to {high:g}, got {self.initial_multiplier:g}.")
         self._check_weight()
         for name, known in (("recall_from", get_args(RecallFrom)), ("iterate", get_args(Iterate))):
-            if (value := getattr(self, name)) not in (None, *known):
-                raise InputError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}.")
+            if (value := getattr(self, name)) is not None:
+                check_choice(name, value, known)
 
     def source(self, dataset: str) -> Source | None:
         """Return a data set's source, if it is read from files."""

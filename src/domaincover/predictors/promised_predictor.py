@@ -14,7 +14,7 @@ from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets, sets_from_scores
@@ -194,9 +194,7 @@ class PromisedPredictor(CalibratedPredictor):
             Which thresholds to report on; None is "adapted" where the model can adapt and domains are given. An
             adapted model has one kind.
         """
-        if thresholds not in (None, *get_args(ThresholdKind)):
-            known = ", ".join(map(repr, get_args(ThresholdKind)))
-            raise InputError(f"thresholds must be one of {known}, or None, got {thresholds!r}.")
+        check_choice("thresholds", thresholds, (*get_args(ThresholdKind), None))
         adapts = thresholds == "adapted" and not hasattr(self, "adapted_")
         if adapts:
             self._checked_adaptive(required=True)

@@ -10,7 +10,7 @@ import vl_convert
 from altair.utils.schemapi import debug_mode
 from altair.vegalite import SCHEMA_VERSION
 
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.files import write_whole
 from domaincover.options import FigureFormat
 
@@ -46,8 +46,7 @@ def rows_for_json(table: pd.DataFrame) -> Rows:
 
 def save_chart(chart: AnyChart, path: Path, fmt: FigureFormat, paper: bool = False) -> None:
     """Write the chart atomically as a picture; for a paper, its pixels are points."""
-    if fmt not in get_args(FigureFormat):
-        raise InputError(f"figure format must be one of {', '.join(get_args(FigureFormat))}, got {fmt!r}.")
+    check_choice("figure format", fmt, get_args(FigureFormat))
     # Tests validate every kind; it takes as long as drawing.
     spec = chart if isinstance(chart, dict) else chart.to_dict(validate=False)
     if fmt == "svg":

@@ -10,10 +10,7 @@ from domaincover.report.style import KNOWN_METHODS, SINGLE_LABEL_METHODS
 RIVALS = ["dataset", "target_recall", "split"]
 DAGGER = "†"
 SAME_SHARE = 0.05  # of domains: about one of the 25 that a seed of the paper has
-RULE = (
-    "In bold: the smallest sets among methods within 5 points of the highest share at target, since 5 points are about "
-    "one domain of 25."
-)
+RULE = "In bold: the smallest sets among methods within 5 points of the highest share at target"
 DEGENERATE = (
     f"{DAGGER} Degenerate and not ranked: less than a tenth smaller than sets drawn by lot with the same recall, since "
     "answering with every label reaches any target."
@@ -28,7 +25,7 @@ def answers_with_one_label(results: pd.DataFrame) -> pd.Series:
 
 def is_degenerate(results: pd.DataFrame) -> pd.Series:
     """Return for each row whether its sets are hardly better than sets drawn by lot; single labels never are."""
-    by_lot = is_hardly_better_than_lot(*(results[name].to_numpy() for name in ("set_size", "n_labels", "min_recall")))
+    by_lot = is_hardly_better_than_lot(*(results[name].to_numpy() for name in ("set_size", "set_size_by_lot")))
     return pd.Series(by_lot, index=results.index) & ~answers_with_one_label(results)
 
 
@@ -52,4 +49,13 @@ def ranked(results: pd.DataFrame) -> pd.DataFrame:
 def rule_in_words(results: pd.DataFrame, *, has_bold: bool = True) -> str:
     """Return the rule of the ranking, if it shows, and what the mark of degenerate sets means if there are any."""
     marks: list[Any] = [DEGENERATE] if bool(is_degenerate(results).any()) else []
-    return " ".join([*([RULE] if has_bold else []), *marks])
+    return " ".join([*([f"{RULE}{_points_in_words(results)}."] if has_bold else []), *marks])
+
+
+def _points_in_words(results: pd.DataFrame) -> str:
+    """Return how many domains of a seed the points are, where that is about one everywhere."""
+    fewest, most = results["n_domains"].min(), results["n_domains"].max()
+    if results.empty or {round(SAME_SHARE * fewest), round(SAME_SHARE * most)} != {1}:
+        return ""
+    of_all = f"{fewest:.0f}" if fewest == most else f"{fewest:.0f} to {most:.0f}"
+    return f", since 5 points are about one domain of {of_all}"

@@ -20,7 +20,7 @@ HEADS = {
     "min_recall": "Median min recall",
     "set_size": "Median set size",
     "share": "Share at target",
-    "noise": "Share by noise alone",
+    "noise": "Share by chance alone",
     "p10": "10th percentile",
     "worst": "Worst",
     "seconds": "Train seconds",

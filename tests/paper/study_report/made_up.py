@@ -83,6 +83,7 @@ def results_of(domains: pd.DataFrame) -> pd.DataFrame:
         .join(spread)
         .join(half_widths)
         .assign(n_seeds=seeds.size(), n_labels=n_labels, note="", train_seconds=12.345, share_by_noise=0.61)
+        .assign(set_size_by_lot=lambda table: table["n_labels"] * table["min_recall"])
     )
     return results.reset_index().astype({"n_domains": int})
 

@@ -20,6 +20,7 @@ from domaincover.paper.study_report.crosses import (
     note_on_random_sets,
     random_line,
     recalls_in_words,
+    single_domains,
 )
 from domaincover.paper.study_report.figure_plan import SUBJECTS, planned_figures
 from domaincover.paper.study_report.figures import cross_plot, cross_plot_data, cross_splits_plot, figure_files
@@ -55,7 +56,7 @@ def test_every_figure_says_what_must_be_said_of_its_results(results, domains, pa
     dataset = "synthetic-10"
     drawn = [
         cross_plot(noted, domains, dataset, paper=paper),
-        cross_splits_plot(noted, domains, dataset, paper=paper),
+        cross_splits_plot(noted, dataset, paper=paper),
         share_bars(noted, dataset, paper=paper),
         min_recall_boxes(noted, domains, dataset, paper=paper),
         share_against_size(noted, dataset, paper=paper),
@@ -73,8 +74,8 @@ def test_without_a_split_there_is_a_cross_for_every_row(results):
     assert len(cross_plot_data(results)) == len(results)
 
 
-def test_the_plot_holds_every_cross_of_every_split_and_the_target(results, domains):
-    tables = cross_plot_tables(results, domains, "synthetic-10")
+def test_the_plot_holds_every_cross_of_every_split_and_the_target(results):
+    tables = cross_plot_tables(results, "synthetic-10")
     near = tables.near
     assert near.size[0] < tables.crosses["set_size_q25"].min()
     assert near.size[1] > tables.crosses["set_size_q75"].max()
@@ -83,19 +84,20 @@ def test_the_plot_holds_every_cross_of_every_split_and_the_target(results, domai
 
 
 def test_the_wide_view_holds_every_single_domain(results, domains):
-    tables = cross_plot_tables(results, domains, "synthetic-10")
-    assert tables.points["set_size"].between(*tables.far.size).all()
-    assert tables.points["min_recall"].between(*tables.far.recall).all()
+    single = single_domains(cross_plot_tables(results, "synthetic-10"), domains)
+    assert len(single.points)
+    assert single.points["set_size"].between(*single.far.size).all()
+    assert single.points["min_recall"].between(*single.far.recall).all()
 
 
-def test_recall_axis_ends_at_one(results, domains):
+def test_recall_axis_ends_at_one(results):
     perfect = results.assign(min_recall=1.0, min_recall_q25=1.0, min_recall_q75=1.0)
-    assert cross_plot_tables(perfect, domains, "synthetic-10").near.recall[1] == 1.0
+    assert cross_plot_tables(perfect, "synthetic-10").near.recall[1] == 1.0
 
 
-def test_results_without_a_single_number_still_have_axes(results, domains):
+def test_results_without_a_single_number_still_have_axes(results):
     sizes = dict.fromkeys(("set_size", "set_size_q25", "set_size_q75"), math.nan)
-    near = cross_plot_tables(results.assign(**sizes), domains, "synthetic-10").near
+    near = cross_plot_tables(results.assign(**sizes), "synthetic-10").near
     assert near.size[0] < near.size[1]
 
 
@@ -109,8 +111,8 @@ def test_the_random_line_is_left_out_where_it_does_not_pass():
     assert random_line(10, Limits((1.0, 1.3), (0.8, 1.0))).empty
 
 
-def test_a_note_says_where_random_sets_are_when_out_of_sight(results, domains):
-    tables = cross_plot_tables(results, domains, "synthetic-10")
+def test_a_note_says_where_random_sets_are_when_out_of_sight(results):
+    tables = cross_plot_tables(results, "synthetic-10")
     assert "Random sets of these sizes would have a recall of 0.3" in note_on_random_sets(tables.n_labels, tables.near)
     assert note_on_random_sets(tables.n_labels, Limits((1.0, 2.0), (0.3, 1.0))) == ""
 
@@ -159,7 +161,7 @@ def test_a_click_on_the_legend_belongs_to_a_layer_with_the_legend(results, domai
 def test_static_charts_hold_no_single_domains(results, domains):
     for chart in (
         cross_plot(results, domains, "synthetic-10", points=False),
-        cross_splits_plot(results, domains, "synthetic-10"),
+        cross_splits_plot(results, "synthetic-10"),
     ):
         assert not any("domain" in row for row in values_in(chart.to_dict()))
 
@@ -178,8 +180,8 @@ def test_a_method_has_the_same_colour_in_every_data_set():
     assert scales[0]["range"] != scales[1]["range"]
 
 
-def test_all_splits_are_drawn_on_the_same_axes(results, domains):
-    panels = cross_splits_plot(results, domains, "synthetic-10").to_dict()["hconcat"]
+def test_all_splits_are_drawn_on_the_same_axes(results):
+    panels = cross_splits_plot(results, "synthetic-10").to_dict()["hconcat"]
     assert [panel["title"]["text"] for panel in panels] == [
         "Training examples",
         "Seen domains, new examples",
@@ -337,9 +339,7 @@ def test_a_quick_run_says_so_in_every_figure_of_one_plot(kind):
 
 
 def test_an_unknown_kind_of_figure_is_refused(results, domains, tmp_path):
-    with pytest.raises(
-        InputError, match="one of cross, cross-splits, share, min-recall, curves, coverage, training, got 'pie'"
-    ):
+    with pytest.raises(InputError, match=r"one of 'cross', 'cross-splits', .* got 'pie'"):
         figure_files(results, domains, tmp_path, kinds=["share", "pie"])
 
 
@@ -386,6 +386,6 @@ def test_a_file_that_is_a_folder_is_one_line_of_error(tmp_path, monkeypatch, pat
 
 
 def test_an_unknown_figure_format_is_refused(results, domains, tmp_path):
-    with pytest.raises(InputError, match="one of png, svg, pdf, got 'gif'"):
+    with pytest.raises(InputError, match="one of 'png', 'svg', 'pdf', got 'gif'"):
         figure_files(results, domains, tmp_path, "gif")
     assert list(tmp_path.iterdir()) == []

@@ -128,7 +128,7 @@ def test_captions_say_how_many_seeds_and_domains_are_averaged(text):
 
 
 def test_every_head_of_a_number_that_needs_words_has_them(text):
-    assert {"Min recall", "Set size", "Share at target", "Share by noise alone", "Train seconds"} <= set(
+    assert {"Min recall", "Set size", "Share at target", "Share by chance alone", "Train seconds"} <= set(
         re.findall("<dt>(.*?)</dt>", text)
     )
 
@@ -189,7 +189,7 @@ def test_choices_with_one_answer_are_left_out(text):
 
 
 def test_the_table_of_a_data_set_has_the_main_target_first(full_text):
-    table = next(table for table in Page(full_text).tables if table and "Share by noise alone" in table[0])
+    table = next(table for table in Page(full_text).tables if table and "Share by chance alone" in table[0])
     assert [row[1] for row in table[1:]] == ["0.9"] * 18 + ["0.8"] * 5
 
 

@@ -194,7 +194,7 @@ def test_times_in_csv_and_json_read_back(timed):
 def test_times_that_cannot_be_written_are_refused(timed):
     with pytest.raises(InputError, match="there are no times to compare"):
         format_times(training_times(timed[:0]))
-    with pytest.raises(InputError, match="one of table, md, csv, latex, json, got 'html'"):
+    with pytest.raises(InputError, match="one of 'table', 'md', 'csv', 'latex', 'json', got 'html'"):
         format_times(training_times(timed), "html")
     with pytest.raises(InputError, match="published times lack the columns source"):
         training_times(timed, PUBLISHED_TIMES.drop(columns="source"))

@@ -183,7 +183,7 @@ def test_a_narrow_terminal_wraps_names_not_numbers(unseen, width):
 
 @pytest.mark.parametrize(
     ("width", "dropped"),
-    [(80, ""), (71, "train seconds"), (60, "share by noise alone, 10th percentile, train seconds")],
+    [(80, ""), (71, "train seconds"), (60, "share by chance alone, 10th percentile, train seconds")],
 )
 def test_a_narrow_terminal_drops_columns_and_names_them(unseen, width, dropped):
     same = unseen.assign(share_at_target=0.5, share_at_target_std=0.1, train_seconds=12.3)
@@ -284,7 +284,7 @@ def test_missing_columns_are_named(results):
 
 
 def test_an_unknown_style_is_refused(results):
-    with pytest.raises(InputError, match="one of table, md, csv, latex, json, got 'html'"):
+    with pytest.raises(InputError, match="one of 'table', 'md', 'csv', 'latex', 'json', got 'html'"):
         format_results(results, "html")
 
 
@@ -298,4 +298,4 @@ def test_the_terminal_explains_bold_only_where_it_shows_and_noise_alone_always(r
     assert "; in bold: the smallest sets" in shown
     assert "bold" not in piped
     for text in (shown, piped):
-        assert "noise alone: the share at target if no domain differed" in text
+        assert "by chance alone: the share at target if no domain differed" in text

@@ -81,10 +81,10 @@ def _check(name: str, folder: Path | None, min_cell_size: int | None) -> FolderC
 
 
 def _text(check: FolderCheck) -> str:
-    things = {"image": "images", "text": "texts", "table": "rows"}[check.kind]
     lines = [
         f"{check.name} in {check.folder}",
-        f"{check.examples:,} {things}, {len(check.labels)} labels, {check.domains:,} domains ({check.domain_is}).",
+        f"{check.examples:,} {check.examples_are}, {len(check.labels)} labels, "
+        f"{check.domains:,} domains ({check.domain_is}).",
         *(f"Left out: {count:,} of {check.rows:,} rows, {reason}." for reason, count in check.left_out.items()),
         "",
         *_label_table(check),
@@ -107,7 +107,7 @@ def _files(check: FolderCheck) -> list[str]:
         lines += [f"CANNOT BE USED: {check.faults:,} files or lines, first:"]
         lines += [f"  {fault}" for fault in check.first_faults]
     if not lines and check.kind == "image":
-        lines += ["On the disk: every image."]
+        lines += [f"On the disk: all {check.examples_are}."]
     return lines
 
 

@@ -12,7 +12,7 @@ import typer
 
 from domaincover.errors import InputError, check_installed
 from domaincover.files import writing
-from domaincover.paper.commands.study_progress import print_outcome, print_plan, progress_bars
+from domaincover.paper.commands.study_progress import print_outcome, print_plan, shown_progress
 from domaincover.terminal.messages import say, warnings_as_notes
 from domaincover.terminal.processes import n_cores
 
@@ -104,7 +104,7 @@ def _run(studies: Sequence[Study], out: Path, workers: Workers) -> list[Failure]
     with warnings_as_notes():
         plan = plan_studies(studies, out, say)
     print_plan(plan, workers)
-    with warnings_as_notes(), progress_bars(plan) as on_progress:
+    with warnings_as_notes(), shown_progress(plan) as on_progress:
         outcome = run_study(plan, out, workers, on_progress)
     print_outcome(outcome, out)
     return list(outcome.failures)

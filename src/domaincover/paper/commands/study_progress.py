@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from domaincover.terminal.messages import say
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 8  # running jobs, on a large cluster
 MOST_FAILURES = 20
+LEAST_SHARE = 0.25  # of the work, from which the time left is estimated
+SECONDS_BETWEEN_LINES, MOST_SECONDS_BETWEEN_LINES = 10.0, 60.0
 
 
 def print_plan(plan: StudyPlan, workers: Workers) -> None:
@@ -25,11 +28,10 @@ def print_plan(plan: StudyPlan, workers: Workers) -> None:
     said = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do in "
     said += f"{_counted(len(plan.jobs), 'job')} {where}"
     seconds, n_unknown = plan.expected
-    if n_unknown == len(plan.jobs):
+    if n_unknown:  # what is known of the others may be a small part
         said += "; the duration is not known yet"
     elif workers.scheduler is None:
-        at_least = "at least " if n_unknown else ""
-        said += f"; by past runs {at_least}{duration(seconds / min(workers.n_processes, len(plan.jobs)))}"
+        said += f"; by past runs {duration(seconds / min(workers.n_processes, len(plan.jobs)))}"
     say(f"{said}.")
 
 
@@ -54,27 +56,73 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def time_left(share: float, seconds: float) -> str:
+    """Return the time left in words; nothing early on, since first jobs may be much shorter than later ones.
+
+    >>> time_left(0.1, 30), time_left(0.5, 30)
+    ('', ', about 30 s left')
+    """
+    return f", about {duration(seconds * (1 - share) / share)} left" if LEAST_SHARE <= share < 1 else ""
+
+
+class WorkToDo(NamedTuple):
+    """The epochs of each job of a study, and how many networks have them: an epoch of many takes longer."""
+
+    epochs: Mapping[str, int]
+    n_networks: Mapping[str, int]
+
+    def share(self, done: Mapping[str, int]) -> float:
+        """Return the share of all work that is done, from the epochs done by job."""
+        part, whole = (sum(n * self.n_networks[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
+        return part / whole
+
+    def n_finished(self, done: Mapping[str, int]) -> int:
+        """Return the number of jobs that have done all their epochs."""
+        return sum(n >= self.epochs[name] for name, n in done.items())
+
+
+class PlainLines:
+    """Prints a line now and then, where no terminal shows bars: at every tenth of the work, and once a minute."""
+
+    def __init__(self, work: WorkToDo, clock: Callable[[], float] = time.monotonic) -> None:
+        self._work, self._clock = work, clock
+        self._started = self._last = clock()
+        self._next_tenth = 1
+
+    def __call__(self, done: Mapping[str, int]) -> None:
+        """Print how much is done, if it is time."""
+        now, share = self._clock(), self._work.share(done)
+        since, is_tenth = now - self._last, 10 * share >= self._next_tenth
+        if share < 1 and (since >= MOST_SECONDS_BETWEEN_LINES or (is_tenth and since >= SECONDS_BETWEEN_LINES)):
+            self._last, self._next_tenth = now, int(10 * share) + 1
+            took = now - self._started
+            finished = f"{self._work.n_finished(done)} of {_counted(len(self._work.epochs), 'job')} finished"
+            say(f"{100 * share:.0f} % after {duration(took)}, {finished}{time_left(share, took)}.")
+
+
 @contextmanager
-def progress_bars(plan: StudyPlan) -> Iterator[OnProgress]:
-    """Show a bar for the study, with the time left, and one for each running job; nothing without a terminal."""
+def shown_progress(plan: StudyPlan) -> Iterator[OnProgress]:
+    """Show a bar for the study, with the time left, and one for each running job; lines without a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
     console = Console(stderr=True)
-    if not console.is_terminal or not plan.jobs:
-        yield lambda _: None
-        return
     length = {job.name: job.epochs for job in plan.jobs}
-    weight = {job.name: job.n_networks for job in plan.jobs}  # an epoch of many networks takes longer
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    work, started = WorkToDo(length, {job.name: job.n_networks for job in plan.jobs}), time.monotonic()
+    if not console.is_terminal or not plan.jobs:
+        yield PlainLines(work) if plan.jobs else lambda _: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
     with Progress(*columns, console=console, transient=True) as bars:
-        total = sum(length[name] * weight[name] for name in length)
-        whole = bars.add_task(f"all {_counted(len(length), 'job')}", total=total)
+        all_jobs = f"all {_counted(len(length), 'job')}"
+        whole = bars.add_task(all_jobs, total=1.0)
         shown: dict[str, TaskID] = {}
         seen: set[str] = set()
 
         def on_progress(done: Mapping[str, int]) -> None:
-            bars.update(whole, completed=sum(n * weight[name] for name, n in done.items()))
+            share = work.share(done)
+            left = time_left(share, time.monotonic() - started)
+            bars.update(whole, completed=share, description=f"{all_jobs}{left}")
             # a job that starts and ends between two calls is shown once
             running = [name for name, n in done.items() if n > 0 and (n < length[name] or name not in seen)]
             running = running[:MOST_SHOWN]

@@ -91,5 +91,6 @@ AUDIOMNIST = RealData(
     min_cell_size=30,
     prepared="audiomnist.npz",
     how_to_get="git clone https://github.com/soerenab/AudioMNIST",
+    examples_are="recordings",
     layout=Layout("data/01/0_01_0.wav", locate, load),
 )

@@ -64,6 +64,8 @@ class RealData:
         Name of a file with the data in one piece: .npz with X, label and domain, or .parquet.
     how_to_get : str
         What to do if it is not there.
+    examples_are : str
+        What examples are in words, where `kind` does not say it: recordings are read as images.
     layout : Layout, optional
         The release on the disk.
     carrier : Carrier, optional
@@ -77,6 +79,7 @@ class RealData:
     min_cell_size: int
     prepared: str
     how_to_get: str
+    examples_are: str = ""
     layout: Layout | None = None
     carrier: Carrier | None = None
 

@@ -121,7 +121,8 @@ def cross_rows(
 
 def cross_data(rows: Mapping[str, Rows | None], points: Data | None = None) -> CrossData:
     """Return the rows of a cross-plot's layers as data."""
-    return CrossData(**{name: None if own is None else inline_rows(own) for name, own in rows.items()}, points=points)
+    data: dict[str, Any] = {name: None if own is None else inline_rows(own) for name, own in rows.items()}
+    return CrossData(**data, points=points)
 
 
 def target_row(target: float, crosses: pd.DataFrame, n_labels: int, canvas: Canvas) -> tuple[dict[str, Any], bool]:

@@ -11,7 +11,7 @@ from domaincover.paper.study_report.published_comparison import NOT_RUN, compare
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, notes_of, of_dataset
 from domaincover.paper.study_report.tradeoffs import has_curves
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
-from domaincover.prediction_sets import is_hardly_better_than_lot
+from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
 from domaincover.report.ranking import DAGGER, DEGENERATE, is_best, is_degenerate, rule_in_words
 from domaincover.report.readable import ABSENT, percent, size_of, with_spread
 from domaincover.report.style import (
@@ -143,7 +143,7 @@ def _rule(published: Published, exhibit: Exhibit, rows: CheckedResults) -> str:
 
 def _is_marked(row: Mapping[Any, Any], n_labels: int) -> bool:
     """Return whether published sets are hardly better than by lot; those of a single label never are."""
-    by_lot = is_hardly_better_than_lot(row["set_size"], n_labels, row["min_recall"])
+    by_lot = is_hardly_better_than_lot(row["set_size"], size_by_lot(n_labels, row["min_recall"]))
     return bool(by_lot) and row["method"] not in SINGLE_LABEL_METHODS
 
 

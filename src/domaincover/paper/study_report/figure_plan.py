@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.options import FIGURES
 from domaincover.paper.published import Exhibit
 from domaincover.paper.study_report.exhibits import rows_of
@@ -42,9 +42,8 @@ def planned_figures(
 
     What no exhibit shows, such as other data sets, methods and targets, is in one figure of each kind and target.
     """
-    unknown = [kind for kind in kinds or () if kind not in FIGURES]
-    if unknown:
-        raise InputError(f"kind of figure must be one of {', '.join(FIGURES)}, got {unknown[0]!r}.")
+    for kind in kinds or ():
+        check_choice("kind of figure", kind, FIGURES)
     wanted = [kind for kind in SUBJECTS if kinds is None or kind in kinds]
     used: set[str] = set()
     figures = []

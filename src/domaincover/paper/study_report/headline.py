@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from domaincover.paper.study_report.results_table import CheckedResults, experiments, of_experiment
-from domaincover.prediction_sets import size_by_lot
 from domaincover.report.ranking import SAME_SHARE, answers_with_one_label, ranked
 from domaincover.report.style import method_styles
 
@@ -108,11 +107,10 @@ def _against_first(row: dict[str, Any], first: dict[str, Any]) -> str:
 
 def _degenerate(row: dict[str, Any]) -> str:
     """Return what a degenerate predictor is."""
-    lot = float(size_by_lot(row["n_labels"], row["min_recall"]))
     return (
         f"The {100 * row['share_at_target']:.0f} % of {row['label']} come from sets of {row['set_size']:.2f} of "
-        f"{row['n_labels']} labels; sets drawn by lot with the same recall would have {lot:.2f}. It is degenerate and "
-        "not ranked."
+        f"{row['n_labels']} labels; sets drawn by lot with the same recall would have {row['set_size_by_lot']:.2f}. "
+        "It is degenerate and not ranked."
     )
 
 

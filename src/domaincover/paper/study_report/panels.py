@@ -1,6 +1,6 @@
 """Figures of several plots for a paper: a plot per data set, one legend below them, two columns wide."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -141,7 +141,7 @@ class Plot(NamedTuple):
 
     title: str
     values: dict[str, Any]
-    data: dict[str, Rows | None]
+    data: Mapping[str, Rows | None]
 
 
 def _plots(

@@ -39,10 +39,10 @@ def panel_templates() -> dict[str, Spec]:
     scales = scales_to_fill(None)
     rows, outliers, target = (alt.NamedData(f"@{name}") for name in ("rows", "outliers", "target"))
     boxes = BoxData(rows, outliers, target, RECALLS, ["@targets"], "@target_name")
-    parts = (None if name == "points" else alt.NamedData(f"@{name}") for name in CrossData._fields)
+    crosses = CrossData(*(alt.NamedData(f"@{name}") for name in CrossData._fields))._replace(points=None)
     with debug_mode(False):  # a name is not what the schema has in its place
         charts = {
-            "cross": Pen(CrossData(*parts), scales, False, PAPER).draw("@title"),
+            "cross": Pen(crosses, scales, False, PAPER).draw("@title"),
             "share": bar_layers(rows, ROWS, "Share at target", PAPER, end="@end"),
             "min-recall": box_layers(boxes, ROWS, "Min recall", PAPER._replace(row=ROW)),
             "curves": curve_layers(rows, target, scales, PAPER),

@@ -21,7 +21,7 @@ RESULT_COLUMNS = (
     *("min_recall", "min_recall_std", "min_recall_ci", "set_size", "set_size_std", "set_size_ci"),
     *("share_at_target", "share_at_target_std", "share_at_target_ci"),
     *("train_seconds", "min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"),
-    *("min_recall_p10", "min_recall_worst", "share_by_noise", "n_labels", "note"),
+    *("min_recall_p10", "min_recall_worst", "share_by_noise", "set_size_by_lot", "n_labels", "note"),
 )
 DOMAIN_COLUMNS = (
     *("dataset", "method", "target_recall", "split", "seed", "domain", "n"),

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pandas as pd
 
-from domaincover.errors import InputError
+from domaincover.errors import check_choice
 from domaincover.options import TableStyle
 from domaincover.paper.study_report.published_comparison import (
     BESIDE_DROPPED_FIRST,
@@ -40,17 +40,17 @@ TERMINAL_HEADS = {
     "min_recall": "Median\nmin recall",
     "set_size": "Median\nset size",
     "share": "Share at\ntarget",
-    "noise": "Noise\nalone",
+    "noise": "Chance\nalone",
     "p10": "10th\nperc.",
     "worst": "Worst",
     "seconds": "Train\n(s)",
 }
 DROPPED_FIRST = ("seconds", "noise", "p10", "worst")
-NOISE_ALONE = "noise alone: the share at target if no domain differed from another"
+CHANCE_ALONE = "by chance alone: the share at target if no domain differed from another"
 CAPTION = (
     "Recall and size of prediction sets. Min recall is the smallest recall over a domain's labels. The "
     "columns give its median over domains, the median of the mean set size, the share of domains whose min "
-    "recall is at least the target, and the share that counting noise alone would leave if every domain's true "
+    "recall is at least the target, and the share that chance alone would leave if every domain's true "
     "recall were at its mean; then the 10th percentile of min recall and its worst domain. Here {counted}. {rule}"
 )
 
@@ -71,8 +71,7 @@ def format_results(
     published numbers, that of the named experiment is taken, else that of the main one.
     """
     table = checked_results(results)
-    if style not in get_args(TableStyle):
-        raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
+    check_choice("table style", style, get_args(TableStyle))
     compared = None if published is None else compared_with_published(table, published, experiment)
     if compared is None or compared["min_recall"].isna().all():  # a table of nothing but "not run" says nothing
         return _written(table, style, width, color)
@@ -103,7 +102,7 @@ def _written(table: pd.DataFrame, style: TableStyle, width: int, color: bool) ->
     if style == "table":
         look = TerminalLook(TERMINAL_HEADS, DROPPED_FIRST, width, color)
         marked = rule_in_words(table, has_bold=color).rstrip(".")
-        said = [*notes_of(table), *counted, NOISE_ALONE, *([marked[0].lower() + marked[1:]] if marked else [])]
+        said = [*notes_of(table), *counted, CHANCE_ALONE, *([marked[0].lower() + marked[1:]] if marked else [])]
         return terminal(_narrow(shown), look, said)
     caption = CAPTION.format(counted="; ".join(counted), rule=rule)
     return latex(shown, " ".join([*marks, caption]), TERMINAL_HEADS)

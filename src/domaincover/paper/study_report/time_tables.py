@@ -5,7 +5,7 @@ from typing import get_args
 
 import pandas as pd
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import TableStyle
 from domaincover.paper.published import WILDS_MISSING, is_quotable
 from domaincover.paper.study_report.published_comparison import NOT_RUN
@@ -91,8 +91,7 @@ def times_table(times: pd.DataFrame) -> TextTable:
 
 def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int = 100, color: bool = True) -> str:
     """Return the times as text; width and color matter to the terminal table only."""
-    if style not in get_args(TableStyle):
-        raise InputError(f"table style must be one of {', '.join(get_args(TableStyle))}, got {style!r}.")
+    check_choice("table style", style, get_args(TableStyle))
     if times.empty:
         raise InputError("there are no times to compare.")
     if style == "json":

@@ -141,8 +141,8 @@ def training_figure(curves: Sequence[TrainingCurves], notes: Sequence[str]) -> S
 @functools.cache
 def _templates() -> dict[str, Spec]:
     """Return the plots of a figure for a paper, to be filled for a data set."""
-    data = [alt.NamedData(f"@{name}") for name in ("steps", "iterates", "target")]
-    return {part: part_of_figure(training_layers(part, *data, PAPER, "@x_title")) for part in PARTS}
+    steps, iterates, target = (alt.NamedData(f"@{name}") for name in ("steps", "iterates", "target"))
+    return {part: part_of_figure(training_layers(part, steps, iterates, target, PAPER, "@x_title")) for part in PARTS}
 
 
 def _iterates(iterates: Data, look: Look) -> alt.Chart:

@@ -1,0 +1,55 @@
+"""Progress of a study where no terminal shows bars."""
+
+import pytest
+
+from domaincover.paper.commands.study_progress import LEAST_SHARE, PlainLines, WorkToDo, time_left
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def lines(capsys):
+    """A function that takes seconds and epochs done by job, and returns what is printed then."""
+    clock = Clock()
+    progress = PlainLines(WorkToDo({"short": 10, "long": 10}, {"short": 1, "long": 9}), clock)
+
+    def printed(now, **done):
+        clock.now = now
+        progress({"short": 0, "long": 0} | done)
+        out, err = capsys.readouterr()
+        assert out == ""
+        return err
+
+    return printed
+
+
+def test_a_short_study_prints_nothing(lines):
+    assert lines(3, short=10) + lines(6, short=10, long=5) + lines(9, short=10, long=10) == ""
+
+
+def test_a_line_is_printed_at_a_tenth_of_the_work_and_not_again_before_the_next(lines):
+    assert lines(12, short=10) == "10 % after 12 s, 1 of 2 jobs finished.\n"
+    assert lines(25, short=10) == ""
+    assert lines(30, short=10, long=2) == "28 % after 30 s, 1 of 2 jobs finished, about 77 s left.\n"
+
+
+def test_a_line_is_printed_once_a_minute_however_little_was_done(lines):
+    assert lines(59, long=0) == ""
+    assert lines(61, long=0) == "0 % after 61 s, 0 of 2 jobs finished.\n"
+    assert lines(100, long=0) == ""
+    assert lines(122, long=0).startswith("0 % after 2 min")
+
+
+def test_the_end_is_left_to_the_outcome(lines):
+    assert lines(100, short=10, long=10) == ""
+
+
+def test_the_time_left_is_not_estimated_from_a_small_share():
+    assert time_left(LEAST_SHARE - 0.01, 60) == time_left(1.0, 60) == ""
+    assert time_left(LEAST_SHARE, 60) == ", about 3 min left"
