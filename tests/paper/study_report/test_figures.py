@@ -389,3 +389,15 @@ def test_an_unknown_figure_format_is_refused(results, domains, tmp_path):
     with pytest.raises(InputError, match="one of 'png', 'svg', 'pdf', got 'gif'"):
         figure_files(results, domains, tmp_path, "gif")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["cross", "cross-splits", "coverage", "curves"])
+def test_the_legend_of_a_figure_of_one_plot_is_hollow_where_its_points_are(kind, tmp_path):
+    methods = {"erm": (0.8, 1.0), "set-cover": (0.93, 1.2), "erm-joint": (0.95, 1.3)}
+    domains = random_domains(np.random.default_rng(0), ("data",), methods)
+    results = results_of(domains)
+    several = pd.concat([results, results.assign(target_recall=0.8)]) if kind == "curves" else results
+    (path,) = figure_files(several, domains, tmp_path, "svg", [kind])
+    (legend,) = re.findall(r'<g class="mark-group role-legend".*', path.read_text(encoding="utf-8"), re.DOTALL)
+    entries = re.findall(r'role-legend-symbol.*?fill-opacity="(.)".*?<text[^>]*>([^<]*)', legend, re.DOTALL)
+    assert entries == [("1", "ERM"), ("1", "SET-COVER"), ("0", "ERM, promised")]

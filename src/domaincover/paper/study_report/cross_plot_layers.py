@@ -1,6 +1,7 @@
 """The layers of a cross-plot, on common axes and in one set of colours and shapes."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -9,7 +10,7 @@ import pandas as pd
 from domaincover.paper.study_report.crosses import CrossPlotTables, Limits, SingleDomains, random_line
 from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets, place_of_target
 from domaincover.report.look import SCREEN, Look, legend_columns
-from domaincover.report.pictures import Rows, inline, inline_rows, rows_for_json
+from domaincover.report.pictures import Rows, Spec, inline, inline_rows, rows_for_json
 from domaincover.report.style import MethodStyle, dataset_label
 
 SIZE_TITLE = ["Mean set size", "(median and quartiles over domains)"]  # two lines fit a phone
@@ -73,6 +74,22 @@ class Scales(NamedTuple):
 def hollow_if(test: str) -> alt.FillOpacityValue:
     """Return the look of points that are hollow where an expression holds; as an object, which altair need not read."""
     return alt.FillOpacityValue(1, condition={"test": test, "value": 0})
+
+
+def with_hollow_symbols(spec: Spec, methods: Iterable[MethodStyle]) -> Spec:
+    """Return a chart for a picture whose legend, too, draws hollow what `hollow_if` does.
+
+    Vega-Lite takes the look of symbols from a key of legends that its schema, and so altair, does not list. With a
+    legend to click it warns of a conflict, so that pages do without.
+    """
+    is_hollow = f"indexof({json.dumps([method.label for method in methods if method.ours])}, datum.value) >= 0"
+    symbols = {"symbols": {"fillOpacity": {"condition": {"test": is_hollow, "value": 0}, "value": 1}}}
+    layers = [layer for panel in spec.get("hconcat", [spec]) for layer in panel["layer"]]
+    for encoding in (layer["encoding"] for layer in layers if "fillOpacity" in layer["encoding"]):
+        for channel in encoding.values():
+            if isinstance(channel, dict) and channel.get("legend"):
+                channel["legend"]["encoding"] = symbols
+    return spec
 
 
 def scales_of(methods: Sequence[MethodStyle], limits: Limits, columns: Any = 3) -> Scales:

@@ -18,6 +18,7 @@ from domaincover.paper.study_report.cross_plot_layers import (
     RECALL_TITLE,
     interactive_cross_plot,
     static_cross_plot,
+    with_hollow_symbols,
 )
 from domaincover.paper.study_report.crosses import (
     CrossPlotTables,
@@ -51,8 +52,8 @@ from domaincover.report.look import (
     fitted,
     title_of,
 )
-from domaincover.report.pictures import AnyChart, save_chart
-from domaincover.report.style import INK, dataset_label, split_label, splits_in_order
+from domaincover.report.pictures import AnyChart, Spec, save_chart
+from domaincover.report.style import INK, dataset_label, method_styles, split_label, splits_in_order
 
 __all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
 
@@ -154,7 +155,7 @@ def figure_files(
             paths.append(Path(out_dir) / f"{page.name}.{fmt}")
             with debug_mode(False):
                 chart = drawn_figure(page, single)
-            save_chart(chart, paths[-1], fmt, True)
+            save_chart(_with_hollow_legend(chart, page), paths[-1], fmt, True)
     trained = _at_main_targets(histories, table) if kinds is None or "training" in kinds else []
     for first in range(0, len(trained), MOST_ROWS):
         number = "" if first == 0 else f"-{first // MOST_ROWS + 1}"
@@ -187,6 +188,14 @@ def drawn_figure(planned: PlannedFigure, single: CheckedDomains) -> AnyChart:
         "curves": lambda: recall_against_size(table, dataset, paper=True),
     }
     return draw[planned.kind]()
+
+
+def _with_hollow_legend(chart: AnyChart, planned: PlannedFigure) -> Spec:
+    """Return a figure whose legend shows methods as its plots do; a figure of several plots draws its own."""
+    if isinstance(chart, dict):
+        return chart
+    methods = method_styles(planned.results["method"]).values()
+    return with_hollow_symbols(chart.to_dict(validate=False), methods)
 
 
 def _with_look(chart: SomeChart, look: Look) -> SomeChart:
