@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,10 +119,12 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_reports(out: Path, wanted: Callable[[dict[str, Any]], bool] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the report of every finished run whose settings are wanted, in a fixed order."""
+def read_reports(
+    out: Path, wanted: Callable[[dict[str, Any]], bool] | None = None, methods: Sequence[str] = ("*",)
+) -> Iterator[dict[str, Any]]:
+    """Yield the report of every finished run of these methods whose settings are wanted, in a fixed order."""
     check_study(out)
-    for done in sorted(out.glob("*/*/target-*/seed-*/DONE")):
+    for done in sorted(done for method in methods for done in out.glob(f"*/{method}/target-*/seed-*/DONE")):
         if wanted is not None and not wanted(_read_json(done.parent / "config.json")):
             continue
         report = _read_json(done.parent / "report.json")

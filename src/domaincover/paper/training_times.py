@@ -58,7 +58,7 @@ def read_times(out: Path) -> list[dict[str, Any]]:
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     seconds: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     notes = {}
-    for report in read_reports(out, lambda config: config.get("learn") == "all"):
+    for report in read_reports(out, lambda config: config.get("learn") == "all", METHODS):
         notes[report["config"]["dataset"]] = note_on(report["config"])
         seconds[report["config"]["dataset"]][report["config"]["method"]].append(report["seconds"]["train"])
     return [

@@ -61,7 +61,8 @@ def chart_config(ink: str, look: Look = SCREEN) -> dict[str, Any]:
             "number": {"color": ink, "fontSize": look.text, "align": "left"},
             "spread": {"color": ink, "strokeWidth": 0.6 * look.stroke},
             "median": {"color": ink, "thickness": look.stroke, "opacity": 1},
-            "cell-line": {"color": ink, "strokeWidth": 0.3 * look.stroke, "opacity": 0.3},
+            # not "opacity", for which a picture is composed once for every line
+            "cell-line": {"color": ink, "strokeWidth": 0.3 * look.stroke, "strokeOpacity": 0.3},
             "summary-line": {"color": ink, "strokeWidth": 0.8 * look.stroke},
             "random-line": {"color": RANDOM_COLOR, "strokeWidth": 0.8 * look.stroke, "strokeDash": [6, 4]},
             "random-text": {"color": RANDOM_COLOR, "fontSize": look.text}

@@ -2,6 +2,7 @@ import json
 import re
 from html.parser import HTMLParser
 
+import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ from domaincover.errors import InputError
 from domaincover.paper.published import published, published_results
 from domaincover.paper.study_report.comparisons import compared_methods, recall_boxes
 from domaincover.paper.study_report.page import chart_library, write_page
+from domaincover.paper.study_report.page_charts import chart_templates
 
 from .made_up import (
     HOSTILE,
@@ -356,3 +358,8 @@ def test_empty_results_make_no_page(domains, tmp_path):
     with pytest.raises(InputError, match="results is empty"):
         write_page(pd.DataFrame(), domains, tmp_path / "a.html")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", chart_templates())
+def test_every_template_is_what_vega_lites_schema_says(kind):
+    alt.LayerChart.from_dict(chart_templates()[kind])  # checks

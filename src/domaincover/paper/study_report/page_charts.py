@@ -8,6 +8,7 @@ import functools
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from domaincover.paper.study_report.comparison_charts import HEIGHT_OF_TARGET, BoxData, bar_layers, box_layers
 from domaincover.paper.study_report.cross_plot_layers import CrossData, Pen
@@ -22,6 +23,11 @@ LEGEND = alt.Legend(orient="bottom", columns=alt.ExprRef("@columns"))
 @functools.cache
 def chart_templates() -> dict[str, dict[str, Any]]:
     """Return the templates by kind, in the page's ink and as wide as their places."""
+    with debug_mode(False):  # tests validate the templates
+        return {kind: chart.to_dict(validate=False) for kind, chart in _charts().items()}
+
+
+def _charts() -> dict[str, alt.LayerChart]:
     data = {name: alt.NamedData(name) for name in ("rows", "outliers", "target")}
     boxes = BoxData(data["rows"], data["outliers"], data["target"], RECALLS, ["@targets"], "@target_name")
     room_of_target = {"left": 5, "right": 5, "bottom": 5, "top": 5 + HEIGHT_OF_TARGET}
@@ -38,7 +44,7 @@ def chart_templates() -> dict[str, dict[str, Any]]:
         for part in PARTS
     }
     config = chart_config(PAGE_INK)
-    return {kind: chart.properties(width="container").configure(**config).to_dict() for kind, chart in layers.items()}
+    return {kind: chart.properties(width="container").configure(**config) for kind, chart in layers.items()}
 
 
 def _cross() -> alt.LayerChart:

@@ -1,5 +1,6 @@
 """Figures of several plots for a paper: a plot per data set, one legend below them, two columns wide."""
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from domaincover.paper.study_report.results_table import CheckedDomains, sentenc
 from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, spread_note
 from domaincover.paper.study_report.tradeoffs import coverage_limits, coverage_table, curves_of
 from domaincover.report.look import PAPER, TWO_COLUMNS, broken, chart_config, label_width, title_of
-from domaincover.report.pictures import Rows, Spec, inline, rows_for_json
+from domaincover.report.pictures import Rows, Spec, rows_for_json
 from domaincover.report.style import INK, MethodStyle, dataset_label, method_styles, split_label, splits_in_order
 
 COLUMNS = 3
@@ -87,7 +88,7 @@ def panel_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
     }
     notes = [*sentences_of_notes(planned.results), *_caption(planned)]
     return stacked(
-        [*rows, *([] if is_named else [[part_of_figure(legend_of(methods, room))]])],
+        [*rows, *([] if is_named else [[legend_of(methods, room)]])],
         title_of(planned.title, notes, PAPER, TWO_COLUMNS - RIGHT),
         chart_config(INK, PAPER) | axes,
     )
@@ -222,10 +223,16 @@ def _name(title: str, width: int) -> Spec:
     return {"text": broken(title, width, PAPER.text), **look}
 
 
-def legend_of(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
-    """Return the legend as a chart of its own, so that its methods can stand in groups."""
+def legend_of(methods: dict[str, MethodStyle], width: int) -> Spec:
+    """Return the legend as a plot of its own, so that its methods can stand in groups."""
     places = legend_places(methods.values(), width)
-    base = alt.Chart(inline(places)).encode(
+    size = {"width": width, "height": int(places["y"].max()) + LEGEND_ROW}
+    return filled_plot(_legend_template(), 0, {}, {"places": rows_for_json(places)}) | size
+
+
+@functools.cache
+def _legend_template() -> Spec:
+    base = alt.Chart(alt.NamedData("@places")).encode(
         x=alt.X("x:Q", scale=None, axis=None), y=alt.Y("y:Q", scale=None, axis=None)
     )
     as_given: dict[str, Any] = {"scale": None, "legend": None}
@@ -241,9 +248,8 @@ def legend_of(methods: dict[str, MethodStyle], width: int) -> alt.LayerChart:
     text: dict[str, Any] = {"align": "left", "baseline": "middle", "fontSize": PAPER.legend, "color": INK}
     named = base.transform_filter("datum.color !== null").mark_text(**text, dx=12)
     heads = base.transform_filter("datum.color === null").mark_text(**text)
-    height = int(places["y"].max()) + LEGEND_ROW
     layers = [points.encode(**look), named.encode(text=alt.Text("label:N")), heads.encode(text=alt.Text("label:N"))]
-    return alt.LayerChart(layer=layers, width=width, height=height)
+    return part_of_figure(alt.LayerChart(layer=layers))
 
 
 def _caption(planned: PlannedFigure) -> Sequence[str]:

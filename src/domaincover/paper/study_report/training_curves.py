@@ -132,7 +132,7 @@ def training_figure(curves: Sequence[TrainingCurves], notes: Sequence[str]) -> S
     styles = {f"set-cover{'' if name == 'last' else '-best'}": style for name, style in ITERATES.items()}
     title = f"SET-COVER in training, target recall {curves[0].target_recall:g}, first seed"
     return stacked(
-        [*rows, [part_of_figure(legend_of(styles, TWO_COLUMNS - 60))]],
+        [*rows, [legend_of(styles, TWO_COLUMNS - 60)]],
         title_of(title, [*map(sentence, notes), CAPTION], PAPER, TWO_COLUMNS - 8),
         chart_config(INK, PAPER) | {"axisY": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}},
     )
