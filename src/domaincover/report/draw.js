@@ -1,7 +1,8 @@
 "use strict";
 const charts = JSON.parse(document.getElementById("chart-data").textContent);
 
-function draw(place, spec) {
+// `patch` changes the chart that Vega-Lite compiled.
+function draw(place, spec, patch = (vega) => vega) {
   spec.config.font = getComputedStyle(document.body).fontFamily;
   // The interpreter evaluates Vega's expressions without eval, so the page's security policy can forbid it.
   const options = {
@@ -9,6 +10,7 @@ function draw(place, spec) {
     renderer: "svg",
     actions: { export: true, source: false, compiled: false, editor: false },
     tooltip: { theme: "custom" },
+    patch,
   };
   return vegaEmbed(place, spec, options).catch((error) => {
     place.textContent = `This plot could not be drawn: ${error.message}`;

@@ -68,6 +68,7 @@ const steps = [
     found.legends = all(".panel .role-legend").length;
     found.panels = ["figure-1-1", "figure-8-1", "figure-8-2"].map((id) => all(`#${id} svg.marks`).length);
     found.crosses = all("#cross-1 .mark-symbol.role-mark path").length;
+    found.hollow = all("#cross-1 .role-legend-symbol path").map((path) => path.getAttribute("fill-opacity") === "0");
     found.heights = [heights("share"), heights("min-recall")];
     found.figures = ["share-1", "min-recall-1"].map((id) => document.getElementById(id).getBoundingClientRect().x);
     found.said = ["share-1", "min-recall-1"].map((id) =>
@@ -250,6 +251,10 @@ def test_pointing_at_a_domain_tells_its_numbers(visit):
 def test_a_click_in_the_legend_dims_the_other_methods(visit):
     assert visit.found["bright"] == 2
     assert visit.found["dim"] == 2 * (len(COMPARISONS["sets"]) - 1)
+
+
+def test_the_legend_is_hollow_for_methods_that_are_not_the_papers(visit):
+    assert visit.found["hollow"] == [KNOWN_METHODS[method].ours for method in COMPARISONS["sets"]]
 
 
 def test_pointing_at_an_outlier_names_its_domain(visit):

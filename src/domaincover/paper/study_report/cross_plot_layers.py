@@ -80,7 +80,7 @@ def with_hollow_symbols(spec: Spec, methods: Iterable[MethodStyle]) -> Spec:
     """Return a chart for a picture whose legend, too, draws hollow what `hollow_if` does.
 
     Vega-Lite takes the look of symbols from a key of legends that its schema, and so altair, does not list. With a
-    legend to click it warns of a conflict, so that pages do without.
+    legend to click it warns of a conflict; the page changes what it compiles instead.
     """
     is_hollow = f"indexof({json.dumps([method.label for method in methods if method.ours])}, datum.value) >= 0"
     symbols = {"symbols": {"fillOpacity": {"condition": {"test": is_hollow, "value": 0}, "value": 1}}}

@@ -224,6 +224,19 @@ function inWords(title, data, numbers) {
   return `${title}, ${data.label}: ${numbers.join("; ")}`;
 }
 
+// Legends show methods as plots do, hollow where they are not the paper's; Vega-Lite fills all symbols.
+function withHollowLegends(vega) {
+  if (!vega.legends) return vega;
+  const [domain, range] = [charts.styles.map((style) => style.label), charts.styles.map((style) => (style.ours ? 0 : 1))];
+  vega.scales.push({ name: "filled", type: "ordinal", domain, range }); // a name may be anything, and is no expression
+  const fillOpacity = { scale: "filled", field: "value" };
+  vega.legends.forEach((legend) => {
+    const symbols = legend.encode?.symbols ?? {};
+    legend.encode = { ...legend.encode, symbols: { ...symbols, update: { ...symbols.update, fillOpacity } } };
+  });
+  return vega;
+}
+
 const drawn = new Map(); // place of a chart: the promise of its view
 
 function drawPlace(place) {
@@ -240,7 +253,7 @@ function drawPlace(place) {
   if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
   const now = Promise.resolve(before).then((view) => {
     view?.finalize();
-    return draw(place, spec);
+    return draw(place, spec, withHollowLegends);
   }).then((view) => {
     place.style.minHeight = "";
     return view;
