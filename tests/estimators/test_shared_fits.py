@@ -44,6 +44,15 @@ def conformal(rule, base=None, **settings):
     return ConformalSetClassifier(base or ERMClassifier(**QUICK), rule, min_cell_size=1, random_state=0, **settings)
 
 
+def test_rows_are_encoded_once_for_scores_and_sets_of_a_shared_network(monkeypatch):
+    (model,) = fit_all([SetCoverClassifier(**QUICK)], [ALL])
+    seen, encode = [], type(model.encoder_).encode
+    monkeypatch.setattr(type(model.encoder_), "encode", lambda self, rows: seen.append(len(rows)) or encode(self, rows))
+    sets, scores = model.predict_set(X), model.label_scores(X)
+    assert seen == [len(X)]
+    assert np.array_equal(sets, ~(scores < model.thresholds_.astype(np.float32)))
+
+
 def test_rules_on_the_same_network_train_it_once(stacks):
     models = [ERMClassifier(**QUICK), *(conformal(rule, calibration="training-data") for rule in ("robust", "pooled"))]
     erm, robust, pooled = fit_all(models, [ALL] * 3)

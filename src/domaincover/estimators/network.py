@@ -170,9 +170,9 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
     def _unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:
         return self._inputs.unread_in_words(X, unread)
 
-    def _score(self, part: Any) -> NDArray[np.float32]:
+    def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self._inputs.is_dense:
-            return super()._score(part)
+            return super()._score(part, thresholds)
         from domaincover.training.scoring import score
 
         encoded = self._encoded(part)

@@ -98,13 +98,13 @@ class _SharedNetworks:
 
 def _score_once(network: NetworkClassifier) -> None:
     """Let a network score the same examples once, however many classifiers share it: reading images is expensive."""
-    score, known = network.label_scores, list[tuple[Any, NDArray[Any]]]()
+    score, known = network._scores, list[tuple[Any, NDArray[Any]]]()
 
-    def label_scores(X: Any) -> NDArray[Any]:
+    def scores_of(X: Any, thresholds: Any = None) -> NDArray[Any]:  # noqa: ARG001 - scores of full precision do for all
         for examples, scores in known:
             if examples is X:
                 return scores
         known.append((X, score(X)))
         return known[-1][1]
 
-    network.label_scores = label_scores  # type: ignore[method-assign]
+    network._scores = scores_of  # type: ignore[method-assign]
