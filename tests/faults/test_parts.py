@@ -149,3 +149,24 @@ def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised):
     running.send_signal(signal.SIGINT)
     assert running.wait() == 130
     assert "stopped; finished parts are kept, and the same command continues from there." in told.read_text()
+
+
+def held_by_workers(address):
+    from distributed import Client
+
+    with Client(address, set_as_default=False) as client:
+        return sum(map(len, client.has_what().values()))
+
+
+def doubled(number):
+    return 2 * number
+
+
+def test_workers_do_not_keep_results_that_were_fetched():
+    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+    with local_cluster(1) as address:
+        ended = PartRuns(address).each("Parts", doubled, range(20))
+        found = [next(ended) for _ in range(20)]
+        wait_until(lambda: held_by_workers(address) == 0)  # soon, although the last step has not ended
+        assert sorted(found) == [(number, 2 * number) for number in range(20)]
+        ended.close()

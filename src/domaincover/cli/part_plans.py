@@ -104,7 +104,7 @@ def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTa
     return SurveyedParts(
         [part._replace(digest=digest) for part, digest in zip(parts, digests, strict=True)],
         in_order,
-        list(_buckets(buckets, of_part)),
+        list(_buckets(buckets, n_rows, of_part)),
         digest_of([repr(name) for name in in_order], buckets.tolist()),
     )
 
@@ -122,12 +122,15 @@ def _in_order_of_parts(
     return np.argsort(first).tolist(), [first[codes] for codes in of_part]
 
 
-def _buckets(buckets: NDArray[np.int64], of_part: Sequence[NDArray[np.int64]]) -> Iterator[Bucket]:
+def _buckets(
+    buckets: NDArray[np.int64], n_rows: NDArray[np.int64], of_part: Sequence[NDArray[np.int64]]
+) -> Iterator[Bucket]:
     present = [set(np.unique(buckets[codes]).tolist()) for codes in of_part]
     found, starts = np.unique(buckets, return_index=True)
     ends = [*starts[1:].tolist(), len(buckets)]
     for bucket, first, last in zip(found.tolist(), starts.tolist(), ends, strict=True):
-        yield Bucket(bucket, first, last, tuple(number for number, own in enumerate(present) if bucket in own))
+        parts = tuple(number for number, own in enumerate(present) if bucket in own)
+        yield Bucket(bucket, first, last, int(n_rows[first:last].sum()), parts)
 
 
 def adapted_names(

@@ -64,16 +64,20 @@ def write_scores(
     write_whole(path, memoryview(sink.getvalue()))
 
 
-def scores_of_bucket(scratch: Path, parts: Sequence[int], bucket: int) -> tuple[NDArray[np.int64], Scored]:
+def scores_of_bucket(scratch: Path, parts: Sequence[int], bucket: int, n_rows: int) -> tuple[NDArray[np.int64], Scored]:
     """Return the domains and scores of a bucket's rows, in the order of parts and, by domain, of rows."""
-    codes, scores, probabilities = [], [], []
+    found: list[NDArray[Any]] = []
+    start = 0
     for number in parts:
         with _opened(_path(scratch, number)) as (file, buckets):
             batch = file.get_batch(buckets.index(bucket))
-            codes.append(np.array(batch["code"]))
-            scores.append(np.array(_matrix(batch["scores"])))
-            probabilities.append(np.array(_matrix(batch["probabilities"])))
-    return np.concatenate(codes), Scored(np.concatenate(scores), np.concatenate(probabilities))
+            values = [np.asarray(batch["code"]), _matrix(batch["scores"]), _matrix(batch["probabilities"])]
+            found = found or [np.empty((n_rows, *own.shape[1:]), own.dtype) for own in values]
+            for whole, own in zip(found, values, strict=True):
+                whole[start : start + len(own)] = own
+            start += len(batch)
+    codes, scores, probabilities = found
+    return codes, Scored(scores, probabilities)
 
 
 def part_scores(scratch: Path, number: int) -> tuple[NDArray[np.int64], NDArray[Any]]:

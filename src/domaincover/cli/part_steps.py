@@ -95,11 +95,12 @@ class PartSurvey(NamedTuple):
 
 
 class Bucket(NamedTuple):
-    """Consecutive domains, first to below last, and the parts that have rows of them."""
+    """Consecutive domains, first to below last, the number of their rows, and the parts that have some of them."""
 
     number: int
     first: int
     last: int
+    n_rows: int
     parts: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -162,7 +163,7 @@ class AdaptBucket:
 
     def __call__(self, bucket: Bucket) -> AdaptedDomains:
         """Return thresholds and p-values, in the order of domains."""
-        codes, scored = scores_of_bucket(Path(self.scratch), bucket.parts, bucket.number)
+        codes, scored = scores_of_bucket(Path(self.scratch), bucket.parts, bucket.number, bucket.n_rows)
         inner, _ = unwrapped(_without_steps(self.model.load()), None)
         with corrupt_model_as_input_error(Path(self.model.folder)):
             return inner.adapted_domains(scored, codes - bucket.first, bucket.last - bucket.first)

@@ -84,8 +84,10 @@ def on_cluster(
             raise InputError(f"the scheduler at {scheduler} has no workers; start some: dask worker {scheduler}")
         futures = {client.submit(work, item, pure=False, retries=0): item for item in items}
         try:
-            for future in as_completed(futures, loop=client.loop):
-                yield futures[future], _result(future, scheduler, lost)
+            for future in as_completed(list(futures), loop=client.loop):
+                item, done = futures.pop(future), _result(future, scheduler, lost)
+                future.release()  # or its worker would keep the result
+                yield item, done
         finally:
             with suppress(*_gone_errors()):  # the scheduler may be gone
                 client.cancel(list(futures))
