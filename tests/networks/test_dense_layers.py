@@ -52,7 +52,7 @@ def test_a_rows_scores_do_not_depend_on_the_rows_beside_it(n_features, hidden, n
 
 @each_width
 @settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-30, 1e-3, 1.0, 1e3, 1e20]), shift=st.integers(-2, 2))
+@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-42, 1e-30, 1e-3, 1.0, 1e3, 1e20]), shift=st.integers(-2, 2))
 def test_with_thresholds_at_scores_or_beside_them_sides_are_exact(n_features, hidden, n_labels, seed, scale, shift):
     layers, X = layers_of(n_features, hidden, n_labels, seed), rows_of(400, n_features, seed) * np.float32(scale)
     exact = layers.scores(X)
@@ -70,6 +70,20 @@ def test_single_precision_errs_by_no_more_than_its_bound(n_features, hidden, n_l
     bound = layers._rounding_error(X, np.zeros(n_labels, np.float32))
     assert (np.abs(layers._passed(X, np.float32) - layers.scores(X)) <= bound).all()
     assert (bound < 0.01).all()  # of use: scores are around 1
+
+
+@pytest.mark.parametrize("threshold", [np.inf, -np.inf, np.nan])
+def test_beside_thresholds_that_are_no_numbers_sides_are_exact(threshold):
+    big = np.array([[3e38], [1]], np.float32)
+    layers, X = DenseLayers((big,), (np.zeros(2, np.float32),)), np.array([[2], [1], [0], [-2]], np.float32)
+    thresholds = np.array([threshold, 0], np.float32)
+    np.testing.assert_array_equal(layers.scores(X, thresholds) < thresholds, layers.scores(X) < thresholds)
+
+
+def test_rows_in_double_precision_have_exact_sides_too():
+    layers, X = layers_of(10, (64,), 2), rows_of(400, 10).astype(np.float64) / 3
+    for thresholds in layers.scores(X)[:20]:
+        np.testing.assert_array_equal(layers.scores(X, thresholds) < thresholds, layers.scores(X) < thresholds)
 
 
 def test_scores_that_overflow_in_single_precision_are_found_in_double():

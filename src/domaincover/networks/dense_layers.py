@@ -2,7 +2,8 @@
 
 Scores are computed in double precision and given in single. So the order of additions, which depends on the rows
 beside a row, on the number of threads and on the processor, is rounded away: whoever calibrated a threshold at a score
-and whoever predicts later see the same score.
+and whoever predicts later see the same score. Sets need only the side of a threshold that a score is on, for which
+single precision mostly does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from domaincover.errors import InputError
 from domaincover.networks.threads import one_blas_thread
 
 ROWS_AT_ONCE = 1024  # so that hidden units stay in the processor's cache
-LARGEST_ERROR = 1.0  # of scores in single precision that are of use; also keeps them from overflowing unseen
+LARGEST_ERROR = 1.0  # with which scores in single precision are of use, and cannot overflow
 
 
 class DenseLayers(NamedTuple):
@@ -47,13 +48,14 @@ class DenseLayers(NamedTuple):
         With `thresholds`, each score is only certain to be on the same side of its label's threshold: single precision
         is half the work, and rows where its rounding errors could reach a threshold are scored again in double.
         """
-        if thresholds is None:
+        if thresholds is None or not len(examples):
+            return self._passed(examples, np.float64)
+        error = self._rounding_error(examples, thresholds)
+        if not (error < LARGEST_ERROR).all():
             return self._passed(examples, np.float64)
         scores = self._passed(examples, np.float32)
-        if len(examples):
-            far = np.abs(scores - thresholds) > self._rounding_error(examples, thresholds)
-            near = np.unique(np.flatnonzero(~far) // scores.shape[1])
-            scores[near] = self._passed(examples[near], np.float64)
+        near = np.unique(np.flatnonzero(~(np.abs(scores - thresholds) > error)) // scores.shape[1])
+        scores[near] = self._passed(examples[near], np.float64)
         return scores
 
     def _passed(self, examples: NDArray[Any], precision: Any) -> NDArray[np.float32]:
@@ -78,23 +80,23 @@ class DenseLayers(NamedTuple):
         return scores
 
     def _rounding_error(self, rows: NDArray[Any], thresholds: Any) -> NDArray[np.float64]:
-        """Return by how much scores in single precision can at most be wrong, for each label; NaN if it is not small.
+        """Return by how much scores in single precision can at most be wrong, for each label.
 
         A sum of n products, in any order, is wrong by at most n · u / (1 − n · u) times the sum of their sizes (Higham,
-        Accuracy and Stability of Numerical Algorithms, section 3.1); what inputs are wrong by comes on top.
+        Accuracy and Stability of Numerical Algorithms, section 3.1), and by what is lost of numbers too small for
+        single precision; what its inputs are wrong by comes on top.
         """
-        unit = np.finfo(np.float32).eps / 2
+        unit, tiny = np.finfo(np.float32).eps / 2, float(np.finfo(np.float32).tiny)
         largest = max(float(rows.max()), -float(rows.min()))
-        size, error = np.full(rows.shape[1], largest), np.zeros(rows.shape[1])
+        size = np.full(rows.shape[1], largest)
+        error = unit * size + tiny  # of rows that come in double precision
         for weight, bias in zip(self.weights, self.biases, strict=True):
-            weights = np.abs(weight.T.astype(np.float64))
-            rounding = (len(weights) + 1) * unit / (1 - (len(weights) + 1) * unit)
+            weights, n = np.abs(weight.T.astype(np.float64)), weight.shape[1] + 1
             size, error = size @ weights + np.abs(bias), error @ weights
-            error += rounding * size
+            error += n * unit / (1 - n * unit) * size + n * tiny
             size += error
-        # Twice: for numbers too small for single precision, the rounding of this sum, and that of scores in double.
-        error = 2 * (error + unit * np.abs(thresholds))
-        return np.where(error < LARGEST_ERROR, error, np.nan)
+        # Twice: for the rounding of this sum, of distances to thresholds, and of scores in double precision.
+        return 2 * (error + unit * np.where(np.isfinite(thresholds), np.abs(thresholds), 0))
 
 
 def layer_widths(network: str, hidden: Any, n_features: int, n_labels: int) -> list[int]:
