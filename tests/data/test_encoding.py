@@ -182,6 +182,28 @@ def test_numbers_are_drawn_in_from_where_they_are_far():
     np.testing.assert_allclose(matrix[:, 0], [-FAR, FAR, FAR + np.log(2)], rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "laid_out",
+    [
+        np.asfortranarray,
+        lambda X: X[::-1][::-1],
+        lambda X: np.repeat(X, 2, axis=0)[::2],
+        lambda X: X.T.copy()[::-1][::-1].T,
+    ],
+    ids=["by column", "backwards", "every other row", "columns backwards"],
+)
+def test_far_and_missing_numbers_encode_alike_however_they_lie_in_memory(laid_out):
+    X = np.random.default_rng(0).standard_normal((50, 4))
+    encoder = TableEncoder().fit(X)
+    X[3, 1], X[7, 2], X[-1, 0] = 1e6, np.nan, -50
+    encoded = encoder.encode(X)
+    assert np.isfinite(encoded).all()
+    assert FAR < np.abs(encoded).max() < 30
+    np.testing.assert_array_equal(encoder.encode(laid_out(X)), encoded)
+    np.testing.assert_array_equal(encoder.encode(laid_out(X)[::-1]), encoded[::-1])
+    np.testing.assert_array_equal(encoder.encode(laid_out(X)[::3]), encoded[::3])
+
+
 def test_single_and_double_precision_agree():
     numbers = np.random.default_rng(0).normal(100, 20, (500, 3)).astype(np.float32)
     numbers[0, 0] = np.nan

@@ -79,10 +79,9 @@ class TableEncoding:
             scaled *= (1 / self.deviation_).astype(kind)
             if scaled.min(initial=0) >= -FAR and scaled.max(initial=0) <= FAR:  # no extreme or missing values
                 return scaled.astype(np.float32, copy=False)
-            highest = np.maximum(scaled.max(axis=0), -scaled.min(axis=0))
-        unusual = np.flatnonzero(~(highest <= FAR))  # columns with extreme or missing values
-        if len(unusual) > 0:
-            scaled[:, unusual] = _compressed(scaled[:, unusual])
+        flat = scaled.reshape(-1, order="A")  # a view by rows or columns, since a new array lies together
+        unusual = np.flatnonzero(~(np.abs(flat) <= FAR))  # extreme or missing
+        flat[unusual] = _compressed(flat[unusual])
         return scaled.astype(np.float32, copy=False)
 
 
