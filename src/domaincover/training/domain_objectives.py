@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from torch import Tensor, nn
+from torch import Tensor
 
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
 from domaincover.training.domain_batches import ByDomain
 from domaincover.training.feature_differences import discrepancy, moment_differences
+from domaincover.training.objectives import Objective, log_softmax
 
 STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
 Numbers = NDArray[np.float64]
@@ -43,14 +44,13 @@ class Compared(NamedTuple):
         return (self.probabilities * own).scatter_add_(-1, self.labels, -own)
 
 
-class DomainObjective(nn.Module):
+class DomainObjective(Objective):
     """The mean risk over domains, plus a weighted penalty on differences between domains.
 
     Before `warmup_steps` the weight is at most 1; at `warmup_steps` it becomes its full value and the optimiser is
     reset. In your own training loop, call `begin_step` before each step.
     """
 
-    needs_features = False  # whether the inputs of the network's last linear layer are needed
     _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its gradient
 
     def __init__(self, weight: float, warmup_steps: int) -> None:
@@ -79,10 +79,7 @@ class DomainObjective(nn.Module):
         if labels.ndim == 1:
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
-        value, slopes = self.value_and_slopes(scores, labels, domains, features)
-        outputs = (scores, features) if self.needs_features else (scores,)
-        loss: Tensor = _WithSlopes.apply(value, *slopes, *outputs)  # type: ignore[no-untyped-call]
-        return loss
+        return super().forward(scores, labels, domains, features)
 
     @torch.no_grad()
     def value_and_slopes(
@@ -262,20 +259,6 @@ def domain_objective(
     return WITH_A_WEIGHT[name](**given, warmup_steps=warmup)
 
 
-class _WithSlopes(torch.autograd.Function):
-    """A value with known gradients with respect to some tensors."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
-        ctx.save_for_backward(*slopes_and_outputs[: len(slopes_and_outputs) // 2])
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = ctx.saved_tensors
-        return None, *[None] * len(slopes), *(slope * gradients[0].view(-1, 1, 1).to(slope) for slope in slopes)
-
-
 def _precise(outputs: Tensor) -> Tensor:
     """Return outputs in at least single precision."""
     return outputs if outputs.dtype in (torch.float32, torch.float64) else outputs.float()
@@ -283,7 +266,7 @@ def _precise(outputs: Tensor) -> Tensor:
 
 def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
     own = labels.unsqueeze(-1)
-    log_probabilities = scores.log_softmax(-1)
+    log_probabilities = log_softmax(scores)
     risks = by_domain.mean(-log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
     return Compared(by_domain, scores, own, log_probabilities.exp(), risks)
 

@@ -37,7 +37,7 @@ class CellCounts:
     Batches are collected and counted together, since counting each would cost as much as the loss.
     """
 
-    MOST_PENDING_SCORES = 2_000_000
+    MOST_PENDING_SCORES = 40_000  # few enough to stay in the processor's cache
 
     def __init__(self, shape: tuple[int, ...], first_cells: Tensor, n_labels: int) -> None:
         self._n_labels = n_labels
