@@ -5,6 +5,7 @@ With coverage as criterion there is one cell for all labels of a domain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import torch
@@ -26,7 +27,7 @@ def updated_multipliers(multipliers: Tensor, recall: Tensor, target_recall: Tens
 
 def check_codes(codes: Tensor, n: int, what: str) -> None:
     """Raise if codes are not within 0 to n − 1, since they would select multipliers of other cells."""
-    low, high = int(codes.min()), int(codes.max())
+    low, high = map(int, codes.aminmax())
     if low < 0 or high >= n:
         raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
 
@@ -39,10 +40,9 @@ class CellCounts:
 
     MOST_PENDING_SCORES = 40_000  # few enough to stay in the processor's cache
 
-    def __init__(self, shape: tuple[int, ...], first_cells: Tensor, n_labels: int) -> None:
+    def __init__(self, shape: tuple[int, ...], n_labels: int) -> None:
         self._n_labels = n_labels
         self.shape = shape  # (…replicas, domains, labels), or one group in place of the labels
-        self._first_cells = first_cells  # the index of each replica's first cell
         self.reset()
 
     def reset(self) -> None:
@@ -53,7 +53,10 @@ class CellCounts:
         self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.float64)
 
     def add(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
-        """Add a batch: scores (…, example, label), label codes and cell indices (…, example), and an optional mask."""
+        """Add a batch: scores (…, example, label), label codes and cells (…, example), and an optional mask.
+
+        The cell of a domain and label is domain · labels + label, in every replica.
+        """
         if counts is not None:
             self._count(scores, labels, cells, counts)
             return
@@ -100,23 +103,21 @@ class CellCounts:
         self._count(scores, labels, cells)
 
     def _count(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
-        self._check(labels, cells - self._first_cells.to(cells.device))
+        self._check(labels, cells)
         in_set = scores >= 0
-        hit, flat = in_set.gather(-1, labels[..., None]).reshape(-1), cells.reshape(-1)
+        hit = in_set.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
+        *replicas, n_domains, n_groups = self.shape
+        first = torch.arange(math.prod(replicas), device=cells.device).view(*replicas, 1) * (n_domains * n_groups)
+        outcomes = torch.add(hit, cells + first, alpha=2)  # of every cell, a miss and a hit
         if counts is not None:
-            kept = counts.reshape(-1)
-            in_set, hit, flat = in_set & counts[..., None], hit[kept], flat[kept]
-        n_cells = self._hits.numel()
-        hits = torch.bincount(flat, weights=hit.double(), minlength=n_cells)
-        examples = torch.bincount(flat, minlength=n_cells)
-        self._hits = self._hits.to(hits.device) + hits.view(self.shape)
-        self._examples = self._examples.to(hits.device) + examples.view(self.shape)
-        self._labels_in_sets = self._labels_in_sets.to(hits.device) + in_set.sum((-2, -1))
+            in_set, outcomes = in_set & counts.unsqueeze(-1), outcomes[counts]
+        found = torch.bincount(outcomes.reshape(-1), minlength=2 * math.prod(self.shape)).view(*self.shape, 2)
+        self._hits = self._hits.to(found.device) + found[..., 1]
+        self._examples = self._examples.to(found.device) + found.sum(-1)
+        self._labels_in_sets = self._labels_in_sets.to(found.device) + in_set.sum((-2, -1))
 
     def _check(self, labels: Tensor, cells: Tensor) -> None:
         """Raise for codes that would be counted in another cell or replica."""
         n_domains, n_groups = self.shape[-2:]
-        group = labels if n_groups == self._n_labels else 0
-        domains = torch.div(cells - group, n_groups, rounding_mode="floor")
         check_codes(labels, self._n_labels, "label")
-        check_codes(domains, n_domains, "domain")
+        check_codes(torch.stack(cells.aminmax()) // n_groups, n_domains, "domain")

@@ -132,7 +132,6 @@ class SetCoverLoss(Objective):
 
     multipliers: Tensor
     target_recall: Tensor
-    _first_cells: Tensor
 
     def __init__(
         self,
@@ -179,22 +178,20 @@ class SetCoverLoss(Objective):
         self.shape, self.n_labels = (*replicas, n_domains, n_groups), n_labels
         self.penalty, self.floor, self.cap = penalty, floor, cap
         self.gather = True  # False if recall is computed separately
-        first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_groups)
         by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
         self.register_buffer("target_recall", torch.from_numpy(targets).view(*replicas, 1, -1))
-        self.register_buffer("_first_cells", first_cells, persistent=False)
-        self.counts = CellCounts(self.shape, first_cells, n_labels)
+        self.counts = CellCounts(self.shape, n_labels)
 
     @torch.no_grad()
     def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the batch's loss and its gradient; in training mode, also count its hits for the next update."""
         cells, own, per_example = self._cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
-        weights = (self.multipliers.take(cells) * -per_example).unsqueeze(-1).to(scores.dtype)
+        weights = (self.multipliers.flatten(-2).gather(-1, cells) * -per_example).unsqueeze(-1).to(scores.dtype)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
         signed = torch.full_like(scores, per_example).scatter_(-1, own, weights)
         margins = torch.addcmul(signed.abs(), signed, scores).relu_()
-        value, slope = margins.sum((-2, -1)), signed.mul_(margins > 0)
+        value, slope = margins.sum((-2, -1)), torch.ops.aten.threshold_backward(signed, margins, 0)
         if self.penalty == "full-set":
             margins = (1 + scores.gather(-1, own)).relu_()
             value = value + margins.sum((-2, -1)) * per_example
@@ -216,5 +213,5 @@ class SetCoverLoss(Objective):
         return recall
 
     def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:
-        group = labels if self.shape[-1] == self.n_labels else torch.zeros_like(labels)
-        return torch.add(self._first_cells + group, domains, alpha=self.shape[-1])
+        """Return the cell of each example, among those of its replica."""
+        return domains if self.shape[-1] != self.n_labels else torch.add(labels, domains, alpha=self.n_labels)
