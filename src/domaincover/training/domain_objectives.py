@@ -25,7 +25,7 @@ from domaincover.training.domain_batches import ByDomain
 from domaincover.training.feature_differences import discrepancy, moment_differences
 from domaincover.training.objectives import Objective, log_softmax
 
-STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
+N_CELLS, ROOT = 32, math.sqrt(2 * math.pi)
 Numbers = NDArray[np.float64]
 
 
@@ -62,11 +62,12 @@ class DomainObjective(Objective):
             raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
         self.full_weight, self.warmup_steps = weight, warmup_steps
         self.in_turns: int | None = None  # number of domains, if they are known to alternate in every batch
-        self.begin_step(0)
+        self.is_warm = warmup_steps == 0
 
     def begin_step(self, step: int) -> bool:
         """Set the weight for a step, counted from 0, and return whether the optimiser must be reset before it."""
-        self.is_warm = step >= self.warmup_steps
+        if self.is_warm != (step >= self.warmup_steps):  # torch's modules are slow to set attributes
+            self.is_warm = not self.is_warm
         return step == self.warmup_steps > 0
 
     @property
@@ -275,21 +276,21 @@ def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbe
     """Return, by replica, a quantile of the kernel density estimate of the risks.
 
     Also return its distance from each risk in bandwidths, and each kernel's part of the density there. Found on a grid,
-    refined by Newton's method.
+    refined by Halley's method.
     """
     width, there = widths[:, None], parts > 0
     offset = width * ndtri(share)  # each kernel's own quantile, relative to its centre
     low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
-    high = np.where(there, risks, -np.inf).max(1, keepdims=True) + offset
-    grid = low + (high - low) * STEPS
-    reached = np.einsum("rpd,rd->rp", ndtr((grid[:, 1:-1, None] - risks[:, None]) / width[:, :, None]), parts)
-    cell = (reached < share).sum(1, keepdims=True)
-    low, high = np.take_along_axis(grid, cell, 1), np.take_along_axis(grid, cell + 1, 1)
-    place = (low + high) / 2
+    cell = (np.where(there, risks, -np.inf).max(1, keepdims=True) + offset - low) / N_CELLS
+    inner = (low + cell * np.arange(1, N_CELLS))[:, :, None]
+    reached = ndtr((inner - risks[:, None]) / width[:, None]) @ parts[:, :, None]
+    low = low + cell * (reached < share).sum(1)
+    place = low + cell / 2
     for _ in range(3):
         distances = (place - risks) / width
-        heights = parts * np.exp(-(distances**2) / 2)
+        heights = parts * np.exp(distances * distances * -0.5)
         total = heights.sum(1, keepdims=True)
-        missing = share - (parts * ndtr(distances)).sum(1, keepdims=True)
-        place = np.clip(place + missing * width * ROOT / total, low, high)
+        step = (share - (parts * ndtr(distances)).sum(1, keepdims=True)) * ROOT / total  # Newton's, in bandwidths
+        bend = 1 - step * (heights * distances).sum(1, keepdims=True) / (2 * total)
+        place = np.minimum(np.maximum(place + width * step / np.maximum(bend, 0.5), low), low + cell)
     return place[:, 0], distances, heights / total
