@@ -268,8 +268,8 @@ def _precise(outputs: Tensor) -> Tensor:
 def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
     own = labels.unsqueeze(-1)
     log_probabilities = log_softmax(scores)
-    risks = by_domain.mean(-log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
-    return Compared(by_domain, scores, own, log_probabilities.exp(), risks)
+    risks = -by_domain.mean(log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
+    return Compared(by_domain, scores, own, log_probabilities.exp_(), risks)
 
 
 def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -323,8 +323,11 @@ class _DomainSteps:
 
         Every process gathers all outputs and computes the complete loss; the gradients add up to that of one process.
         """
-        own = (outputs[0].detach(), batch.labels, batch.domains, *(features.detach() for features in outputs[1:]))
-        value, slopes = self.objective.value_and_slopes(*(self._engine.whole(part, self._n_examples) for part in own))
+        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
+        if self._engine.shard.n_processes == 1:
+            return self.objective.value_and_slopes(*parts)
+        whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
+        value, slopes = self.objective.value_and_slopes(*whole)
         return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
 
 

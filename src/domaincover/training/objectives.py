@@ -190,7 +190,7 @@ class SetCoverLoss(Objective):
         weights = (self.multipliers.flatten(-2).gather(-1, cells) * -per_example).unsqueeze(-1).to(scores.dtype)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
         signed = torch.full_like(scores, per_example).scatter_(-1, own, weights)
-        margins = torch.addcmul(signed.abs(), signed, scores).relu_()
+        margins = signed.abs().addcmul_(signed, scores).relu_()
         value, slope = margins.sum((-2, -1)), torch.ops.aten.threshold_backward(signed, margins, 0)
         if self.penalty == "full-set":
             margins = (1 + scores.gather(-1, own)).relu_()
