@@ -43,14 +43,16 @@ class CellCounts:
     def __init__(self, shape: tuple[int, ...], n_labels: int) -> None:
         self._n_labels = n_labels
         self.shape = shape  # (…replicas, domains, labels), or one group in place of the labels
+        *replicas, n_domains, n_groups = shape
+        self._first_cells = torch.arange(math.prod(replicas)).view(*replicas, 1) * (n_domains * n_groups)
         self.reset()
 
     def reset(self) -> None:
         """Reset all counts."""
         self._pending: list[tuple[Tensor, Tensor, Tensor]] = []
         self._n_pending = 0
-        self._hits = self._examples = torch.zeros(self.shape, dtype=torch.float64)
-        self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.float64)
+        self._outcomes = torch.zeros(*self.shape, 2, dtype=torch.int64)  # misses and hits
+        self._labels_in_sets = torch.zeros(self.shape[:-2], dtype=torch.int64)
 
     def add(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
         """Add a batch: scores (…, example, label), label codes and cells (…, example), and an optional mask.
@@ -68,31 +70,27 @@ class CellCounts:
     def recall(self) -> Tensor:
         """Return the recall of every cell, NaN for cells without examples."""
         self._count_pending()
-        return self._hits / self._examples  # 0 / 0 is NaN, as intended
+        return self._outcomes[..., 1].double() / self._outcomes.sum(-1)  # 0 / 0 is NaN, as intended
 
     def mean_set_size(self) -> Tensor:
         """Return the mean number of labels per set, by replica."""
         self._count_pending()
-        return self._labels_in_sets / self._examples.sum((-2, -1))
+        return self._labels_in_sets.double() / self._outcomes.sum((-3, -2, -1))
 
     def sum_over(self, total: Callable[[Tensor], Tensor]) -> None:
         """Replace the counts by their totals, for example over processes."""
         self._count_pending()
-        self._hits, self._examples, self._labels_in_sets = map(
-            total, (self._hits, self._examples.double(), self._labels_in_sets)
-        )
+        self._outcomes, self._labels_in_sets = total(self._outcomes), total(self._labels_in_sets)
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the counts as named tensors."""
         self._count_pending()
-        return {"hits": self._hits, "examples": self._examples.double(), "labels_in_sets": self._labels_in_sets}
+        return {"outcomes": self._outcomes, "labels_in_sets": self._labels_in_sets}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore saved counts."""
         self.reset()
-        self._hits, self._examples, self._labels_in_sets = (
-            state[name] for name in ("hits", "examples", "labels_in_sets")
-        )
+        self._outcomes, self._labels_in_sets = state["outcomes"], state["labels_in_sets"]
 
     def _count_pending(self) -> None:
         if not self._pending:
@@ -106,15 +104,15 @@ class CellCounts:
         self._check(labels, cells)
         in_set = scores >= 0
         hit = in_set.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
-        *replicas, n_domains, n_groups = self.shape
-        first = torch.arange(math.prod(replicas), device=cells.device).view(*replicas, 1) * (n_domains * n_groups)
-        outcomes = torch.add(hit, cells + first, alpha=2)  # of every cell, a miss and a hit
+        self._first_cells, self._outcomes, self._labels_in_sets = (
+            known.to(cells.device) for known in (self._first_cells, self._outcomes, self._labels_in_sets)
+        )
+        outcomes = torch.add(hit, cells + self._first_cells, alpha=2)
         if counts is not None:
             in_set, outcomes = in_set & counts.unsqueeze(-1), outcomes[counts]
-        found = torch.bincount(outcomes.reshape(-1), minlength=2 * math.prod(self.shape)).view(*self.shape, 2)
-        self._hits = self._hits.to(found.device) + found[..., 1]
-        self._examples = self._examples.to(found.device) + found.sum(-1)
-        self._labels_in_sets = self._labels_in_sets.to(found.device) + in_set.sum((-2, -1))
+        found = torch.bincount(outcomes.reshape(-1), minlength=self._outcomes.numel())
+        self._outcomes += found.view_as(self._outcomes)
+        self._labels_in_sets += in_set.sum((-2, -1))
 
     def _check(self, labels: Tensor, cells: Tensor) -> None:
         """Raise for codes that would be counted in another cell or replica."""
