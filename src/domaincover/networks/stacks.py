@@ -19,12 +19,12 @@ aten = torch.ops.aten
 # Elementwise modules without parameters work on a stack unchanged. For each, the gradient with respect to its input,
 # given the module, the gradient with respect to its output, its input and its output.
 ELEMENTWISE: dict[type[nn.Module], Callable[[Any, Tensor, Tensor, Tensor], Tensor]] = {
-    nn.ReLU: lambda _, slope, before, after: aten.threshold_backward(slope, after, 0),  # noqa: ARG005
-    nn.GELU: lambda gelu, slope, before, after: aten.gelu_backward(slope, before, approximate=gelu.approximate),  # noqa: ARG005
-    nn.SiLU: lambda _, slope, before, after: aten.silu_backward(slope, before),  # noqa: ARG005
-    nn.Tanh: lambda _, slope, before, after: aten.tanh_backward(slope, after),  # noqa: ARG005
-    nn.Sigmoid: lambda _, slope, before, after: aten.sigmoid_backward(slope, after),  # noqa: ARG005
-    nn.Identity: lambda _, slope, before, after: slope,  # noqa: ARG005
+    nn.ReLU: lambda _, slope, __, after: aten.threshold_backward(slope, after, 0),
+    nn.GELU: lambda gelu, slope, before, _: aten.gelu_backward(slope, before, approximate=gelu.approximate),
+    nn.SiLU: lambda _, slope, before, __: aten.silu_backward(slope, before),
+    nn.Tanh: lambda _, slope, __, after: aten.tanh_backward(slope, after),
+    nn.Sigmoid: lambda _, slope, __, after: aten.sigmoid_backward(slope, after),
+    nn.Identity: lambda _, slope, *__: slope,
 }
 NO_FEATURES = (
     "MMD and CORAL compare learned features, and this network has no trained layer before its last linear one; "
