@@ -8,7 +8,7 @@ from torch import nn
 from domaincover import InputError
 from domaincover.networks.features import Scorer, has_batch_statistics, one_at_a_time, with_features
 from domaincover.networks.perceptrons import perceptron
-from domaincover.networks.stacks import WithFeatures, stack
+from domaincover.networks.stacks import StackOutputs, stack
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
 
@@ -119,7 +119,7 @@ DOMAINS = torch.tensor([[2, 0, 7] * 4])
 @pytest.mark.parametrize("options", [{}, {"track_running_stats": False}], ids=["running", "of the batch only"])
 def test_with_batch_statistics_each_domain_goes_through_the_network_on_its_own(options):
     network, literal = normalised(**options), normalised(**options)
-    scores, features = WithFeatures(stack([network]))(EXAMPLES[:1], DOMAINS)
+    scores, features = StackOutputs(stack([network]), True)(EXAMPLES[:1], DOMAINS)
     for code in (0, 2, 7):
         own = DOMAINS[0] == code
         assert torch.allclose(features[0][own], literal[:-1](EXAMPLES[0][own]), atol=1e-6)
@@ -132,7 +132,7 @@ def test_without_batch_statistics_the_whole_batch_goes_through_at_once():
     calls = []
     network = nn.Sequential(nn.Linear(4, 5, bias=False), nn.ReLU(), nn.Linear(5, 3))
     network.register_forward_hook(lambda _, inputs, __: calls.append(len(inputs[0])))
-    WithFeatures(stack([network]))(EXAMPLES[:1], DOMAINS)
+    StackOutputs(stack([network]), True)(EXAMPLES[:1], DOMAINS)
     assert calls == [12]
 
 

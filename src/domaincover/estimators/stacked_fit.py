@@ -193,7 +193,8 @@ def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
         digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
         digest.update(fingerprint(part.examples))
     networks = [prepared.model.network_ for prepared in group]
-    about = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
+    about: dict[str, Any] = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
+    about |= {"layout": 2}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
     about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
     return about | settings | {"plan": list(plan)}
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
+WIDTH = 64  # numbers; a multiple of any processor's vector registers
+
 
 class FlatAdam:
     """Adam (Kingma and Ba 2015) on all parameters as one vector.
@@ -23,8 +25,11 @@ class FlatAdam:
         eps: float = 1e-8,
     ) -> None:
         trained = [parameter for parameter in parameters if parameter.requires_grad]
-        self.rate, self._betas, self._eps, self._n_steps = lr, betas, eps, 0
+        self.rate, self._betas, self._eps = lr, betas, eps
         self._weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
+        # Whole vector registers, since a rest is computed apart, and rounded otherwise.
+        self._weights = nn.functional.pad(self._weights, (0, -len(self._weights) % WIDTH))
+        self._n_steps = self._weights.new_zeros((), dtype=torch.float32)
         self._gradient, self._mean, self._square = (torch.zeros_like(self._weights) for _ in range(3))
         start = 0
         for parameter in trained:
@@ -40,28 +45,37 @@ class FlatAdam:
     def step(self) -> None:
         """Update the parameters with the accumulated gradient."""
         self._n_steps += 1
-        decay, square_decay = self._betas
-        mean_scale, square_scale = 1 - decay**self._n_steps, 1 - square_decay**self._n_steps
-        self._mean.lerp_(self._gradient, 1 - decay)
-        self._square.mul_(square_decay).addcmul_(self._gradient, self._gradient, value=1 - square_decay)
-        scale: Tensor = self._square.sqrt().div_(square_scale**0.5).add_(self._eps)
-        self._weights.addcdiv_(self._mean, scale, value=-self.rate / mean_scale)
+        torch._fused_adam_(
+            [self._weights],
+            [self._gradient],
+            [self._mean],
+            [self._square],
+            [],
+            [self._n_steps],
+            lr=self.rate,
+            beta1=self._betas[0],
+            beta2=self._betas[1],
+            weight_decay=0.0,
+            eps=self._eps,
+            amsgrad=False,
+            maximize=False,
+        )
 
     def restart(self) -> None:
         """Reset the moment estimates."""
         self._mean.zero_()
         self._square.zero_()
-        self._n_steps = 0
+        self._n_steps.zero_()
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the optimiser's state as named tensors."""
-        return {"mean": self._mean, "square": self._square, "n_steps": torch.tensor(self._n_steps)}
+        return {"mean": self._mean, "square": self._square, "n_steps": self._n_steps}
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state."""
         self._mean.copy_(state["mean"])
         self._square.copy_(state["square"])
-        self._n_steps = int(state["n_steps"])
+        self._n_steps.copy_(state["n_steps"])
 
 
 class TorchAdam(torch.optim.Adam):

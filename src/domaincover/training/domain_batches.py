@@ -195,26 +195,28 @@ class ByDomain:
     def mean(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the mean of every domain, (replica, domain)."""
         if self.in_turns:
-            return values.reshape(len(values), -1, self.codes.shape[1]).mean(1, dtype=np.float64)
+            shape = len(values), -1, self.codes.shape[1]
+            return np.add.reduce(values.reshape(shape), axis=1, dtype=np.float64) * self.counts.per_example
         return self._sums(values) * self.counts.per_example
 
     def mean_of_halves(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Return the means of every domain's even and odd examples, (replica, half, domain)."""
         if self.in_turns:
-            return values.reshape(len(values), -1, 2, self.codes.shape[1]).mean(1, dtype=np.float64)
+            shape = len(values), -1, 2, self.codes.shape[1]
+            return np.add.reduce(values.reshape(shape), axis=1, dtype=np.float64) * self.counts.per_half
         sums = [self._sums(values * (self._rank % 2 == half)) for half in (0, 1)]
         return np.stack(sums, axis=1) * self.counts.per_half
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of each example's domain."""
         if self.in_turns:
-            return np.tile(values, (1, int(self.counts.n_examples[0, 0])))
+            return _repeated(values, int(self.counts.n_examples[0, 0]))
         return np.take_along_axis(values, self._place, axis=1)
 
     def spread_halves(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the value of each example's half (even or odd) of its domain."""
         if self.in_turns:
-            return np.tile(values.reshape(len(values), -1), (1, int(self.counts.n_examples[0, 0]) // 2))
+            return _repeated(values.reshape(len(values), -1), int(self.counts.n_examples[0, 0]) // 2)
         return np.where(self._rank % 2 == 0, self.spread(values[:, 0]), self.spread(values[:, 1]))
 
     def split(self, values: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -245,6 +247,11 @@ class ByDomain:
         sums = np.zeros(self.codes.shape)
         np.add.at(sums, (np.arange(len(sums))[:, None], self._place), values)
         return sums
+
+
+def _repeated(values: NDArray[Any], n_times: int) -> NDArray[Any]:
+    """Return rows repeated side by side, as np.tile does in three times the time."""
+    return values[:, None].repeat(n_times, axis=1).reshape(len(values), -1)
 
 
 @lru_cache(maxsize=16)

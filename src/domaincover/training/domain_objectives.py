@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
-from torch import Tensor, nn
+from torch import Tensor
 
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
 from domaincover.training.domain_batches import ByDomain
 from domaincover.training.feature_differences import discrepancy, moment_differences
+from domaincover.training.objectives import Objective, log_softmax
 
-STEPS, ROOT = np.linspace(0, 1, 129), math.sqrt(2 * math.pi)
+N_CELLS, ROOT = 32, math.sqrt(2 * math.pi)
 Numbers = NDArray[np.float64]
 
 
@@ -43,14 +44,13 @@ class Compared(NamedTuple):
         return (self.probabilities * own).scatter_add_(-1, self.labels, -own)
 
 
-class DomainObjective(nn.Module):
+class DomainObjective(Objective):
     """The mean risk over domains, plus a weighted penalty on differences between domains.
 
     Before `warmup_steps` the weight is at most 1; at `warmup_steps` it becomes its full value and the optimiser is
     reset. In your own training loop, call `begin_step` before each step.
     """
 
-    needs_features = False  # whether the inputs of the network's last linear layer are needed
     _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its gradient
 
     def __init__(self, weight: float, warmup_steps: int) -> None:
@@ -62,11 +62,12 @@ class DomainObjective(nn.Module):
             raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
         self.full_weight, self.warmup_steps = weight, warmup_steps
         self.in_turns: int | None = None  # number of domains, if they are known to alternate in every batch
-        self.begin_step(0)
+        self.is_warm = warmup_steps == 0
 
     def begin_step(self, step: int) -> bool:
         """Set the weight for a step, counted from 0, and return whether the optimiser must be reset before it."""
-        self.is_warm = step >= self.warmup_steps
+        if self.is_warm != (step >= self.warmup_steps):  # torch's modules are slow to set attributes
+            self.is_warm = not self.is_warm
         return step == self.warmup_steps > 0
 
     @property
@@ -79,10 +80,7 @@ class DomainObjective(nn.Module):
         if labels.ndim == 1:
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
-        value, slopes = self.value_and_slopes(scores, labels, domains, features)
-        outputs = (scores, features) if self.needs_features else (scores,)
-        loss: Tensor = _WithSlopes.apply(value, *slopes, *outputs)  # type: ignore[no-untyped-call]
-        return loss
+        return super().forward(scores, labels, domains, features)
 
     @torch.no_grad()
     def value_and_slopes(
@@ -262,20 +260,6 @@ def domain_objective(
     return WITH_A_WEIGHT[name](**given, warmup_steps=warmup)
 
 
-class _WithSlopes(torch.autograd.Function):
-    """A value with known gradients with respect to some tensors."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
-        ctx.save_for_backward(*slopes_and_outputs[: len(slopes_and_outputs) // 2])
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = ctx.saved_tensors
-        return None, *[None] * len(slopes), *(slope * gradients[0].view(-1, 1, 1).to(slope) for slope in slopes)
-
-
 def _precise(outputs: Tensor) -> Tensor:
     """Return outputs in at least single precision."""
     return outputs if outputs.dtype in (torch.float32, torch.float64) else outputs.float()
@@ -283,30 +267,30 @@ def _precise(outputs: Tensor) -> Tensor:
 
 def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
     own = labels.unsqueeze(-1)
-    log_probabilities = scores.log_softmax(-1)
-    risks = by_domain.mean(-log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
-    return Compared(by_domain, scores, own, log_probabilities.exp(), risks)
+    log_probabilities = log_softmax(scores)
+    risks = -by_domain.mean(log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
+    return Compared(by_domain, scores, own, log_probabilities.exp_(), risks)
 
 
 def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
     """Return, by replica, a quantile of the kernel density estimate of the risks.
 
     Also return its distance from each risk in bandwidths, and each kernel's part of the density there. Found on a grid,
-    refined by Newton's method.
+    refined by Halley's method.
     """
     width, there = widths[:, None], parts > 0
     offset = width * ndtri(share)  # each kernel's own quantile, relative to its centre
     low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
-    high = np.where(there, risks, -np.inf).max(1, keepdims=True) + offset
-    grid = low + (high - low) * STEPS
-    reached = np.einsum("rpd,rd->rp", ndtr((grid[:, 1:-1, None] - risks[:, None]) / width[:, :, None]), parts)
-    cell = (reached < share).sum(1, keepdims=True)
-    low, high = np.take_along_axis(grid, cell, 1), np.take_along_axis(grid, cell + 1, 1)
-    place = (low + high) / 2
+    cell = (np.where(there, risks, -np.inf).max(1, keepdims=True) + offset - low) / N_CELLS
+    inner = (low + cell * np.arange(1, N_CELLS))[:, :, None]
+    reached = ndtr((inner - risks[:, None]) / width[:, None]) @ parts[:, :, None]
+    low = low + cell * (reached < share).sum(1)
+    place = low + cell / 2
     for _ in range(3):
         distances = (place - risks) / width
-        heights = parts * np.exp(-(distances**2) / 2)
+        heights = parts * np.exp(distances * distances * -0.5)
         total = heights.sum(1, keepdims=True)
-        missing = share - (parts * ndtr(distances)).sum(1, keepdims=True)
-        place = np.clip(place + missing * width * ROOT / total, low, high)
+        step = (share - (parts * ndtr(distances)).sum(1, keepdims=True)) * ROOT / total  # Newton's, in bandwidths
+        bend = 1 - step * (heights * distances).sum(1, keepdims=True) / (2 * total)
+        place = np.minimum(np.maximum(place + width * step / np.maximum(bend, 0.5), low), low + cell)
     return place[:, 0], distances, heights / total

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError, check_installed
+from domaincover.networks.stacks import Pass, StackOutputs
 from domaincover.options import Precision
 from domaincover.training.batches import ALONE, Batch, Shard
 
@@ -38,9 +40,9 @@ class Engine:
         """Whether this is the process that writes files and prints."""
         return self.shard.rank == 0
 
-    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
-        """Return the callable that computes scores in training, and the optimiser."""
-        return network, optimizer
+    def prepare(self, network: StackOutputs, optimizer: Any) -> tuple[Callable[[Tensor, Tensor], Pass], Any]:
+        """Return the passes of training, of examples and domains, and the optimiser."""
+        return network.training_pass, optimizer
 
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, AbstractContextManager[Any]]]:
         """Yield a batch in `accumulate` pieces, each with the context of its backward pass."""
@@ -54,14 +56,6 @@ class Engine:
             share = batch.share * (part.stop - part.start) / n_examples
             piece = Batch(batch.examples[:, part], batch.labels[:, part], batch.domains[:, part], share)
             yield piece, nullcontext() if k == n_pieces - 1 else self._without_exchange()
-
-    def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradient of this process's part of a loss."""
-        loss.backward()
-
-    def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
-        """Accumulate the gradient of a loss with known gradients with respect to the network's outputs."""
-        torch.autograd.backward(outputs, slopes)
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""
@@ -102,21 +96,21 @@ class Accelerated(Engine):
         self.shard = Shard(self._accelerator.process_index, self._accelerator.num_processes)
         self.device = str(self._accelerator.device)
 
-    def prepare(self, network: nn.Module, optimizer: Any) -> tuple[Callable[..., Any], Any]:
-        """Return the network prepared for several processes and mixed precision, and the optimiser."""
+    def prepare(self, network: StackOutputs, optimizer: Any) -> tuple[Callable[[Tensor, Tensor], Pass], Any]:
+        """Return the passes in several processes and with mixed precision, and the optimiser."""
         # Wrapped, since accelerate modifies a module's forward, which passes without gradient use unmodified.
         self._wrapped = self._accelerator.prepare_model(_Forward(network))
-        return self._wrapped, self._accelerator.prepare_optimizer(optimizer)
+        return self._training_pass, self._accelerator.prepare_optimizer(optimizer)
 
-    def backward(self, loss: Tensor) -> None:
-        """Accumulate the gradient; accelerate averages over processes, and a sum is needed."""
-        self._accelerator.backward(loss * self.shard.n_processes)
+    def _training_pass(self, examples: Tensor, domains: Tensor) -> Pass:
+        outputs = self._wrapped(examples, domains)
+        return Pass(outputs, partial(self._backward, outputs))
 
-    def backward_from(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
+    def _backward(self, outputs: Sequence[Tensor], slopes: Sequence[Tensor]) -> None:
         """Accumulate the gradient by way of a loss, which accelerate needs for half-precision scaling."""
-        self.backward(
-            torch.stack([(output * slope).sum() for output, slope in zip(outputs, slopes, strict=True)]).sum()
-        )
+        parts = [(output * slope).sum() for output, slope in zip(outputs, slopes, strict=True)]
+        # accelerate averages over processes, and a sum is needed
+        self._accelerator.backward(torch.stack(parts).sum() * self.shard.n_processes)
 
     def sum(self, values: Tensor) -> Tensor:
         """Return the sum over processes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -22,17 +23,20 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
     """
     # Centred, since squared distances are computed as differences of squares, which lose precision far from 0.
     rows, is_there = by_domain.split(features - features.mean(1, keepdim=True))
-    rows = rows.contiguous()
-    n_replicas, n_domains, n_each, _ = rows.shape
+    rows = rows.transpose(2, 3).contiguous()  # (replica, domain, feature, example), the faster order in products
+    n_replicas, n_domains, n_features, n_each = rows.shape
     one, other = _pairs_on(n_domains, rows.device)
-    a, b = (rows.index_select(1, side).flatten(0, 1) for side in (one, other))
-    squares = rows.square().sum(-1)
-    sums = squares.index_select(1, one).unsqueeze(3) + squares.index_select(1, other).unsqueeze(2)
-    distances = torch.baddbmm(sums.flatten(0, 1), a, b.transpose(1, 2), alpha=-2).clamp_(min=0)
+    squares = rows.square().sum(2, keepdim=True)
+    ones = torch.ones_like(squares)
+    # |a − b|² = (−2 a, |a|², 1) · (b, 1, |b|²)
+    left = torch.cat([rows * -2, squares, ones], 2).index_select(1, one).flatten(0, 1)
+    right = torch.cat([rows, ones, squares], 2)
+    a, b = (right.index_select(1, side).flatten(0, 1) for side in (one, other))
+    distances = torch.bmm(left.transpose(1, 2), b).clamp_(min=0)
     _with_itself(distances, n_replicas, n_domains).zero_()  # removes rounding errors
     rates, both = _rates(rows.dtype, rows.device)
-    # Clamped values are negligible, and subnormal numbers are slow.
-    kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-80).exp_()
+    # Clamped values are negligible, and subnormal numbers are slow. Powers of e would take four times as long.
+    kernels = torch.outer(rates, distances.view(-1)).clamp_(min=-115).exp2_()
     total, pull = (both @ kernels).view(2, n_replicas, len(one), n_each, n_each)
     weights = _even_weights(n_replicas, n_domains, n_each) if is_there is None else _pair_weights(by_domain)
     weights = weights.to(rows)
@@ -42,12 +46,11 @@ def discrepancy(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
         total, pull = total * pair, pull * pair
     value, pull = (total.sum((2, 3)) * weights).sum(1), pull.flatten(0, 1)
     _with_itself(pull, n_replicas, n_domains).zero_()  # the distance of an example to itself is constant
-    slope = torch.zeros_like(rows)
-    by_a = torch.baddbmm(pull.sum(2, keepdim=True) * a, pull, b, alpha=-1)
-    by_b = torch.baddbmm(pull.sum(1).unsqueeze(2) * b, pull.transpose(1, 2), a, alpha=-1)
-    for side, part in ((one, by_a), (other, by_b)):
-        slope.index_add_(1, side, part.unflatten(0, (n_replicas, -1)), alpha=2)
-    return value, by_domain.joined(slope)
+    pulled = torch.zeros_like(right)  # Σ pull · example, and, from the ones, Σ pull
+    for side, part in ((one, torch.bmm(b, pull.transpose(1, 2))), (other, torch.bmm(a, pull))):
+        pulled.index_add_(1, side, part.unflatten(0, (n_replicas, -1)), alpha=2)
+    slope = rows * pulled[:, :, n_features, None] - pulled[:, :, :n_features]
+    return value, by_domain.joined(slope.transpose(2, 3))
 
 
 def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,33 +61,44 @@ def moment_differences(by_domain: ByDomain, features: Tensor) -> tuple[Tensor, T
     """
     rows, is_there = by_domain.split(features)
     n_replicas, n_domains, n_each, n_features = rows.shape
-    rows = rows.reshape(-1, n_each, n_features)
+    rows = rows.transpose(2, 3).reshape(-1, n_features, n_each)
     n: Tensor | int = n_each
     n_free: Tensor | int = n_each - 1
     if is_there is not None:  # a domain with one example has a mean but no covariance
         n, n_free = (_by_domain(np.maximum(by_domain.counts.n_examples - k, 1), rows) for k in (0, 1))
-    means = rows.sum(1, keepdim=True) / n
-    centred = rows - means if is_there is None else (rows - means) * is_there.view(-1, n_each, 1)
-    covariances = centred.transpose(1, 2) @ centred / n_free
-    of_means, by_mean = _spread(by_domain, means)
-    of_covariances, by_covariance = _spread(by_domain, covariances)
-    slope = torch.baddbmm(by_mean / n, centred, by_covariance * (2 / n_free))
-    return of_means + of_covariances, by_domain.joined(slope.view(n_replicas, n_domains, n_each, n_features))
+    means = rows.sum(2, keepdim=True) / n
+    centred = rows - means if is_there is None else (rows - means) * is_there.view(-1, 1, n_each)
+    covariances = torch.bmm(centred, centred.transpose(1, 2)) / n_free
+    value, slope = _spread(by_domain, torch.cat([means, covariances], 2))
+    by_row = torch.baddbmm(slope[:, :, :1] / n, slope[:, :, 1:] * (2 / n_free), centred)
+    return value, by_domain.joined(by_row.view(n_replicas, n_domains, n_features, n_each).transpose(2, 3))
 
 
 def _spread(by_domain: ByDomain, moments: Tensor) -> tuple[Tensor, Tensor]:
-    """Return twice the sample variance over domains, averaged over entries, by replica, and its gradient."""
+    """Return twice the sample variances over domains, of means and of covariances, by replica, and its gradient.
+
+    Moments are (replica · domain, feature, 1 + feature), the mean first; variances are averaged over entries.
+    """
     n_replicas, n_domains = by_domain.codes.shape
-    each = moments.view(n_replicas, n_domains, -1)
+    each, scale = (
+        moments.unflatten(0, (n_replicas, n_domains)),
+        _per_entry(moments.shape[1], moments.dtype, moments.device),
+    )
     if by_domain.in_turns:
         away = each - each.mean(1, keepdim=True)
-        slope = away * (4 / (max(n_domains - 1, 1) * each.shape[2]))
+        slope = away * (scale * (4 / max(n_domains - 1, 1)))
     else:
-        shares, n = by_domain.counts.per_domain[:, :, None], by_domain.counts.n_domains[:, None, None]
+        shares, n = by_domain.counts.per_domain[:, :, None, None], by_domain.counts.n_domains[:, None, None, None]
         away = each - (torch.from_numpy(shares).to(each) * each).sum(1, keepdim=True)
-        scale = 4 * (shares > 0) * (n > 1) / (np.maximum(n - 1, 1) * each.shape[2])
-        slope = away * torch.from_numpy(scale).to(each)
-    return (slope * away).sum((1, 2)) / 2, slope.view_as(moments)
+        by_replica = 4 * (shares > 0) * (n > 1) / np.maximum(n - 1, 1)
+        slope = away * scale * torch.from_numpy(by_replica).to(each)
+    return (slope * away).sum((1, 2, 3)) / 2, slope.flatten(0, 1)
+
+
+@lru_cache(maxsize=16)
+def _per_entry(n_features: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Return the weights of a mean and of a row of covariances in averages over entries."""
+    return torch.tensor([1 / n_features] + [1 / n_features**2] * n_features, dtype=dtype, device=device)
 
 
 def _by_domain(numbers: NDArray[Any], like: Tensor) -> Tensor:
@@ -110,9 +124,9 @@ def _with_itself(of_pairs: Tensor, n_replicas: int, n_domains: int) -> Tensor:
 
 @lru_cache(maxsize=16)
 def _rates(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the negative rates, and the factors that give K and its derivative from the seven kernels."""
-    rates = -torch.tensor(KERNEL_RATES, dtype=dtype, device=device)
-    return rates, torch.stack([torch.ones_like(rates), rates])
+    """Return the negative rates of powers of 2, and the factors that give K and its derivative from the kernels."""
+    rates = -torch.tensor(KERNEL_RATES, dtype=torch.float64, device=device)
+    return (rates / math.log(2)).to(dtype), torch.stack([torch.ones_like(rates), rates]).to(dtype)
 
 
 def _pair_weights(by_domain: ByDomain) -> Tensor:

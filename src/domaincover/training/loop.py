@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.stacks import Stack, WithFeatures, stack
+from domaincover.networks.stacks import Stack, StackOutputs, stack
 from domaincover.options import Iterate, JudgeAt, RecallFrom
 from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
@@ -20,7 +20,7 @@ from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step
-from domaincover.training.objectives import SetCoverLoss
+from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
 from domaincover.training.selection import BestWeights, shortfall
 
 
@@ -59,10 +59,6 @@ class TrainingSettings:
             raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
 
 
-NO_FEATURES = (
-    "MMD and CORAL compare learned features, and this network has no trained layer before its last linear one; "
-    "add a hidden layer, or train the entire network."
-)
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
@@ -86,7 +82,8 @@ def train(
     copy of `networks[r]` and gets the last weights, whichever iterate `networks[r]` keeps.
     """
     engine = engine or Engine(str(batches.pool.device))
-    training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
+    known = objective if isinstance(objective, Objective) else ByAutograd(objective)
+    training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
         return training.finish(zip(networks, last, strict=False))
@@ -101,7 +98,7 @@ class _Training:
         self,
         networks: Sequence[nn.Module],
         batches: ShuffledBatches,
-        objective: nn.Module,
+        objective: Objective,
         settings: TrainingSettings,
         listeners: Sequence[Listener],
         judge: Judge | None,
@@ -116,9 +113,9 @@ class _Training:
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
         self.compared = _DomainSteps(objective, batches, engine) if isinstance(objective, DomainObjective) else None
-        needs_features = self.compared is not None and self.compared.objective.needs_features
-        network = WithFeatures(self.stacked) if needs_features else self.stacked
-        self.outputs, self.optimizer = engine.prepare(network, self.adam)
+        self.training_pass, self.optimizer = engine.prepare(
+            StackOutputs(self.stacked, objective.needs_features), self.adam
+        )
         self.dual = None
         if isinstance(objective, SetCoverLoss):
             self.dual = _Dual(self.stacked, batches, objective, settings, engine)
@@ -181,7 +178,7 @@ class _Training:
         if self.compared is not None and self.compared.objective.begin_step(self.n_steps):
             self.adam.restart()
         self.optimizer.zero_grad()
-        loss = self._backward(batch) if self.compared is None else self.compared.backward(self.outputs, batch)
+        loss = self._backward(batch)
         self.optimizer.step()
         self.record.add_loss(loss)
         self.n_steps += 1
@@ -191,19 +188,21 @@ class _Training:
         losses: list[Tensor] = []
         for piece, context in self.engine.pieces(batch):
             with context:
-                loss = self._loss(piece)
-                self.engine.backward(loss.sum())
-            losses.append(loss.detach())
+                outputs, backward = self.training_pass(piece.examples, piece.domains)
+                compute = self._value_and_slopes if self.compared is None else self.compared.value_and_slopes
+                value, slopes = compute(outputs, piece)
+                backward(slopes)
+            losses.append(value)
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
 
-    def _loss(self, batch: Batch) -> Tensor:
-        """Return a batch's part of the complete batch's loss, by replica."""
-        scores = self.outputs(batch.examples)
-        if batch.share == 0:  # placeholder examples must not be counted
-            self.objective.eval()
-        loss: Tensor = self.objective(scores, batch.labels, batch.domains)
+    def _value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return a batch's part of the complete batch's loss, by replica, and its gradients."""
+        if batch.share == 1:
+            return self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
+        self.objective.train(batch.share > 0)  # placeholder examples must not be counted
+        value, slopes = self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
         self.objective.train()
-        return loss if batch.share == 1 else loss * batch.share
+        return value * batch.share, [slope * batch.share for slope in slopes]
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
@@ -306,7 +305,7 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
 
 
 class _DomainSteps:
-    """Backward passes of objectives that compare the domains of a complete batch, also across several processes."""
+    """Losses that compare the domains of a complete batch, also across several processes."""
 
     def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
         if engine.accumulate > 1:
@@ -319,24 +318,17 @@ class _DomainSteps:
         objective.in_turns = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
         self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
 
-    def backward(self, network: Callable[..., Any], batch: Batch) -> Tensor:
-        """Accumulate the gradient of the complete batch's loss for one's own examples; return one's share of the loss.
+    def value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return one's share of the complete batch's loss, and its gradients with respect to one's own outputs.
 
         Every process gathers all outputs and computes the complete loss; the gradients add up to that of one process.
         """
-        if self.objective.needs_features:
-            outputs = network(batch.examples, batch.domains)
-            if not outputs[1].requires_grad:
-                raise InputError(NO_FEATURES)
-        else:
-            outputs = (network(batch.examples),)
-        known = [output.detach() for output in outputs]
-        scores, labels, domains, *features = (
-            self._engine.whole(part, self._n_examples) for part in (known[0], batch.labels, batch.domains, *known[1:])
-        )
-        value, slopes = self.objective.value_and_slopes(scores, labels, domains, *features)
-        self._engine.backward_from(outputs, [self._engine.own_part(slope) for slope in slopes])
-        return value * batch.share
+        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
+        if self._engine.shard.n_processes == 1:
+            return self.objective.value_and_slopes(*parts)
+        whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
+        value, slopes = self.objective.value_and_slopes(*whole)
+        return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
 
 
 class DualStep(NamedTuple):

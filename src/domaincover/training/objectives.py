@@ -5,13 +5,14 @@ Given a stack, with replicas along a leading axis, an objective returns one loss
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.autograd.function import once_differentiable
 
 from domaincover.errors import InputError
 from domaincover.options import CriterionName, Penalty
@@ -19,14 +20,73 @@ from domaincover.prediction_sets import check_target_recall
 from domaincover.training.multipliers import CellCounts, updated_multipliers
 
 
-class CrossEntropy(nn.Module):
+class Objective(nn.Module):
+    """A loss with its gradient written out, since autograd's overhead would exceed a small network's training time."""
+
+    needs_features = False  # whether the inputs of the network's last linear layer are needed
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
+        """Return the batch's loss, one for each replica of a stack."""
+        outputs = (scores,) if features is None or not self.needs_features else (scores, features)
+        value, slopes = self.value_and_slopes(scores, labels, domains, *outputs[1:])
+        loss: Tensor = _WithSlopes.apply(value, *slopes, *outputs)  # type: ignore[no-untyped-call]
+        return loss
+
+    @abstractmethod
+    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
+
+
+class ByAutograd(Objective):
+    """Any module that returns the loss of each replica from scores, label codes and domain codes."""
+
+    def __init__(self, loss_of: nn.Module) -> None:
+        super().__init__()
+        self.loss_of = loss_of
+
+    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the loss of each replica, and its gradient with respect to the scores."""
+        known = scores.detach().requires_grad_()
+        value = self.loss_of(known, labels, domains)
+        return value.detach(), torch.autograd.grad(value.sum(), known)
+
+
+class _WithSlopes(torch.autograd.Function):
+    """A value with known gradients with respect to some tensors."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
+        ctx.save_for_backward(*slopes_and_outputs[: len(slopes_and_outputs) // 2])
+        return value
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        slopes = ctx.saved_tensors
+        return None, *[None] * len(slopes), *(slope * gradient[..., None, None].to(slope) for slope in slopes)
+
+
+def log_softmax(scores: Tensor) -> Tensor:
+    """Return logarithms of probabilities; along examples, since few labels side by side are slow to normalise."""
+    return scores.transpose(-1, -2).log_softmax(-2).transpose(-1, -2)
+
+
+class CrossEntropy(Objective):
     """Mean cross-entropy of logits, ignoring domains (ERM)."""
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:  # noqa: ARG002
-        """Return the mean loss of the batch."""
-        n_labels = scores.shape[-1]
-        losses = functional.cross_entropy(scores.reshape(-1, n_labels), labels.reshape(-1), reduction="none")
-        return losses.view(labels.shape).mean(-1)
+    @torch.no_grad()
+    def value_and_slopes(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        domains: Tensor,  # noqa: ARG002
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the mean loss of the batch, and its gradient with respect to the scores."""
+        own, n_examples = labels.unsqueeze(-1), labels.shape[-1]
+        slope = log_softmax(scores)
+        value = slope.gather(-1, own).sum((-2, -1)) / -n_examples
+        minus_one = slope.new_full((1,), -1.0).expand(own.shape)
+        return value, [slope.exp_().scatter_add_(-1, own, minus_one).div_(n_examples)]
 
 
 class DoubleSoftmaxCrossEntropy(CrossEntropy):
@@ -41,12 +101,15 @@ class DoubleSoftmaxCrossEntropy(CrossEntropy):
     tensor(0.3133)
     """
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the mean loss of the batch."""
-        return super().forward(scores.softmax(-1), labels, domains)
+    @torch.no_grad()
+    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the mean loss of the batch, and its gradient with respect to the scores."""
+        probabilities = scores.softmax(-1)
+        value, (slope,) = super().value_and_slopes(probabilities, labels, domains)
+        return value, [probabilities * (slope - (probabilities * slope).sum(-1, keepdim=True))]
 
 
-class SetCoverLoss(nn.Module):
+class SetCoverLoss(Objective):
     """SET-COVER's loss: a label is in the set if its score is at least 0.
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
@@ -69,7 +132,6 @@ class SetCoverLoss(nn.Module):
 
     multipliers: Tensor
     target_recall: Tensor
-    _first_cells: Tensor
 
     def __init__(
         self,
@@ -116,25 +178,27 @@ class SetCoverLoss(nn.Module):
         self.shape, self.n_labels = (*replicas, n_domains, n_groups), n_labels
         self.penalty, self.floor, self.cap = penalty, floor, cap
         self.gather = True  # False if recall is computed separately
-        first_cells = torch.arange(len(targets)).view(*replicas, 1) * (n_domains * n_groups)
         by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
         self.register_buffer("target_recall", torch.from_numpy(targets).view(*replicas, 1, -1))
-        self.register_buffer("_first_cells", first_cells, persistent=False)
-        self.counts = CellCounts(self.shape, first_cells, n_labels)
+        self.counts = CellCounts(self.shape, n_labels)
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the batch's loss; in training mode, also count its hits for the next update."""
-        cells = self._cells(labels, domains)
-        own = labels.unsqueeze(-1)
+    @torch.no_grad()
+    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the batch's loss and its gradient; in training mode, also count its hits for the next update."""
+        cells, own, per_example = self._cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
+        weights = (self.multipliers.flatten(-2).gather(-1, cells) * -per_example).unsqueeze(-1).to(scores.dtype)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
-        signed = torch.ones_like(scores).scatter_(-1, own, -self.multipliers.take(cells).unsqueeze(-1).to(scores.dtype))
-        loss = torch.addcmul(signed.abs(), signed, scores).relu().sum((-2, -1))
+        signed = torch.full_like(scores, per_example).scatter_(-1, own, weights)
+        margins = signed.abs().addcmul_(signed, scores).relu_()
+        value, slope = margins.sum((-2, -1)), torch.ops.aten.threshold_backward(signed, margins, 0)
         if self.penalty == "full-set":
-            loss = loss + (1 + scores.gather(-1, own)).relu().sum((-2, -1))
+            margins = (1 + scores.gather(-1, own)).relu_()
+            value = value + margins.sum((-2, -1)) * per_example
+            slope = slope.scatter_add_(-1, own, (margins > 0).to(slope) * per_example)
         if self.gather and self.training:
             self.counts.add(scores.detach(), labels, cells)
-        return loss / labels.shape[-1]
+        return value, [slope]
 
     def count(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
         """Count scores for the next update without computing a loss; a mask can exclude examples."""
@@ -149,5 +213,5 @@ class SetCoverLoss(nn.Module):
         return recall
 
     def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:
-        group = labels if self.shape[-1] == self.n_labels else torch.zeros_like(labels)
-        return torch.add(self._first_cells + group, domains, alpha=self.shape[-1])
+        """Return the cell of each example, among those of its replica."""
+        return domains if self.shape[-1] != self.n_labels else torch.add(labels, domains, alpha=self.n_labels)
