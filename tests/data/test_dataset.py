@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from domaincover import DomainDataset, InputError
+from domaincover.data.dataset import code_names
 
 EXAMPLES = np.arange(8.0).reshape(4, 2)
 
@@ -84,3 +85,11 @@ def test_bad_data_is_refused_with_the_culprit_named(examples, labels, domains, m
 def test_large_finite_numbers_are_accepted_although_their_sum_overflows():
     examples = np.full((4, 2), 1.7e308)
     assert len(DomainDataset.from_arrays(examples, [0, 1, 0, 1], [0, 0, 1, 1])) == 4
+
+
+def test_names_from_other_machines_are_coded_as_ours():
+    for kind, names in ((">i4", [3, 1, 3]), (">f8", [2.5, 1.0]), (">U3", ["b", "a"])):
+        values = np.array(names, dtype=kind)
+        coded, own = (code_names(each, "labels", len(values)) for each in (values, values.tolist()))
+        assert coded.names == own.names
+        assert coded.codes.tolist() == own.codes.tolist()

@@ -1,6 +1,9 @@
+import copy
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
@@ -17,8 +20,8 @@ from domaincover import (
     TableEncoder,
     assess,
 )
+from domaincover.data import learned_rows
 from domaincover.data.tables import open_table
-from domaincover.estimators import table_network
 from domaincover.training import shuffling
 
 N_ROWS = 1500
@@ -75,6 +78,36 @@ def test_rows_and_columns_are_selected_as_of_a_pandas_table(table):
         expected = whole[chosen][rows] if isinstance(rows, slice | pd.Series) else whole[chosen].iloc[rows]
         pd.testing.assert_frame_equal(table[chosen][rows].read(), expected, check_index_type=False)
     pd.testing.assert_frame_equal(table[order][10:20][chosen].read(), whole[chosen].iloc[order[10:20]])
+    assert list(table) == list(whole)
+    assert "dose" in table
+    assert table[pd.Index(chosen)].columns == chosen
+    assert table.drop(columns="dose").columns == list(whole.drop(columns="dose"))
+
+
+@pytest.mark.parametrize("rows", [7, 1.5, np.ones(3, dtype=bool), [N_ROWS], ([0], [1]), ["dose", 1], pd.Series([None])])
+def test_rows_that_cannot_be_selected_are_refused_in_one_line(table, rows):
+    with pytest.raises(InputError, match="rows are selected by a slice, or by an array"):
+        table[rows]
+
+
+def test_another_process_opens_the_table_anew(table):
+    again = copy.copy(table[["drug"]][[5, 3]])  # by what would be sent to the process
+    assert again._stored is not table._stored
+    pd.testing.assert_frame_equal(again.read(), visits()[["drug"]].iloc[[5, 3]])
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_types_of_which_arrow_cannot_select_values_are_read(tmp_path, plain):
+    texts = pa.array(np.array(["a", "bb"])[np.arange(200) % 2])
+    numbers = pc.run_end_encode(pa.array([1, 1, 2, 3] * 50))
+    columns = {"x": texts if plain else texts.cast(pa.string_view()), "n": numbers}
+    with pa.OSFile(str(tmp_path / "t.arrow"), "wb") as file, pa.ipc.new_file(file, pa.table(columns).schema) as writer:
+        writer.write_table(pa.table(columns), max_chunksize=70)
+    assert DiskTable(tmp_path / "t.arrow")[[3, 2]].read().to_numpy().tolist() == [["bb", 3], ["a", 2]]
+
+
+def test_its_name_tells_what_it_is(folder):
+    assert repr(DiskTable(folder)[["dose"]][:1200]) == f"DiskTable({str(folder)!r}: 1,200 rows × 1 columns)"
 
 
 def test_blocks_are_all_rows_with_their_places(table):
@@ -86,11 +119,6 @@ def test_blocks_are_all_rows_with_their_places(table):
         for places, block in blocks:
             found.iloc[places] = block
         pd.testing.assert_frame_equal(found, whole.iloc[rows].reset_index(drop=True), check_dtype=False)
-
-
-def test_a_sample_is_evenly_spaced(table):
-    assert table.sample(5).index.tolist() == [0, 300, 600, 900, 1200]
-    assert len(table.sample(10**6)) == N_ROWS
 
 
 def test_nothing_is_left_on_the_disk(table, tmp_path):
@@ -120,8 +148,8 @@ def test_a_network_learns_and_predicts_in_every_bit_what_it_does_in_memory(table
 
 
 def test_a_table_of_several_blocks_and_a_sample_gives_the_same_too(table, features, monkeypatch):
-    monkeypatch.setattr(table_network, "LEARNED_VALUES", 4000)
-    monkeypatch.setattr(table_network, "LEARNED_ROWS", 100)
+    monkeypatch.setattr(learned_rows, "LEARNED_VALUES", 4000)
+    monkeypatch.setattr(learned_rows, "LEARNED_ROWS", 100)
     monkeypatch.setattr(shuffling.shuffled, "__defaults__", (256, 16_384))
     X, model = visits().drop(columns=["ill", "ward"]), ERMClassifier(epochs=2, random_state=0)
     in_memory = model.fit(X, visits()["ill"], domains=visits()["ward"])

@@ -81,6 +81,7 @@ def test_rows_that_lie_anywhere_are_not_announced_one_by_one(announced):
 
 def test_only_mapped_matrices_have_an_announcer(matrix):
     assert ReadAhead.of(np.zeros((3, 2), dtype=np.float32)) is None
+    assert ReadAhead.of(matrix.astype(np.float64)) is None  # a memmap by name only
     assert ReadAhead.of(matrix) is not None
 
 

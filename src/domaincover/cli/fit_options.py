@@ -143,7 +143,6 @@ class FitOptions:
             raise InputError("--no-final-fit keeps the evaluated model, but --hold-out-domains 0 evaluates none.")
         if share == 0 and self.html is not None:
             raise InputError("--html shows the evaluation, but --hold-out-domains 0 leaves it out.")
-        self._check_on_disk()
         if self.confidence is not None:
             check_share(self.confidence, "--domain-confidence")
             return
@@ -166,7 +165,9 @@ class FitOptions:
         for option, name in (("--label", label), ("--domain", domain)):
             if name is None:
                 raise InputError(f"{option} is missing: name its column of {data.path}.")
-        return replace(self, label=label, domain=domain, sources=self.sources.for_table(data))
+        options = replace(self, label=label, domain=domain, sources=self.sources.for_table(data))
+        options._check_on_disk()
+        return options
 
     @property
     def roles(self) -> tuple[str, str]:

@@ -20,7 +20,6 @@ MOST_LABELS = 200
 LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
 BYTES_OF_VALUE = 16  # as a double, twice: read, and selected or encoded
-ROWS_SHOWN = 100_000  # of a table on disk, to say what its columns are taken for
 PLAIN_NUMBER = "plain number"
 KINDS = {
     "number": "numbers",
@@ -122,10 +121,11 @@ def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind
     from domaincover.data.disk_table import DiskTable
+    from domaincover.data.learned_rows import learned_rows
     from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
     if isinstance(features, DiskTable):
-        features = features.sample(ROWS_SHOWN)
+        features = learned_rows(features)
     spellings = spellings_of(features)
     features = plain_table(features, spellings)
     by_kind: dict[str, list[str]] = {}

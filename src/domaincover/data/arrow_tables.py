@@ -76,8 +76,8 @@ class ArrowTable(Table):
 
     def __init__(self, path: Path) -> None:
         with _arrow_file(path) as file:
-            n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
-            super().__init__(path, _named(path, file.schema.names), n_rows > 0)
+            self.n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+            super().__init__(path, _named(path, file.schema.names), self.n_rows > 0)
 
     def _blocks(
         self,

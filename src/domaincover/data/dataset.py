@@ -85,7 +85,7 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     if values.dtype.kind in "mM":  # tolist would turn them into integers
         values = np.asarray(pd.Series(values).astype(object))
     if values.dtype != object:
-        codes, distinct = pd.factorize(values, sort=True)
+        codes, distinct = pd.factorize(values.astype(values.dtype.newbyteorder("="), copy=False), sort=True)
         return Coded(codes.astype(np.int64, copy=False), tuple(np.asarray(distinct).tolist()))
     try:
         codes, distinct = pd.factorize(values)

@@ -8,17 +8,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.table import ROWS_AT_ONCE, Table
 from domaincover.errors import InputError
 from domaincover.files import writing
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Rows = NDArray[np.int64]
 
@@ -30,18 +28,18 @@ class DiskTable:
     rows, not with that of columns. It is copied once, as uncompressed Arrow, to a temporary file in `scratch`, which
     is memory-mapped; a network's inputs are kept there as well while it trains. These files vanish with the process.
 
-    A column is read into memory by its name, rows are selected by a mask, a slice or their numbers.
+    A column is read into memory by its name. Rows are selected by a slice, or an array of booleans or of places; a
+    mask is applied by position. Other processes (`n_jobs`) copy the table anew.
 
     Parameters
     ----------
     path : path
         A Parquet or Arrow file, or a folder of Parquet parts.
-    columns : sequence of str or None, default=None
+    columns : str, sequence of str or None, default=None
         Columns to keep; None keeps all.
     scratch : path or None, default=None
         Folder for temporary files; None is the system's, which may itself be in memory.
 
-    >>> import pandas as pd
     >>> folder = Path(tempfile.mkdtemp())
     >>> pd.DataFrame({"dose": [1.0, 2.5, 4.0], "ill": [0, 1, 1]}).to_parquet(folder / "visits.parquet")
     >>> visits = DiskTable(folder / "visits.parquet")
@@ -58,7 +56,7 @@ class DiskTable:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        columns: Sequence[str] | None = None,
+        columns: str | Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         from domaincover.data.tables import open_table
@@ -73,7 +71,7 @@ class DiskTable:
     def _hold(self, stored: _Stored, columns: Sequence[str] | None = None, rows: Rows | None = None) -> DiskTable:
         """Set the copy on disk, and the columns and rows of it that this table has; None means all."""
         self._stored = stored
-        self.columns = stored.columns if columns is None else list(columns)
+        self.columns = list(stored.columns if columns is None else columns)
         self._rows = np.arange(stored.n_rows) if rows is None else rows
         return self
 
@@ -85,28 +83,46 @@ class DiskTable:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
     def __getitem__(self, wanted: Any) -> Any:
         """Return a column as a pandas series, or a selection of columns or rows that stays on disk."""
         if isinstance(wanted, str):
             return self._selected([wanted], self._rows).read()[wanted]
-        if isinstance(wanted, tuple):  # scikit-learn selects rows as of an array: X[rows, …]
-            wanted, *_ = wanted
-        if isinstance(wanted, list) and wanted and all(isinstance(name, str) for name in wanted):
-            return self._selected(wanted, self._rows)
-        return self._selected(self.columns, self._rows[wanted])
+        if isinstance(wanted, tuple) and len(wanted) == 2 and wanted[1] is ...:  # how scikit-learn selects rows
+            wanted = wanted[0]
+        if isinstance(wanted, list | pd.Index) and len(wanted) and all(isinstance(name, str) for name in wanted):
+            return self._selected(list(wanted), self._rows)
+        return self._selected(self.columns, self._chosen(wanted))
 
-    def drop(self, *, columns: Sequence[str]) -> DiskTable:
+    def _chosen(self, wanted: Any) -> Rows:
+        """Return the rows that a mask, a slice or numbers select, by their places in this table."""
+        what = "rows are selected by a slice, or by an array of their places or of booleans, one for each row"
+        if isinstance(wanted, slice):
+            return self._rows[wanted]
+        chosen = np.asarray(wanted)
+        if chosen.size == 0 and chosen.ndim == 1:
+            chosen = chosen.astype(np.int64)
+        if chosen.dtype.kind not in "biu" or chosen.ndim != 1 or isinstance(wanted, tuple):
+            raise InputError(f"{what}; got {str(wanted)[:60]!r}.")
+        try:
+            return self._rows[chosen]
+        except IndexError as error:
+            raise InputError(f"{what}: {error}.") from None
+
+    def __repr__(self) -> str:
+        return f"DiskTable({str(self._stored.path)!r}: {len(self):,} rows × {len(self.columns)} columns)"
+
+    def drop(self, *, columns: str | Sequence[str]) -> DiskTable:
         """Return the table without some columns."""
-        self._check_columns(columns)
-        return self._selected([name for name in self.columns if name not in columns], self._rows)
+        dropped = _names(columns)
+        self._check_columns(dropped)
+        return self._selected([name for name in self.columns if name not in dropped], self._rows)
 
     def read(self) -> pd.DataFrame:
         """Return all rows as a pandas table, in memory."""
         return self._stored.read(self.columns, self._rows)
-
-    def sample(self, n_rows: int) -> pd.DataFrame:
-        """Return at most `n_rows` rows, evenly spaced, as a pandas table."""
-        return self._stored.read(self.columns, self._rows[evenly_spaced(len(self), n_rows)])
 
     def blocks(self) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
         """Yield the rows as pandas tables, in their order on disk, each with the places of its rows in this table."""
@@ -121,6 +137,11 @@ class DiskTable:
             for places, block in self.blocks():
                 matrix[places] = encode(block)
         return matrix
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process opens the table anew by, since it has no part in the mapped files."""
+        stored = self._stored
+        return _opened_again, (stored.path, self.columns, self._rows, stored.scratch, stored.first_row)
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise InputError(
@@ -137,26 +158,19 @@ class DiskTable:
                 raise InputError(f"the table has no column {name!r}; its columns are {', '.join(self.columns[:8])}.")
 
 
-def evenly_spaced(n_rows: int, n_wanted: int) -> Rows:
-    """Return the numbers of `n_wanted` evenly spaced rows, or of all if there are fewer.
-
-    >>> evenly_spaced(10, 4), evenly_spaced(3, 4)
-    (array([0, 2, 5, 7]), array([0, 1, 2]))
-    """
-    n_taken = min(n_rows, n_wanted)
-    return np.arange(n_taken) * n_rows // max(n_taken, 1)
-
-
 class _Stored:
     """A table's copy as uncompressed Arrow, memory-mapped from a file without a name, which ends with the process.
 
     The format is that of streams, where a column's categories may differ between batches.
     """
 
-    def __init__(self, table: Table, columns: Sequence[str] | None, scratch: Path | None, first_row: int = 0) -> None:
+    def __init__(
+        self, table: Table, columns: str | Sequence[str] | None, scratch: Path | None, first_row: int = 0
+    ) -> None:
         import pyarrow as pa
 
-        self.columns, self.first_row = list(table.columns if columns is None else columns), first_row
+        self.path, self.first_row = table.path, first_row
+        self.columns = list(table.columns) if columns is None else _names(columns)
         self.scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
         for name in self.columns:
             table.check_column(name, option="")
@@ -208,6 +222,16 @@ class _Stored:
         return pa.Table.from_batches([batch if is_whole else batch.take(pa.array(rows))])
 
 
+def _names(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _opened_again(path: Path, columns: list[str], rows: Rows, scratch: Path, first_row: int) -> DiskTable:
+    from domaincover.data.tables import open_table
+
+    return DiskTable.of(open_table(path), columns, scratch, first_row)._selected(columns, rows)
+
+
 def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
     """Return the places of the sorted rows, None where they are sorted already, and the sorted rows."""
     if (rows[1:] >= rows[:-1]).all():
@@ -220,12 +244,26 @@ def _copy(table: Table, columns: Sequence[str], file: Any) -> None:
     """Write columns of a table as a stream of Arrow batches."""
     import pyarrow as pa
 
-    blocks = table.arrow_blocks(ROWS_AT_ONCE, list(columns))
+    blocks = map(_selectable, table.arrow_blocks(ROWS_AT_ONCE, list(columns)))
     first = next(blocks)
     with pa.ipc.new_stream(file, first.schema) as stream:
         for block in chain([first], blocks):
             stream.write_table(block)
     file.flush()
+
+
+def _selectable(block: Any) -> Any:
+    """Return a block with types of whose values Arrow can select some."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for k, field in enumerate(block.schema):
+        if pa.types.is_run_end_encoded(field.type):
+            block = block.set_column(k, field.name, pc.run_end_decode(block[k]))
+        elif pa.types.is_string_view(field.type) or pa.types.is_binary_view(field.type):
+            plain = pa.large_string() if pa.types.is_string_view(field.type) else pa.large_binary()
+            block = block.set_column(k, field.name, block[k].cast(plain))
+    return block
 
 
 def _reserve(file: Any, n_bytes: int) -> None:

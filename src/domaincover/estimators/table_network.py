@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
-from domaincover.data.disk_table import DiskTable, evenly_spaced
+from domaincover.data.disk_table import DiskTable
 from domaincover.data.encoding import TableEncoder, checked_inputs
+from domaincover.data.learned_rows import learned_rows
 from domaincover.errors import InputError
 from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.options import NetworkName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-LEARNED_VALUES, LEARNED_ROWS = 20_000_000, 10_000  # the encoder learns from so many values, or so many rows if more
 
 MakeNetwork = Callable[[int, int], Any]  # the numbers of features and labels -> a torch.nn.Module
 
@@ -58,7 +56,7 @@ class TableNetwork(NetworkInputs):
     def checked(self, model: Any, X: Any, *, reset: bool) -> Any:
         """Validate the names and number of columns, or learn them."""
         if isinstance(X, DiskTable):
-            checked_inputs(model, X.sample(1), reset=reset)
+            checked_inputs(model, X[:1].read(), reset=reset)
             return X
         return checked_inputs(model, X, reset=reset)
 
@@ -67,13 +65,8 @@ class TableNetwork(NetworkInputs):
         return None
 
     def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
-        """Return an encoder fitted to the table; of a large one, to as many rows as tell means and categories."""
-        n_learned = max(LEARNED_VALUES // X.shape[1], LEARNED_ROWS)
-        if isinstance(X, DiskTable):
-            X = X.sample(n_learned)
-        elif len(X) > n_learned:
-            X = _safe_indexing(X, evenly_spaced(len(X), n_learned))
-        return TableEncoder(scale=standardize).fit(X)
+        """Return an encoder fitted to the table, or to some rows of a large one."""
+        return TableEncoder(scale=standardize).fit(learned_rows(X))
 
     def make(self, encoder: TableEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network."""

@@ -29,8 +29,8 @@ class ReadAhead:
     @staticmethod
     def of(examples: Any) -> ReadAhead | None:
         """Return the announcer of a matrix; None if it is in memory, or the system takes no announcements."""
-        is_mapped = isinstance(examples, np.memmap) and hasattr(mmap, "MADV_WILLNEED")
-        return ReadAhead(examples) if is_mapped and len(examples) else None
+        is_mapped = getattr(examples, "_mmap", None) is not None and getattr(examples, "offset", 1) == 0
+        return ReadAhead(examples) if is_mapped and hasattr(mmap, "MADV_WILLNEED") else None
 
     def reach(self, rows: NDArray[np.int64], start: int) -> None:
         """Announce rows up to a block after `start`, those before which have been visited."""
