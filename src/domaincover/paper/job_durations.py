@@ -24,12 +24,17 @@ class Expected(NamedTuple):
     n_unknown: int
 
 
-def expected_seconds(jobs: Iterable[Job]) -> Expected:
-    """Estimate the duration of jobs from similar ones on the same dataset."""
+def seconds_of_jobs(jobs: Iterable[Job]) -> list[float | None]:
+    """Estimate the duration of each job from similar ones on the same dataset; None where there was none."""
     known = _known()
-    each = [known.get(_key(job)) for job in jobs]
-    seconds = sum(per * _n_epochs(job) for job, per in zip(jobs, each, strict=True) if per is not None)
-    return Expected(seconds, sum(per is None for per in each))
+    each = [(job, known.get(_key(job))) for job in jobs]
+    return [None if per is None else per * _n_epochs(job) for job, per in each]
+
+
+def expected_seconds(jobs: Iterable[Job]) -> Expected:
+    """Estimate the duration of all jobs."""
+    each = seconds_of_jobs(jobs)
+    return Expected(sum(filter(None, each)), each.count(None))
 
 
 def remember(seconds: Mapping[Job, float]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from domaincover.terminal.messages import say
 
 if TYPE_CHECKING:
+    from domaincover.paper.job import Job
     from domaincover.paper.runner import OnProgress, Outcome, StudyPlan, Workers
 
 MOST_SHOWN = 8  # running jobs, on a large cluster
@@ -66,15 +67,36 @@ def time_left(share: float, seconds: float) -> str:
 
 
 class WorkToDo(NamedTuple):
-    """The epochs of each job of a study, and how many networks have them: an epoch of many takes longer."""
+    """The epochs of each job of a study, how long one of them takes relative to others, and whether that is known."""
 
     epochs: Mapping[str, int]
-    n_networks: Mapping[str, int]
+    weights: Mapping[str, float]
+    is_known: bool = True
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job]) -> WorkToDo:
+        """Weight jobs by past ones, or else, of one dataset alone, by their networks.
+
+        Networks of several datasets may differ a hundredfold, so that the time left would be a guess.
+        """
+        from domaincover.paper.job_durations import seconds_of_jobs
+
+        past = [(job, seconds) for job, seconds in zip(jobs, seconds_of_jobs(jobs), strict=True) if seconds]
+        if len(past) == len(jobs):
+            weights = {job.name: seconds / job.epochs for job, seconds in past}
+        else:
+            weights = {job.name: float(job.n_networks) for job in jobs}
+        is_known = len(past) == len(jobs) or len({job.dataset for job in jobs}) == 1
+        return cls({job.name: job.epochs for job in jobs}, weights, is_known)
 
     def share(self, done: Mapping[str, int]) -> float:
         """Return the share of all work that is done, from the epochs done by job."""
-        part, whole = (sum(n * self.n_networks[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
+        part, whole = (sum(n * self.weights[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
         return part / whole
+
+    def time_left(self, done: Mapping[str, int], seconds: float) -> str:
+        """Return the time left in words, after so many seconds; nothing where it would be a guess."""
+        return time_left(self.share(done), seconds) if self.is_known else ""
 
     def n_finished(self, done: Mapping[str, int]) -> int:
         """Return the number of jobs that have done all their epochs."""
@@ -97,7 +119,7 @@ class PlainLines:
             self._last, self._next_tenth = now, int(10 * share) + 1
             took = now - self._started
             finished = f"{self._work.n_finished(done)} of {_counted(len(self._work.epochs), 'job')} finished"
-            say(f"{100 * share:.0f} % after {duration(took)}, {finished}{time_left(share, took)}.")
+            say(f"{100 * share:.0f} % after {duration(took)}, {finished}{self._work.time_left(done, took)}.")
 
 
 @contextmanager
@@ -108,7 +130,7 @@ def shown_progress(plan: StudyPlan) -> Iterator[OnProgress]:
 
     console = Console(stderr=True)
     length = {job.name: job.epochs for job in plan.jobs}
-    work, started = WorkToDo(length, {job.name: job.n_networks for job in plan.jobs}), time.monotonic()
+    work, started = WorkToDo.of(plan.jobs), time.monotonic()
     if not console.is_terminal or not plan.jobs:
         yield PlainLines(work) if plan.jobs else lambda _: None
         return
@@ -121,7 +143,7 @@ def shown_progress(plan: StudyPlan) -> Iterator[OnProgress]:
 
         def on_progress(done: Mapping[str, int]) -> None:
             share = work.share(done)
-            left = time_left(share, time.monotonic() - started)
+            left = work.time_left(done, time.monotonic() - started)
             bars.update(whole, completed=share, description=f"{all_jobs}{left}")
             # a job that starts and ends between two calls is shown once
             running = [name for name, n in done.items() if n > 0 and (n < length[name] or name not in seen)]
