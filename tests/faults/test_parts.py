@@ -143,11 +143,16 @@ def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_pa
 
 
 def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised):
-    parts, out, told = in_parts(tmp_path / "parts", 60, 2000), tmp_path / "sets", tmp_path / "told.txt"
-    running = command("predict", promised, parts, "--out", out, said=told)
-    wait_until(lambda: finished(out), running)
-    running.send_signal(signal.SIGINT)
-    assert running.wait() == 130
+    parts, told = in_parts(tmp_path / "parts", 60, 2000), tmp_path / "told.txt"
+    for number in range(5):
+        out = tmp_path / f"sets-{number}"
+        running = command("predict", promised, parts, "--out", out, said=told)
+        wait_until(lambda out=out: finished(out), running)
+        running.send_signal(signal.SIGINT)
+        code = running.wait()
+        if code != 0:  # else all parts were done before the signal came, as on a busy machine
+            break
+    assert code == 130
     assert "stopped; finished parts are kept, and the same command continues from there." in told.read_text()
 
 
