@@ -35,8 +35,16 @@ def test_the_model_is_that_of_memory_in_every_byte(here, hive, tmp_path, options
 def test_a_promise_by_default_is_that_of_a_network(here, hive, tmp_path):
     code, _, told = here("fit", hive, *ROLES, *QUICK, "--on-disk", "--out", tmp_path / "model")
     assert code == 0, told
-    assert "labels are scored by a network, since boosting needs memory." in told
+    assert "labels are scored by a network, since boosting needs the table in memory." in told
     assert load(tmp_path / "model").promise is not None
+
+
+def test_a_scorer_that_was_asked_for_needs_no_reason(here, hive, tmp_path):
+    chosen = ["--method", "erm", "--base", "linear", "--on-disk", "--out", tmp_path / "model"]
+    code, _, told = here("fit", hive, *ROLES, *QUICK, *chosen)
+    assert code == 0, told
+    assert "Promising" in told
+    assert "boosting" not in told
 
 
 @pytest.mark.parametrize(

@@ -231,9 +231,8 @@ class FitOptions:
             what = "the coverage of a new domain is" if self.criterion == "coverage" else what
             is_mean = promised.base == "mlp+boosting" and self.base is None
             scorer = "; labels are scored by the mean of a network and boosting" if is_mean else ""
-            scorer = (
-                "; labels are scored by a network, since boosting needs memory" if self.training.on_disk else scorer
-            )
+            if self.training.on_disk and self.method is None and self.base is None:
+                scorer = "; labels are scored by a network, since boosting needs the table in memory"
             return promised, (
                 f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
                 f"(--domain-confidence none for no promise){scorer}."

@@ -218,7 +218,7 @@ class TrainingOptions:
         bool,
         typer.Option(
             "--on-disk",
-            help="Train networks on a Parquet or Arrow table that stays on disk, since it is larger than memory.",
+            help="Train networks without reading the features into memory, from Parquet or Arrow of any size.",
             rich_help_panel=TRAINING,
         ),
     ] = False

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.table import ROWS_AT_ONCE, Table
-from domaincover.errors import InputError
+from domaincover.errors import InputError, suggestion
 from domaincover.files import writing
 
 Rows = NDArray[np.int64]
@@ -129,7 +129,7 @@ class DiskTable:
         yield from self._stored.blocks(self.columns, self._rows)
 
     def mapped(self, encode: Callable[[pd.DataFrame], NDArray[np.float32]], n_columns: int) -> NDArray[np.float32]:
-        """Return a function of all rows as one matrix, which is memory-mapped from a temporary file."""
+        """Return all rows, encoded block by block, as one matrix that is memory-mapped from a temporary file."""
         shape = len(self), n_columns
         with writing(self._stored.scratch), tempfile.TemporaryFile(dir=self._stored.scratch) as file:
             _reserve(file, 4 * shape[0] * shape[1])
@@ -139,7 +139,7 @@ class DiskTable:
         return matrix
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what another process opens the table anew by, since it has no part in the mapped files."""
+        """Copy the table anew in another process, which does not share the mapped file."""
         stored = self._stored
         return _opened_again, (stored.path, self.columns, self._rows, stored.scratch, stored.first_row)
 
@@ -155,7 +155,8 @@ class DiskTable:
     def _check_columns(self, columns: Sequence[str]) -> None:
         for name in columns:
             if name not in self.columns:
-                raise InputError(f"the table has no column {name!r}; its columns are {', '.join(self.columns[:8])}.")
+                known = f"its columns are {', '.join(self.columns[:8])}{', …' if len(self.columns) > 8 else ''}."
+                raise InputError(f"the table has no column {name!r}; {suggestion(name, self.columns, known)}")
 
 
 class _Stored:
