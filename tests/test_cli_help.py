@@ -84,11 +84,11 @@ def test_the_reference_names_every_variable_of_the_environment_that_is_read():
 
 
 def test_the_reference_names_the_exit_codes_that_are_used():
-    from domaincover.cli.app import INTERRUPTED
+    from domaincover.cli.app import INTERRUPTED, TERMINATED
     from domaincover.cli.doctor import NOT_WORKING
     from domaincover.paper.commands.run_studies import SOME_FAILED
 
-    codes = {0, 2, NOT_WORKING, SOME_FAILED, INTERRUPTED}
+    codes = {0, 2, NOT_WORKING, SOME_FAILED, INTERRUPTED, TERMINATED}
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", reference.HEAD, re.MULTILINE)} == codes
 
 

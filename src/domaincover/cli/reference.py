@@ -39,6 +39,7 @@ HEAD = dedent(
     | 1 | `paper` and `run`: some runs failed, and the others are kept. `doctor`: the installation does not work. |
     | 2 | Bad input: one line on standard error names the error, its place and a remedy. |
     | 130 | Interrupted by Ctrl-C: one line says what is kept. |
+    | 143 | Ended by SIGTERM, as batch systems do: the same line. |
 
     **Environment**
 
@@ -48,14 +49,16 @@ HEAD = dedent(
     | `XDG_CACHE_HOME` | Otherwise features are cached in `domaincover` in this folder; default: `~/.cache`. |
     | `MLFLOW_TRACKING_URI` | Where `--tracker mlflow` writes; default: a database in the folder of `--tracking`. |
     | `WANDB_MODE` | Mode of `--tracker wandb`; default: `offline`, so that no data leave the machine. |
-    | `OMP_NUM_THREADS` | Threads of a command; default: the number of cores. Results do not depend on it. |
+    | `OMP_NUM_THREADS` | Threads of a command; default: the number of cores ([results](determinism.md)). |
     | `RANK`, `WORLD_SIZE` | Set by `torchrun`, which starts `fit` in several processes; only the first prints. |
 
     **Files**
 
     | What | Where |
     | --- | --- |
-    | Tables | `.csv` (comma, semicolon or tab, UTF-8), `.csv.gz` and `.parquet`; read, never changed. |
+    | Text tables | `.csv` (comma, semicolon or tab, UTF-8), `.tsv`, also gzipped, or one in a zip file; never changed. |
+    | Other tables | `.parquet`, `.pq`, `.arrow`, `.feather`, `.xlsx`, or a folder of Parquet files; never changed. |
+    | Sets | `.csv`, `.tsv` (also gzipped), `.parquet` or `.pq`. |
     | Images | A folder `DOMAIN/LABEL/*.png` (and other formats), or paths in a column of a table. |
     | Model | The folder of `fit --out`: JSON, safetensors and skops files; loading one runs no code from it. |
     | Checkpoints | The folder of `fit --checkpoints`, removed once the model is saved. |
