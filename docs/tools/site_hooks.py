@@ -39,7 +39,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links between Markdown files lead to pages, and show links to other files of the project as their path."""
     uri = page.file.src_uri
-    shown = {name: source for source, name in SHOWN.items() if name != "index.md"}
+    shown = {page: source for source, page in SHOWN.items()}
     source = shown.get(uri, f"docs/{uri}")
     parts = FENCE.split(markdown)
     return "".join(part if part.startswith("```") else linked(part, source, uri) for part in parts)
