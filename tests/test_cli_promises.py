@@ -115,6 +115,16 @@ def test_unseen_only_leaves_the_seen_ones_out_and_says_so(model, mixed, here):
     assert as_json(printed)["domains"]["n_domains"] == 4
 
 
+def test_a_domain_left_out_for_want_of_a_label_is_not_said_to_be_seen(model, tmp_path, here):
+    table = patients(900, 7, seed=2, first_ward=6)
+    few_ill = (table["ward"] == "ward 10") & (table["outcome"] == "ill")
+    mixed = written(table[~few_ill], tmp_path / "few-ill.csv")
+    code, _, told = here("certify", model, mixed, "--unseen-only", "--target-recall", "ill=0.9")
+    assert code == 0, told
+    assert "Left out because the model was trained on them: 3 of 7 domains.\n" in told
+    assert "Not counted, for want of 20 rows of a label with a target in a domain: domain ward 10.\n" in told
+
+
 def test_unseen_only_is_silent_where_none_was_seen(model, new, here):
     assert here("certify", model, new, "--unseen-only") == here("certify", model, new)
 

@@ -90,6 +90,21 @@ def test_the_screen_has_every_domain_and_paper_the_worst(tmp_path):
     assert len(on_screen) == 60 - 16
 
 
+def test_paper_has_the_domains_that_miss_before_those_that_pass(tmp_path):
+    """Sixteen domains that pass at a lower recall would fill the printed page."""
+    n, names = 100, [f"hospital {k}" for k in range(20)]
+    hits = np.array([[99, 82]] * 19 + [[93, 99]])
+    domains, labels = np.repeat(np.arange(20), 2 * n), np.tile(np.repeat([0, 1], n), 20)
+    covered = np.concatenate([np.arange(n) < hit for hit in hits.ravel()])
+    sets = (labels[:, None] == np.arange(2)) & covered[:, None]
+    given = domain_report(sets, labels, domains, ("sick", "well"), tuple(names), 1)
+    page = tmp_path / "page.html"
+    target = {"sick": 0.95, "well": 0.8}
+    write_certificate_page(page, certify(given, target), given, target, MODEL, date=datetime.date(2026, 1, 1))
+    rows = re.findall(r'<th scope="row" class="text name">(hospital \d+)</th>', page.read_text())
+    assert rows[0] == "hospital 19"
+
+
 def test_labels_with_the_lowest_bounds_come_first(tmp_path):
     rows = Page(written(tmp_path, counted(20, 12, recall=0.93)).read_text(encoding="utf-8")).tables[1]
     assert rows[1][0] == "All labels"

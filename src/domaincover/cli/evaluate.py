@@ -171,8 +171,10 @@ class Evaluation(NamedTuple):
 
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
-        kept = set(self.report.under(target_recall).domain_names)
-        return self.subset([row for row, name in enumerate(self.report.domain_names) if name in kept])
+        report = self.report.under(target_recall)
+        kept = set(report.domain_names)
+        rows = [row for row, name in enumerate(self.report.domain_names) if name in kept]
+        return self.subset(rows)._replace(report=report)
 
     def subset(self, rows: list[int]) -> Evaluation:
         """Return the evaluation of some domains."""

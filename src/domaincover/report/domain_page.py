@@ -22,7 +22,7 @@ from domaincover.report.domain_chart import (
 from domaincover.report.domain_headline import summary_lines, target_in_words
 from domaincover.report.domain_reports import (
     Reports,
-    highest_target,
+    all_targets,
     label_targets,
     lowest_labels,
     recall_text,
@@ -79,7 +79,7 @@ def write_domain_page(
     headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
     data = domain_chart_data(reports, target_recall)
     if adaptation is not None:
-        adaptation = adaptation.subset(worst_order(next(iter(reports.values()))))
+        adaptation = adaptation.subset(worst_order(next(iter(reports.values())), target_recall))
     page = rendered(
         "domain_page.html",
         title=title,
@@ -90,6 +90,7 @@ def write_domain_page(
         certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
         measure="coverage" if model.is_coverage else "min recall",
+        ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
         charts=domain_chart_specs(data, adaptation),
         caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
         most_rows=MOST_ROWS,
@@ -131,11 +132,11 @@ def domain_columns(
         PageColumn("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
     ]
 
-    highest, measure = highest_target(target_recall), "coverage" if model.is_coverage else "min recall"
+    every, measure = all_targets(target_recall), "coverage" if model.is_coverage else "min recall"
 
     def reached(report: DomainReport) -> list[Cell]:
         known = zip(report.min_recall, report.at_target(target_recall), strict=True)
-        return [Cell(recall_text(value, highest), round(float(value), 6), not is_at) for value, is_at in known]
+        return [Cell(recall_text(value, every), round(float(value), 6), not is_at) for value, is_at in known]
 
     def sizes(values: Any) -> list[Cell]:
         return [Cell(f"{size:.2f}", round(float(size), 6)) for size in values]
@@ -169,5 +170,5 @@ def _adaptation_columns(adaptation: DomainAdaptation) -> list[PageColumn]:
 
 
 def _recall_cell(recall: float, target_recall: float) -> Cell:
-    text = recall_text(recall, target_recall)
+    text = recall_text(recall, [target_recall])
     return Cell(text) if recall != recall else Cell(text, round(recall, 6), recall < target_recall)  # NaN is absent
