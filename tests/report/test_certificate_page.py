@@ -1,5 +1,6 @@
 """The certificate: what it names, what stands on it, and that it prints on two pages."""
 
+import dataclasses
 import datetime
 import html
 import re
@@ -103,6 +104,15 @@ def test_paper_has_the_domains_that_miss_before_those_that_pass(tmp_path):
     write_certificate_page(page, certify(given, target), given, target, MODEL, date=datetime.date(2026, 1, 1))
     rows = re.findall(r'<th scope="row" class="text name">(hospital \d+)</th>', page.read_text())
     assert rows[0] == "hospital 19"
+
+
+def test_true_recall_is_not_on_a_page_about_thresholds_that_rows_set(tmp_path):
+    fixed, adapted = (dataclasses.replace(counted(30, 3), thresholds=kind) for kind in ("fixed", "adapted"))
+    assert "truly" in written(tmp_path, fixed).read_text()
+    page = written(tmp_path, adapted).read_text()
+    assert "truly" not in page
+    assert "Nothing is said about true recall here" in page
+    assert "None" not in page
 
 
 def test_labels_with_the_lowest_bounds_come_first(tmp_path):
