@@ -233,7 +233,8 @@ def test_plan_prints_every_route_and_what_the_domains_allow(here):
     text = " ".join(printed.split())
     assert (code, told) == (0, "")
     assert "9 domains if it is enough that the promise holds on average" in text
-    assert "29 domains for 95 % certainty" in text
+    assert "29 domains and --domain-confidence 0.96 for 95 % certainty" in text
+    assert "With --domain-confidence 0.9 more of them are passed over" in text
     assert "36,328 training domains if none of them misses the target" in text
     assert "With 40 domains: 0.97 of new domains at target is the most" in text
 

@@ -63,7 +63,7 @@ def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str
     ['at least', '90 % of the', 'time']
     """
     together = words.replace(" %", "\u00a0%")
-    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then)
+    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
     return [line.replace("\u00a0%", " %") for line in lines]
 
 
