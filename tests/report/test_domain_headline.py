@@ -35,7 +35,7 @@ def test_nearly_full_sets_are_called_useless_with_what_to_try():
     assert headline(reports) == (
         "The sets are useless: 2.90 of 3 labels per set at the median, and sets drawn by lot would have 2.88 at the "
         "same recall. In 2 of 3 unseen domains every label's recall is at least 90 %; a single-label model (ERM) does "
-        "so in 0 of 3. Try a promise about new domains, another base model, or a lower target."
+        "so in 0 of 3. Try a promise with a lower domain confidence, another base model, or a lower target."
     )
 
 

@@ -199,13 +199,15 @@ class _Judged(NamedTuple):
     def reports(
         self, name: str, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1
     ) -> dict[str, DomainReport]:
-        """Return a model's report by name; if it can adapt, also the report with fixed thresholds."""
+        """Return a model's report by name; if its thresholds adapt, also the report with fixed thresholds."""
         if not isinstance(model, PromisedSetClassifier):
             return {name: self.report(model, rows, min_cell_size)}
         if not model.can_adapt:
             return {name: self.report(model, rows, min_cell_size, "fixed")}
-        kinds: dict[str, ThresholdKind] = {name: "adapted", FIXED: "fixed"}
-        return {key: self.report(model, rows, min_cell_size, kind) for key, kind in kinds.items()}
+        adapted = self.report(model, rows, min_cell_size, "adapted")
+        if adapted.thresholds == "fixed":  # no domain's rows moved its thresholds
+            return {name: adapted}
+        return {name: adapted, FIXED: self.report(model, rows, min_cell_size, "fixed")}
 
     def report(
         self,
@@ -216,8 +218,12 @@ class _Judged(NamedTuple):
     ) -> DomainReport:
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
         settings = min_cell_size, self.criterion
-        own = {"domains": domains[rows]} if thresholds == "adapted" else {}
-        sets = self._widened(model.predict_set(_safe_indexing(self.X, rows), **own), model.classes_.tolist())
+        X = _safe_indexing(self.X, rows)
+        if thresholds == "adapted" and isinstance(model, PromisedSetClassifier):
+            sets, thresholds = model.adapted_sets(X, domains[rows])
+        else:
+            sets = model.predict_set(X)
+        sets = self._widened(sets, model.classes_.tolist())
         found = domain_report(sets, labels[rows], domains[rows], label_names, domain_names, *settings)
         return replace(found, thresholds=thresholds)
 

@@ -22,7 +22,7 @@ RESTS_ON = (
 )
 THRESHOLDS: dict[ThresholdKind | None, str] = {
     None: "",
-    "adapted": ", with thresholds adapted to the rows of each domain",
+    "adapted": ", with thresholds adapted to the rows of each domain that has enough",
     "fixed": ", with fixed thresholds",
 }
 RECALL_NOT_TESTED = (

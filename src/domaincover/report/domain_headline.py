@@ -17,7 +17,7 @@ from domaincover.report.domain_reports import (
 from domaincover.report.readable import percent
 
 LONGEST_NAME = 60
-WHAT_TO_TRY = "Try a promise about new domains, another base model, or a lower target."
+WHAT_TO_TRY = "Try a promise with a lower domain confidence, another base model, or a lower target."
 
 
 def summary_lines(reports: Reports, target_recall: TargetRecall, *, kind: str = "unseen") -> list[str]:

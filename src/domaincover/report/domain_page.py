@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
@@ -31,7 +33,7 @@ from domaincover.report.domain_reports import (
 )
 from domaincover.report.domain_rows import DomainChartData
 from domaincover.report.domain_table import summary_texts
-from domaincover.report.readable import percent
+from domaincover.report.readable import ABSENT, percent
 from domaincover.report.size_histogram import size_histogram
 from domaincover.report.template import rendered
 
@@ -164,7 +166,10 @@ def domain_columns(
 
 def _adaptation_columns(adaptation: DomainAdaptation) -> list[PageColumn]:
     """Return the p-values, the unusual ones marked, and the mean shifts of thresholds."""
-    p_values = [Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level)) for p in adaptation.p_values]
+    p_values = [
+        Cell(ABSENT) if np.isnan(p) else Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level))
+        for p in adaptation.p_values
+    ]
     shifts = [Cell(f"{shift:+.2f}", round(float(shift), 6)) for shift in adaptation.mean_shift]
     return [PageColumn("p-value", p_values), PageColumn("Thresholds moved by", shifts)]
 
