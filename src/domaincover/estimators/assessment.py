@@ -149,6 +149,9 @@ def assess(
     for name, one in fitted.items():
         unseen |= judged.reports(name, one, split.unseen, min_cell_size)
         seen |= judged.reports(name, one, judged.rows_of(set(one.training_domains_.tolist()), split.seen))
+    if unseen[MODEL].thresholds == "fixed":  # no unseen domain's rows moved its thresholds
+        for reports in (unseen, seen):
+            reports.pop(FIXED, None)
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
@@ -199,15 +202,13 @@ class _Judged(NamedTuple):
     def reports(
         self, name: str, model: SetClassifier, rows: NDArray[np.int64], min_cell_size: int = 1
     ) -> dict[str, DomainReport]:
-        """Return a model's report by name; if its thresholds adapt, also the report with fixed thresholds."""
+        """Return a model's report by name; if it can adapt, also the report with fixed thresholds."""
         if not isinstance(model, PromisedSetClassifier):
             return {name: self.report(model, rows, min_cell_size)}
         if not model.can_adapt:
             return {name: self.report(model, rows, min_cell_size, "fixed")}
-        adapted = self.report(model, rows, min_cell_size, "adapted")
-        if adapted.thresholds == "fixed":  # no domain's rows moved its thresholds
-            return {name: adapted}
-        return {name: adapted, FIXED: self.report(model, rows, min_cell_size, "fixed")}
+        kinds: dict[str, ThresholdKind] = {name: "adapted", FIXED: "fixed"}
+        return {key: self.report(model, rows, min_cell_size, kind) for key, kind in kinds.items()}
 
     def report(
         self,
