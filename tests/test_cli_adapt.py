@@ -260,9 +260,11 @@ def test_a_handful_of_rows_leaves_the_thresholds_where_they_are(model, ward, tmp
     few = written(pd.read_csv(ward).head(n_rows), tmp_path / "few.csv")
     code, printed, _ = here("adapt", model, few, "--out", tmp_path / "ward")
     assert code == 0
-    assert (
-        printed.splitlines()[-1] == "The thresholds did not move (it takes 30 rows or more): they are the fixed ones."
-    )
+    rows = "1 row" if n_rows == 1 else "20 rows"
+    assert printed.splitlines() == [
+        f"Thresholds are the fixed ones: {rows}, 0 of them labelled, did not move them (it takes 30 rows or more).",
+        "No p-value of the domain: the rows are too few to compare it with those that calibrated.",
+    ]
     assert np.array_equal(load(tmp_path / "ward").thresholds_, load(model).thresholds_)
 
 
@@ -330,6 +332,25 @@ def test_a_model_without_adaptive_thresholds_is_evaluated_with_fixed_ones(unprom
     found = json.loads(here("evaluate", unpromised, path, "--format", "json")[1])
     assert (found["thresholds"], found["adapted"], found["fixed"]) == ("fixed", None, found["summary"])
     assert "p_value" not in found["domains"][0]
+
+
+def test_domains_with_few_rows_are_said_to_have_the_fixed_thresholds(model, tmp_path, here):
+    new = grouped()
+    few = written(new.groupby("ward").head(25), tmp_path / "few.csv")
+    told = here("predict", model, few, "--domain", "ward", "--out", tmp_path / "few-sets.csv")[2]
+    assert "; 8 with too few rows, or rows that say too little, have the fixed ones." in told
+    here("predict", model, few, "--out", tmp_path / "fixed-sets.csv")
+    assert (tmp_path / "few-sets.csv").read_bytes() == (tmp_path / "fixed-sets.csv").read_bytes()
+    one = written(pd.concat([new, new.head(10).assign(ward="small")]), tmp_path / "one.csv")
+    told = here("predict", model, one, "--domain", "ward", "--out", tmp_path / "sets.csv")[2]
+    assert "8 domains set their own thresholds, 1 with too few rows" in told
+    found = json.loads(here("evaluate", model, few, "--format", "json")[1])
+    assert (found["thresholds"], found["adapted"], found["summary"]) == ("fixed", None, found["fixed"])
+    assert {record["p_value"] for record in found["domains"]} == {None}
+    code, printed, told = here("certify", model, few, "--html", tmp_path / "page.html")
+    assert (code, "with fixed thresholds" in printed) == (0, True)
+    assert "Thresholds are the fixed ones in every domain" in told
+    assert here("evaluate", model, few, "--html", tmp_path / "page.html")[0] == 0
 
 
 def test_text_and_page_show_both_ways(model, tmp_path, here):

@@ -115,6 +115,16 @@ def test_unseen_only_leaves_the_seen_ones_out_and_says_so(model, mixed, here):
     assert as_json(printed)["domains"]["n_domains"] == 4
 
 
+def test_a_domain_left_out_for_want_of_a_label_is_not_said_to_be_seen(model, tmp_path, here):
+    table = patients(900, 7, seed=2, first_ward=6)
+    few_ill = (table["ward"] == "ward 10") & (table["outcome"] == "ill")
+    mixed = written(table[~few_ill], tmp_path / "few-ill.csv")
+    code, _, told = here("certify", model, mixed, "--unseen-only", "--target-recall", "ill=0.9")
+    assert code == 0, told
+    assert "Left out because the model was trained on them: 3 of 7 domains.\n" in told
+    assert "Not counted, for want of 20 rows of a label with a target in a domain: domain ward 10.\n" in told
+
+
 def test_unseen_only_is_silent_where_none_was_seen(model, new, here):
     assert here("certify", model, new, "--unseen-only") == here("certify", model, new)
 
@@ -191,7 +201,7 @@ def test_evaluate_tells_the_certificate_in_a_line_and_on_the_page(model, new, tm
     printed = here("evaluate", model, new, "--html", tmp_path / "page.html")[1]
     (line,) = [line for line in printed.splitlines() if line.startswith("With 95 % confidence the next domain")]
     found = as_json(here("certify", model, new, "--format", "json")[1])["domains"]
-    assert f"at least {np.floor(100 * found['next_at_least']) / 100:.2f}, and" in line
+    assert f"at least {np.floor(100 * found['next_at_least']) / 100:.2f}; rows or domains are too few" in line
     assert "What this shows about the next domain" in (tmp_path / "page.html").read_text()
 
 
@@ -223,7 +233,8 @@ def test_plan_prints_every_route_and_what_the_domains_allow(here):
     text = " ".join(printed.split())
     assert (code, told) == (0, "")
     assert "9 domains if it is enough that the promise holds on average" in text
-    assert "29 domains for 95 % certainty" in text
+    assert "29 domains and --domain-confidence 0.96 for 95 % certainty" in text
+    assert "With --domain-confidence 0.9 more of them are passed over" in text
     assert "36,328 training domains if none of them misses the target" in text
     assert "With 40 domains: 0.97 of new domains at target is the most" in text
 

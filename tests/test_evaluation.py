@@ -259,3 +259,30 @@ def test_where_no_label_counts_the_coverage_stands_for_recalls():
     assert np.isnan(report.recall).all()
     assert report.size_by_lot.tolist() == pytest.approx([2.7, 2.7])
     assert report.is_useless
+
+
+def unlike():
+    """Return a report of three domains, the last of which lacks the label 0 and has the largest sets."""
+    sets = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1], [1, 1]], bool)
+    return domain_report(sets, np.array([0, 1, 0, 1, 1, 1]), np.arange(6) // 2, ("a", "b"), ("x", "y", "z"), 1)
+
+
+def test_a_summary_is_over_the_same_domains_in_all_its_numbers():
+    given, target = unlike(), {"a": 0.9}
+    summary, kept = given.summary(target), given.subset([0, 1])
+    assert (summary.n_domains, summary.set_size, summary.set_size_q75) == (2, 1, 1)
+    assert summary.to_dict() == kept.summary(target).to_dict()
+
+
+def test_a_domain_without_a_label_that_has_a_target_is_named_as_not_counted():
+    found = unlike().under({"a": 0.9})
+    assert found.left_out == ("z",)
+    assert found.not_counted() == "Not counted, for want of a row of a label with a target in a domain: domain z."
+
+
+def test_a_domain_is_as_far_from_its_target_as_the_label_that_is_farthest_below():
+    report = random_report(np.random.default_rng(0), 0.9, n_domains=50)
+    own = {"0": 0.95, "2": 0.8}
+    expected = [min(row[0] - 0.95, row[2] - 0.8) for row in report.recall]
+    assert report.under(own).margin.tolist() == expected
+    assert (report.at_target(own) == (report.under(own).margin >= 0)).all()

@@ -152,7 +152,7 @@ class DomainReport:
     def under(self, target_recall: TargetRecall) -> DomainReport:
         """Return the report with this target, a number or a mapping by label, in its criterion.
 
-        Domains in which no label with a target counts are left out.
+        Domains in which no label with a target counts are in `left_out`.
         """
         known = self.criterion
         if known is not None and known.given == target_recall:
@@ -164,7 +164,8 @@ class DomainReport:
         does_count = ~np.isnan(judged.group_recall).all(axis=1)
         if not does_count.any():
             raise InputError("no domain has enough examples of a label with a target; lower min_cell_size.")
-        return judged if does_count.all() else judged.subset(does_count)
+        without = tuple(self.domain_names[row] for row in np.flatnonzero(~does_count))
+        return replace(judged.subset(does_count), left_out=(*self.left_out, *without)) if without else judged
 
     def targets(self, target_recall: TargetRecall) -> NDArray[np.float64]:
         """Return the target of each label, NaN where it is not constrained; all the same with coverage."""
@@ -172,9 +173,13 @@ class DomainReport:
 
     def at_target(self, target_recall: TargetRecall) -> NDArray[np.bool_]:
         """Return for each domain whether all that counts there is at its target."""
-        judged = self.under(target_recall)
-        is_met = np.isnan(judged.group_recall) | (judged.group_recall >= judged.judged_by.group_targets)
-        return np.asarray(is_met.all(axis=1))
+        return self.under(target_recall).margin >= 0
+
+    @property
+    def margin(self) -> NDArray[np.float64]:
+        """By how much a domain is above its target, negative where it misses: the smallest over all that counts."""
+        above = self.group_recall - self.judged_by.group_targets
+        return np.where(np.isnan(above), np.inf, above).min(axis=1)
 
     @property
     def judged_by(self) -> Criterion:
@@ -195,7 +200,9 @@ class DomainReport:
         ]
         if not said:
             return None
-        return f"Not counted, for want of {self.min_cell_size} rows of a label in a domain: {'; '.join(said)}."
+        rows = "a row" if self.min_cell_size == 1 else f"{self.min_cell_size} rows"
+        label = "a label" if self.criterion is None or self.criterion.constrained.all() else "a label with a target"
+        return f"Not counted, for want of {rows} of {label} in a domain: {'; '.join(said)}."
 
     def subset(self, rows: Any) -> DomainReport:
         """Return the given domains (row numbers or a mask) in the given order."""
@@ -223,9 +230,9 @@ class DomainReport:
         judged = self.under(target_recall)
         min_recall = judged.min_recall
         p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
-        size_q25, size_median, size_q75 = np.quantile(self.set_size, [0.25, 0.5, 0.75])
+        size_q25, size_median, size_q75 = np.quantile(judged.set_size, [0.25, 0.5, 0.75])
         return Summary(
-            n_domains=len(self.domain_names),
+            n_domains=len(judged.domain_names),
             target_recall=judged.judged_by.plain(self.label_names),
             min_recall=float(median),
             min_recall_q25=float(q25),
@@ -235,9 +242,9 @@ class DomainReport:
             set_size=float(size_median),
             set_size_q25=float(size_q25),
             set_size_q75=float(size_q75),
-            share_at_target=float(judged.at_target(target_recall).mean()),
-            share_by_noise=self.share_by_noise(target_recall),
-            set_size_by_lot=float(np.median(self.size_by_lot)),
+            share_at_target=float((judged.margin >= 0).mean()),
+            share_by_noise=judged.share_by_noise(target_recall),
+            set_size_by_lot=float(np.median(judged.size_by_lot)),
             n_labels=len(self.label_names),
         )
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from domaincover import GaussianDomains, InputError, PromisedSetClassifier, SetCoverClassifier, load, save
+from domaincover import GaussianDomains, InputError, PromisedSetClassifier, SetCoverClassifier, assess, load, save
 from domaincover.calibration.confidence import confidence_text
 
 
@@ -244,6 +244,29 @@ def test_a_report_says_adapted_only_where_thresholds_are(model):
     ward = model.adapt(NEW[:150])
     report = ward.domain_report(NEW[:150], NEW_Y[:150], NEW_DOMAINS[:150], thresholds="adapted")
     assert report.thresholds == "adapted"
+    few = np.concatenate([np.flatnonzero(name == NEW_DOMAINS)[:25] for name in np.unique(NEW_DOMAINS)])
+    inputs = NEW[few], NEW_Y[few], NEW_DOMAINS[few] + 1000
+    assert model.domain_report(*inputs, min_cell_size=1).thresholds == "fixed"  # too few rows to move any threshold
+    assert model.certify(*inputs, min_cell_size=1).domains.next_truly_at_least is not None
+    assert np.array_equal(model.predict_set(NEW[few], NEW_DOMAINS[few]), model.predict_set(NEW[few]))
+    assert model.familiarity(NEW[few], NEW_DOMAINS[few]).isna().all()
+
+
+def test_where_no_rows_move_thresholds_an_assessment_has_them_once():
+    few = np.concatenate([np.flatnonzero(name == DOMAINS)[:28] for name in np.unique(DOMAINS)])
+    model = PromisedSetClassifier(LogisticRegression(), min_cell_size=1, random_state=0)
+    found = assess(model, X[few], Y[few], DOMAINS[few], random_state=0)
+    assert found.unseen["model"].thresholds == "fixed"
+    assert "model, fixed thresholds" not in found.unseen
+
+
+@pytest.mark.parametrize("labels", [None, NEW_Y[:25]])
+def test_few_rows_labelled_or_not_leave_the_fixed_thresholds_and_no_p_value(model, labels):
+    ward = model.adapt(NEW[:25], labels)
+    assert np.array_equal(ward.thresholds_, model.thresholds_)
+    assert (ward.adapted_["moved"], ward.adapted_["p_value"]) == (False, None)
+    assert ward.promise == model.promise
+    assert ward.threshold_kind == "fixed"
 
 
 def test_known_labels_have_one_dimension_or_one_column(model):

@@ -393,7 +393,17 @@ def test_a_broken_domain_is_told_from_overlap_where_mean_accuracy_holds():
     assert failures(seen, broken) == ("drop", ["none"] * 20 + ["drop"])
     words = str(diagnose(seen, broken, 0.9))
     assert words.startswith("Some domains break: in 1 of 21 unseen ones (20), a single-label model's recall of a label")
-    assert "On average, accuracy holds (97 %" in words
+    assert "On average, accuracy holds in new domains (97 %" in words
+
+
+@pytest.mark.parametrize("unseen", [[[80, 30], [20, 90], [99, 99]], [[90, 90], [20, 20], [85, 80]]])
+def test_accuracy_is_not_said_to_hold_where_three_domains_cannot_tell(unseen):
+    seen = made_up([[70, 70], [99, 99], [50, 60], [99, 40]], 100)
+    found = diagnose(seen, made_up(unseen, 100), 0.9)
+    assert not found.drops
+    assert found.accuracy_seen - found.accuracy_unseen > 0.02
+    assert "which so few domains cannot tell apart" in str(found)
+    assert "holds" not in str(found)
 
 
 def test_overlap_and_broken_domains_are_told_apart_by_domain():

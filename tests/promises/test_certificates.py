@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import binom, binomtest
+from scipy.stats import binom, binomtest, norm
 
 from domaincover import DomainReport, InputError, certify
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 
@@ -187,6 +188,35 @@ def test_the_bound_of_each_label_holds_as_often_as_it_says(certificates):
     assert np.mean(bounds <= 0.7) >= least_coverage(len(bounds), 0.9)
 
 
+@pytest.mark.parametrize("are_disjoint", [False, True])
+def test_rows_that_set_their_threshold_cannot_show_that_it_is_low_enough(are_disjoint):
+    """Scores are normal, thresholds lie .2 below the tenth percentile of a domain's rows: few are truly too high."""
+    rng, n_domains, n = np.random.default_rng(0), 20_000, 200
+    scores = rng.normal(size=(n_domains, n, 1))
+    domains = np.repeat(np.arange(n_domains), n)
+    evidence = self_calibrated_thresholds(scores.reshape(-1, 1), np.ones((scores.size, 1)), domains, TARGET)[:, 0]
+    counted = rng.normal(size=scores.shape) if are_disjoint else scores
+    hits = (counted[:, :, 0] >= evidence[:, None] - 0.2).sum(axis=1)
+    truly_below = norm.sf(evidence - 0.2) < TARGET
+    found = certify(report(hits[truly_below, None], n), TARGET, row_error=0.05).domains
+    shown, error = found.n_shown / found.n_domains, np.sqrt(0.05 * 0.95 / found.n_domains)
+    assert found.n_domains > 400
+    assert shown <= 0.05 + 4 * error if are_disjoint else shown > 0.05 + 4 * error
+
+
+def test_nothing_is_said_about_true_recall_where_the_rows_counted_set_the_thresholds():
+    adapted = dataclasses.replace(perfect(25), thresholds="adapted")
+    found = certify(adapted, TARGET)
+    for one in (found.domains, *found.labels.values()):
+        assert (one.n_shown, one.n_undecided, one.n_shown_below, one.next_truly_at_least) == (None,) * 4
+        assert one.next_at_least == certify(perfect(25), TARGET).domains.next_at_least
+    words = " ".join(found.text().split())
+    assert "Nothing is said about true recall here" in words
+    assert "truly" not in words
+    assert "its true" not in found.in_one_line()
+    assert json.loads(found.to_json())["domains"]["n_shown"] is None
+
+
 @given(st.integers(0, 2**32), st.floats(0.5, 0.99), st.floats(0.5, 0.99))
 def test_true_recall_is_never_promised_with_more_than_the_count(seed, target, confidence):
     rng = np.random.default_rng(seed)
@@ -286,14 +316,17 @@ def test_domains_are_called_new_only_where_the_model_is_known_not_to_have_seen_t
 
 @pytest.mark.parametrize(
     ("thresholds", "words"),
-    [("adapted", ", with thresholds adapted to the rows of each domain."), ("fixed", ", with fixed thresholds.")],
+    [
+        ("adapted", ", with thresholds adapted to the rows of each domain that has enough."),
+        ("fixed", ", with fixed thresholds."),
+    ],
 )
 def test_the_certificate_says_which_thresholds_it_is_about(thresholds, words):
     found = certify(
         dataclasses.replace(report(np.full((12, 2), 95), np.full((12, 2), 100)), thresholds=thresholds), 0.9
     )
     assert found.to_dict()["thresholds"] == thresholds
-    assert words in found.text(width=200).splitlines()[0]
+    assert words in found.text(width=250).splitlines()[0]
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -320,6 +353,17 @@ def test_one_line_says_both_bounds():
     line = certify(perfect(25), TARGET).in_one_line()
     assert "\n" not in line
     assert "at least 0.88" in line
+
+
+def test_one_line_does_not_promise_a_bound_of_nothing():
+    few_rows, none = certify(perfect(25, n=28), TARGET), certify(report(np.zeros((8, 2)), 50), TARGET)
+    assert "rows or domains are too few to say whether its true recalls are all at target" in few_rows.in_one_line()
+    assert "nothing can be promised" in none.in_one_line()
+    assert "0.00" not in few_rows.in_one_line() + none.in_one_line()
+
+
+def test_absent_and_small_labels_are_among_what_it_does_not_say(told):
+    assert "a label that a domain lacks, or has too few rows of" in " ".join(told.text().split())
 
 
 def test_names_that_would_break_the_table_are_made_printable():

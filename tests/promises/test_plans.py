@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom, kstest
 
 from domaincover import InputError, certify, plan_domains
+from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.residuals import order_statistic
 from domaincover.promises.clopper_pearson import lower_bound
 from domaincover.promises.learning_bounds import no_failure_bound, no_failure_size, uniform_bound, uniform_size
-from domaincover.promises.plans import all_caught_size, conditional_size, marginal_size
+from domaincover.promises.plans import (
+    all_caught_size,
+    certainty,
+    conditional_size,
+    confidence_to_ask,
+    marginal_size,
+)
 
 from .test_certificates import perfect
 
@@ -62,6 +70,41 @@ def test_the_order_rule_covers_by_the_beta_law_and_fails_as_rarely_as_planned(si
     standard_error = covered.std() / np.sqrt(n_draws)
     assert covered.mean() == pytest.approx(size.mean_confidence, abs=4 * standard_error)
     assert np.mean(covered < 0.9) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_draws)
+
+
+@pytest.mark.parametrize("n_domains", [9, 29])
+def test_the_confidence_that_holds_on_average_is_about_as_likely_missed_as_kept(n_domains):
+    rng, n_draws, k = np.random.default_rng(0), 20_000, int(order_ranks(n_domains, 0.9))
+    thresholds = np.partition(rng.random((n_draws, n_domains)), k - 1, axis=1)[:, k - 1]
+    kept, found = np.mean(1 - thresholds >= 0.9), certainty(n_domains, 0.1)
+    assert kept == pytest.approx(found, abs=4 * np.sqrt(found * (1 - found) / n_draws))
+    assert 0.5 < found < 0.62
+    assert f"{100 * found:.0f} % with {n_domains} domains" in " ".join(plan_domains(2).text().split())
+
+
+@given(st.integers(1, 10**6), st.integers(0, 30))
+def test_the_confidence_to_ask_for_skips_just_so_many_domains(n_domains, n_spared):
+    n_spared = min(n_spared, n_domains - 1)
+    assert order_ranks(n_domains, confidence_to_ask(n_domains, n_spared)) == n_spared + 1
+
+
+def test_what_the_plan_asks_for_gives_the_certainty_that_it_says():
+    for size in plan_domains(2, epsilon=0.2, delta=0.1).calibration:
+        k = int(order_ranks(size.n_domains, size.domain_confidence))
+        assert binom.cdf(k - 1, size.n_domains, 0.2) <= 0.1
+
+
+def test_years_of_few_hospitals_are_no_domains_of_their_own_for_a_new_hospital():
+    """Of 4 hospitals × 5 years the second lowest threshold is, mostly, of the lowest of 4 hospitals."""
+    rng, n_draws = np.random.default_rng(0), 20_000
+    hospitals, of_new = rng.normal(size=(n_draws, 4, 1)), rng.normal(size=(2, n_draws))
+    years = (hospitals + 0.1 * rng.normal(size=(n_draws, 4, 5))).reshape(n_draws, 1, 20)
+    threshold = order_statistic(years, 20, 0.9)
+    new_hospital = np.mean(of_new[0] + 0.1 * of_new[1] >= threshold)
+    of_same = hospitals[:, 0, 0] + 0.1 * of_new[1]  # a further year of a hospital that calibrated
+    assert new_hospital < 0.9 - 4 * np.sqrt(0.09 / n_draws)
+    assert new_hospital == pytest.approx(0.81, abs=0.02)
+    assert np.mean(of_same >= threshold) >= 0.9 - 4 * np.sqrt(0.09 / n_draws)
 
 
 def test_passing_over_more_domains_wastes_less():
@@ -145,7 +188,8 @@ def test_where_the_theorems_say_nothing_the_plan_says_so():
 def test_the_plan_is_strict_json():
     plan = plan_domains(3, 50, n_domains=40)
     plain = json.loads(plan.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert plain["calibration"][0] == {"n_spared": 0, "n_domains": 29, "mean_confidence": 29 / 30}
+    first = {"n_spared": 0, "n_domains": 29, "domain_confidence": 0.96, "mean_confidence": 29 / 30}
+    assert plain["calibration"][0] == first
     assert plain["with_domains"]["n_domains"] == 40
     assert json.loads(plan_domains(3, 50).to_json())["with_domains"] is None
 

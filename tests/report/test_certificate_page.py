@@ -1,5 +1,6 @@
 """The certificate: what it names, what stands on it, and that it prints on two pages."""
 
+import dataclasses
 import datetime
 import html
 import re
@@ -88,6 +89,30 @@ def test_the_screen_has_every_domain_and_paper_the_worst(tmp_path):
     assert recalls == sorted(recalls)
     on_screen = [attrs for tag, attrs in page.tags if tag == "tr" and attrs.get("class") == "screen-only"]
     assert len(on_screen) == 60 - 16
+
+
+def test_paper_has_the_domains_that_miss_before_those_that_pass(tmp_path):
+    """Sixteen domains that pass at a lower recall would fill the printed page."""
+    n, names = 100, [f"hospital {k}" for k in range(20)]
+    hits = np.array([[99, 82]] * 19 + [[93, 99]])
+    domains, labels = np.repeat(np.arange(20), 2 * n), np.tile(np.repeat([0, 1], n), 20)
+    covered = np.concatenate([np.arange(n) < hit for hit in hits.ravel()])
+    sets = (labels[:, None] == np.arange(2)) & covered[:, None]
+    given = domain_report(sets, labels, domains, ("sick", "well"), tuple(names), 1)
+    page = tmp_path / "page.html"
+    target = {"sick": 0.95, "well": 0.8}
+    write_certificate_page(page, certify(given, target), given, target, MODEL, date=datetime.date(2026, 1, 1))
+    rows = re.findall(r'<th scope="row" class="text name">(hospital \d+)</th>', page.read_text())
+    assert rows[0] == "hospital 19"
+
+
+def test_true_recall_is_not_on_a_page_about_thresholds_that_rows_set(tmp_path):
+    fixed, adapted = (dataclasses.replace(counted(30, 3), thresholds=kind) for kind in ("fixed", "adapted"))
+    assert "truly" in written(tmp_path, fixed).read_text()
+    page = written(tmp_path, adapted).read_text()
+    assert "truly" not in page
+    assert "Nothing is said about true recall here" in page
+    assert "None" not in page
 
 
 def test_labels_with_the_lowest_bounds_come_first(tmp_path):

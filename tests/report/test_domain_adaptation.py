@@ -32,7 +32,7 @@ def test_a_label_in_every_set_has_no_shift_and_does_not_count_in_the_mean():
 
 def test_the_table_of_the_page_has_every_domain_s_own_p_value():
     reports = {"model": report([[0.99] * 3, [0.8] * 3, [0.9] * 3], ["a", "b", "c"])}
-    moved = adaptation(3, level=0.02).subset(worst_order(reports["model"]))
+    moved = adaptation(3, level=0.02).subset(worst_order(reports["model"], 0.9))
     columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9), 0.9, moved)}
     assert [cell.text for cell in columns["Domain"]] == ["b", "c", "a"]
     assert [cell.text for cell in columns["p-value"]] == ["0.02", "0.03", "0.01"]
@@ -45,7 +45,7 @@ def test_the_chart_has_the_thresholds_of_the_domains_that_have_a_row(tmp_path, n
     reports = random_reports(np.random.default_rng(0), n_domains)
     write_domain_page(tmp_path / "page.html", reports, 0.9, title="Wards", adaptation=adaptation(n_domains))
     assert 'id="chart-thresholds"' in (tmp_path / "page.html").read_text()
-    rows = worst_order(reports["SET-COVER"])
+    rows = worst_order(reports["SET-COVER"], 0.9)
     data = domain_chart_data(reports, 0.9).worst(MOST_ROWS)
     chart = threshold_chart(data, adaptation(n_domains).subset(rows).subset(slice(MOST_ROWS))).to_dict()
     fixed, marks = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])

@@ -35,7 +35,7 @@ def test_nearly_full_sets_are_called_useless_with_what_to_try():
     assert headline(reports) == (
         "The sets are useless: 2.90 of 3 labels per set at the median, and sets drawn by lot would have 2.88 at the "
         "same recall. In 2 of 3 unseen domains every label's recall is at least 90 %; a single-label model (ERM) does "
-        "so in 0 of 3. Try a promise about new domains, another base model, or a lower target."
+        "so in 0 of 3. Try a promise with a lower domain confidence, another base model, or a lower target."
     )
 
 
@@ -91,3 +91,14 @@ def test_what_chance_alone_would_give_is_said():
 
 def test_one_domain_is_not_compared_with_itself():
     assert len(summary_lines({"a": report([[0.9, np.nan, np.nan]])}, 0.9)) == 2
+
+
+def test_the_lowest_recall_is_that_farthest_below_the_target_of_its_label():
+    lines = summary_lines({"a": report([[1, 0.81, 1], [0.93, 0.99, 1]])}, {"cat": 0.95, "dog": 0.8})
+    assert lines[1] == (
+        "The lowest recall against its label’s target is 0.930: label “cat” in domain “ward 1”, from 100 examples."
+    )
+
+
+def test_where_nothing_was_missed_no_label_is_called_the_lowest():
+    assert summary_lines({"a": report([[1, 1, np.nan], [1, 1, 1]])}, 0.9)[1] == "The lowest recall is 1."

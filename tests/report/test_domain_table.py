@@ -3,6 +3,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from domaincover import InputError
@@ -50,7 +52,37 @@ def test_a_domain_below_the_target_is_marked_and_one_at_the_target_is_not():
 
 def test_a_near_miss_is_not_rounded_up_to_the_target():
     assert "▼ 0.8997" in domain_table({"a": report([[0.89971, 1, 1]])}, 0.9)
-    assert recall_text(0.9 - 1e-12, 0.9) == "0.900000000"
+    assert recall_text(0.9 - 1e-12, [0.9]) == "0.900000000"
+
+
+OWN = {"cat": 0.95, "dog": 0.8}
+
+
+def test_where_labels_have_their_own_targets_a_domain_that_misses_comes_before_one_that_passes():
+    given = report([[1, 0.81, 1], [0.93, 0.99, 1]], names=["passes", "misses"])  # the first has the lower min recall
+    misses, passes = rows_of(domain_table({"a": given}, OWN))
+    assert misses.startswith("misses")
+    assert "▼" in misses
+    assert "▼" not in passes
+
+
+@pytest.mark.parametrize("recalls", [[0.97, 0.79961, 1], [0.94961, 0.97, 1]])
+def test_no_near_miss_is_rounded_up_to_the_target_of_its_label(recalls):
+    (row,) = rows_of(domain_table({"a": report([recalls])}, OWN))
+    low = f"{min(recalls[:2]):.4f}"
+    assert f"▼ {low}" in row
+    assert row.count(low) == 2  # as the lowest, and as that of its label
+
+
+@drawn(st.floats(0, 1), st.lists(st.floats(0.01, 0.99).map(lambda t: round(t, 4)), min_size=1, max_size=3))
+def test_a_recall_and_its_text_are_on_the_same_side_of_every_target(recall, targets):
+    recall = round(recall, 9)  # nine digits are shown at most
+    assert all((recall < target) == (float(recall_text(recall, targets)) < target) for target in targets)
+
+
+def test_domains_that_are_not_shown_are_bounded_by_the_lowest_of_them():
+    rows = [[0.93, 0.99, 1], [1, 0.85, 1], [0.99, 0.99, 1]]
+    assert "2 more domains, all with min recall ≥ 0.85" in domain_table({"a": report(rows)}, OWN, most_rows=1)
 
 
 def test_the_row_names_the_label_with_the_lowest_recall_and_skips_absent_ones():

@@ -154,8 +154,8 @@ def _routes(check: TableCheck, width: int) -> list[str]:
 
 def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Return lines no longer than the width that break neither an option nor between it and its value."""
-    kept = re.sub(r"--\S+ (?=\S)", lambda found: found[0].replace(" ", "\u00a0"), words).replace("-", "\u2011")
-    return [line.replace("\u2011", "-").replace("\u00a0", " ") for line in wrapped(kept, width, first, then)]
+    kept = re.sub(r"--\S+ (?=\S)", lambda found: found[0].replace(" ", "\u00a0"), words)
+    return [line.replace("\u00a0", " ") for line in wrapped(kept, width, first, then)]
 
 
 def _table(lines: Sequence[Sequence[str]], n_text: int) -> list[str]:

@@ -131,24 +131,30 @@ def _with_last_step(fitted: Any, adapted: PromisedPredictor) -> Any:
 
 def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]:
     """Say what the thresholds were set by, how usual the domain is, and by how much they moved."""
+    import numpy as np
+
     from domaincover.data.dataset import texts
     from domaincover.report.domain_adaptation import DomainAdaptation
 
     used, level = adapted.adapted_, model.unfamiliar_level
-    shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, used["p_value"], level)
     rows = f"{used['rows']:,} row{'s' if used['rows'] != 1 else ''}, {used['labelled_rows']:,} of them labelled"
-    is_unusual = used["p_value"] <= level
-    unlike = f", unlike the domains that calibrated (p ≤ {level:.2g}): the promise may not hold here"
-    lines = [
-        f"Thresholds set by {rows}.",
-        f"p-value of the domain: {used['p_value']:.2g}{unlike if is_unusual else ''}.",
-    ]
-    if (shift.shift[0] == 0).all():
+    p_value = used["p_value"]
+    if p_value is None:
+        familiar = "No p-value of the domain: the rows are too few to compare it with those that calibrated."
+    else:
+        unlike = f", unlike the domains that calibrated (p ≤ {level:.2g}): the promise may not hold here"
+        familiar = f"p-value of the domain: {p_value:.2g}{unlike if p_value <= level else ''}."
+    if not used["moved"]:
         fewest = model.later_adaptation_["n_rows"][1:2].tolist()
-        hint = f" (it takes {fewest[0]} rows or more)" if fewest and used["rows"] < fewest[0] else ""
-        return [*lines, f"The thresholds did not move{hint}: they are the fixed ones."]
+        why = f"it takes {fewest[0]} rows or more" if fewest and used["rows"] < fewest[0] else "they say too little"
+        return [f"Thresholds are the fixed ones: {rows}, did not move them ({why}).", familiar]
+    shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, np.array([p_value]), level)
     by_label = ", ".join(
         f"{name} {'in every set' if value != value else f'{value:+.2f}'}"
         for name, value in zip(texts(model.classes_.tolist()), shift.shift[0].tolist(), strict=True)
     )
-    return [*lines, f"Thresholds moved by {shift.mean_shift[0]:+.2f} on average (log-odds): {by_label}."]
+    return [
+        f"Thresholds set by {rows}.",
+        familiar,
+        f"Thresholds moved by {shift.mean_shift[0]:+.2f} on average (log-odds): {by_label}.",
+    ]

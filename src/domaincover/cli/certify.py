@@ -69,13 +69,13 @@ def certify(
     given = evaluated(model, table, label, domain, min_cell_size, html, thresholds, running)
     seen = _seen_domains(given)
     judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
-    target = judged.target_recall if asked is None else asked
-    if asked is not None:
-        judged = judged.under(asked)
-    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
     n_domains = len(given.report.domain_names)
-    if n_left_out := n_domains - certificate.domains.n_domains:
-        say(f"Left out because the model was trained on them: {n_left_out} of {n_domains} domains.")
+    n_seen = n_domains - len(judged.report.domain_names)
+    target = judged.target_recall if asked is None else asked
+    judged = judged.under(target)
+    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
+    if n_seen:
+        say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
     notes = [line for line in (judged.report.not_counted(), *judged.warnings) if line is not None]
     if html is not None:
         settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}

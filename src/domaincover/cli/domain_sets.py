@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.cli.inputs import listed
 from domaincover.errors import InputError
-from domaincover.predictors.adapted_domains import Scored
+from domaincover.predictors.adapted_domains import Scored, moved_domains
 from domaincover.predictors.label_scoring import last_step
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import unwrapped
@@ -63,6 +63,11 @@ class AdaptedNames(NamedTuple):
         rows = [place[name] for name in domain_names]
         level = self.inner.unfamiliar_level
         return DomainAdaptation(self.thresholds[rows], self.inner.thresholds_, self.p_values[rows], level)
+
+    @property
+    def n_moved(self) -> int:
+        """The number of domains with thresholds of their own."""
+        return int(moved_domains(self.thresholds, self.inner.thresholds_).sum())
 
     def warning(self) -> str | None:
         """Return a line about unusual domains, if there are any."""

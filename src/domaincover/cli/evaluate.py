@@ -93,6 +93,9 @@ def evaluate(
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
+NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
+
+
 class Evaluation(NamedTuple):
     """A model's report by domain, and what was saved with the model.
 
@@ -132,11 +135,12 @@ class Evaluation(NamedTuple):
         from domaincover.cli.domain_sets import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
-        if self.adaptation is None:
-            line = meant_for_another_domain(self.model, self.settings.get("adapted_to"), self.report.domain_names)
-            return [] if line is None else [line]
-        line = unusual_domains(self.report.domain_names, self.adaptation.p_values, self.adaptation.level)
-        return [] if line is None else [line]
+        names, moves = self.report.domain_names, self.adaptation
+        if moves is None:
+            lines = [meant_for_another_domain(self.model, self.settings.get("adapted_to"), names)]
+        else:
+            lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
+        return [line for line in lines if line is not None]
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
@@ -171,8 +175,11 @@ class Evaluation(NamedTuple):
 
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
-        kept = set(self.report.under(target_recall).domain_names)
-        return self.subset([row for row, name in enumerate(self.report.domain_names) if name in kept])
+        report = self.report.under(target_recall)
+        kept = set(report.domain_names)
+        rows = [row for row, name in enumerate(self.report.domain_names) if name in kept]
+        found = self.subset(rows)
+        return found._replace(report=replace(report, thresholds=found.report.thresholds))
 
     def subset(self, rows: list[int]) -> Evaluation:
         """Return the evaluation of some domains."""
@@ -180,7 +187,13 @@ class Evaluation(NamedTuple):
             report=self.report.subset(rows),
             other=None if self.other is None else self.other.subset(rows),
             adaptation=None if self.adaptation is None else self.adaptation.subset(rows),
-        )
+        ).with_true_kind()
+
+    def with_true_kind(self) -> Evaluation:
+        """Return the evaluation; if no domain's rows moved its thresholds, as one of the fixed ones."""
+        if self.adaptation is None or self.adaptation.moved.any():
+            return self
+        return self._replace(report=replace(self.report, thresholds="fixed"), thresholds="fixed", other=None)
 
 
 def evaluated(
@@ -228,14 +241,13 @@ def evaluated(
         found, by_kind = _reports_of_table(data, model, fitted, columns, label, domain, min_cell_size)
     if found is None:
         (only,) = by_kind
-        if hasattr(inner, "adapted_"):
-            return Evaluation(replace(only, thresholds="adapted"), inner, settings, extra, target, "adapted")
-        return Evaluation(only, inner, settings, extra, target)
+        own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
+        return Evaluation(replace(only, thresholds=own), inner, settings, extra, target, own or "fixed")
     reports = {"adapted": replace(by_kind[0], thresholds="adapted"), "fixed": replace(by_kind[1], thresholds="fixed")}
     kind: ThresholdKind = thresholds or "adapted"
     other = reports["fixed" if kind == "adapted" else "adapted"]
     adaptation = found.adaptation(other.domain_names)
-    return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation)
+    return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation).with_true_kind()
 
 
 Reports = tuple["AdaptedNames | None", "list[DomainReport]"]  # adapted and fixed, or the only one

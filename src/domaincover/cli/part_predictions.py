@@ -24,6 +24,7 @@ class PredictedParts:
 
     sizes: Counter[int]
     n_domains: int = 0
+    n_moved: int = 0
     warning: str | None = None
 
 
@@ -68,4 +69,4 @@ def _adapted(runs: PartRuns, step: WriteSets, data: PartsTable, workers: PartWor
         found = adapted_names(runs, plan, step.model, step.domain, scratch)
         for _, of_part in runs.each("Parts", step, plan.parts, GOES_ON):
             sizes.update(of_part)
-    return PredictedParts(sizes, len(found.names), found.warning())
+    return PredictedParts(sizes, len(found.names), found.n_moved, found.warning())

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from domaincover.cli.set_columns import SetColumns
     from domaincover.data.tables import Table
 
+FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
     "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
 )
@@ -102,7 +103,7 @@ def predict(
         written.count_sizes(parts.sizes)
         if parts.warning is not None:
             say(parts.warning)
-        where = _domains_in_words(parts.n_domains)
+        where = _domains_in_words(parts.n_moved, parts.n_domains)
     elif not data.has_rows:
         write_table(out, [written.empty()])
     elif domain is not None:
@@ -115,7 +116,7 @@ def predict(
             found, _ = with_domain_sets(fitted, model, write, domain)
         if (warning := found.warning()) is not None:
             say(warning)
-        where = _domains_in_words(len(found.names))
+        where = _domains_in_words(found.n_moved, len(found.names))
     else:
         with warnings_as_notes():
             write_table(out, _fixed_blocks(written, data, columns))
@@ -131,8 +132,12 @@ def predict(
             say(f"Note: {line}")
 
 
-def _domains_in_words(n_domains: int) -> str:
-    return f"; {n_domains:,} domain{'s' if n_domains > 1 else ''} set their own thresholds" if n_domains else ""
+def _domains_in_words(n_moved: int, n_domains: int) -> str:
+    if n_domains == 0:
+        return ""
+    own = f"{n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
+    fixed = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, {FIXED_ONES}"
+    return "; " + ", ".join([*([own] if own else []), *([fixed] if n_moved < n_domains else [])])
 
 
 def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:

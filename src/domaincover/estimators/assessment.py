@@ -149,6 +149,9 @@ def assess(
     for name, one in fitted.items():
         unseen |= judged.reports(name, one, split.unseen, min_cell_size)
         seen |= judged.reports(name, one, judged.rows_of(set(one.training_domains_.tolist()), split.seen))
+    if unseen[MODEL].thresholds == "fixed":  # no unseen domain's rows moved its thresholds
+        for reports in (unseen, seen):
+            reports.pop(FIXED, None)
     single = BASELINE if BASELINE in fitted else MODEL
     diagnosis = diagnose(seen[single], judged.report(fitted[single], split.unseen), target)
     return Assessment(target, unseen, seen, diagnosis, fitted[MODEL])
@@ -216,8 +219,12 @@ class _Judged(NamedTuple):
     ) -> DomainReport:
         (labels, label_names), (domains, domain_names) = self.labels, self.domains
         settings = min_cell_size, self.criterion
-        own = {"domains": domains[rows]} if thresholds == "adapted" else {}
-        sets = self._widened(model.predict_set(_safe_indexing(self.X, rows), **own), model.classes_.tolist())
+        X = _safe_indexing(self.X, rows)
+        if thresholds == "adapted" and isinstance(model, PromisedSetClassifier):
+            sets, thresholds = model.adapted_sets(X, domains[rows])
+        else:
+            sets = model.predict_set(X)
+        sets = self._widened(sets, model.classes_.tolist())
         found = domain_report(sets, labels[rows], domains[rows], label_names, domain_names, *settings)
         return replace(found, thresholds=thresholds)
 

@@ -61,10 +61,7 @@ class Diagnosis(NamedTuple):
                 f"and it finds {hardest} of the {what}."
             )
         if self.failure == "overlap":
-            return (
-                f"Labels overlap everywhere: a single-label model's accuracy holds in new domains ({accuracy}), "
-                f"but {overlap}."
-            )
+            return f"Labels overlap everywhere: a single-label model's accuracy {self._holds(accuracy)}, but {overlap}."
         said = [self._drop(accuracy)] if self.drops else []
         said += [self._breaks(accuracy)] if self.broken_domains else []
         if self.failure == "drop":
@@ -77,13 +74,19 @@ class Diagnosis(NamedTuple):
     def _drop(self, accuracy: str) -> str:
         return f"Domains differ: a single-label model's accuracy drops in new domains: {accuracy}."
 
+    def _holds(self, accuracy: str) -> str:
+        """Say that accuracy does not drop, or that a drop cannot be told from chance."""
+        if self.accuracy_seen - self.accuracy_unseen > SMALLEST_DROP:
+            return f"is {accuracy}, which so few domains cannot tell apart"
+        return f"holds in new domains ({accuracy})"
+
     def _breaks(self, accuracy: str) -> str:
         broken = self.broken_domains
         shown = ", ".join(broken[:MOST_NAMES])
         more = f" and {len(broken) - MOST_NAMES} more" if len(broken) > MOST_NAMES else ""
         what = "coverage" if self.criterion == "coverage" else "recall of a label"
         also = f"; so do {self.n_broken_seen} of {self.n_seen} seen ones" if self.n_broken_seen else ""
-        holds = "" if self.drops else f" On average, accuracy holds ({accuracy})."
+        holds = "" if self.drops else f" On average, accuracy {self._holds(accuracy)}."
         return (
             f"Some domains break: in {len(broken)} of {len(self.by_domain)} unseen ones ({shown}{more}), a "
             f"single-label model's {what} is more than {100 * BROKEN_BY:.0f} points below that in seen domains{also}."

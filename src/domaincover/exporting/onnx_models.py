@@ -175,5 +175,5 @@ def _metadata(model: Any) -> dict[str, Any]:
         "labels": list(texts(model.classes_.tolist())),
         "columns": columns,
         "promise": model.promise,
-        "thresholds": "adapted" if hasattr(model, "adapted_") else "fixed",
+        "thresholds": getattr(model, "threshold_kind", "fixed"),
     }

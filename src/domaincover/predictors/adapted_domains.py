@@ -27,6 +27,11 @@ class AdaptedDomains(NamedTuple):
     p_values: NDArray[np.float64]
 
 
+def moved_domains(thresholds: NDArray[np.float64], fixed: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which domains have thresholds of their own: with few rows, or rows that say little, they are the fixed."""
+    return np.asarray((thresholds != fixed).any(axis=1))
+
+
 def thresholds_of_domain(
     adaptation: AdaptiveThresholds,
     criterion: Criterion,
@@ -37,10 +42,10 @@ def thresholds_of_domain(
     """Return the thresholds of the groups of one domain from its rows, some of which may be labelled (else −1)."""
     is_labelled = labels != MISSING_LABEL
     evidence = self_calibrated_thresholds(scores, probabilities, np.zeros(len(scores), np.int64), criterion, 1)
-    if not is_labelled.any():
-        return adaptation.of_evidence(evidence, np.array([len(scores)]))[0]
-    if criterion.is_coverage:  # the mean score of labelled rows is then that of all labels, whichever were picked
+    if is_labelled.any() and criterion.is_coverage:  # their mean score is that of all labels, whichever were picked
         raise InputError("labelled rows cannot adapt criterion='coverage'; adapt with unlabelled rows: adapt(X).")
+    if not is_labelled.any() or adaptation.entry_of(np.array(len(scores))) == 0:  # too few rows to learn from
+        return adaptation.of_evidence(evidence, np.array([len(scores)]))[0]
     groups = np.where(is_labelled, criterion.group_of_label[labels], MISSING_LABEL)
     columns = criterion.constrained
     return adaptation.of_labelled(scores[:, columns], probabilities[:, columns], groups, evidence)

@@ -18,7 +18,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets, sets_from_scores
-from domaincover.predictors.adapted_domains import AdaptedDomains, Scored, thresholds_of_domain
+from domaincover.predictors.adapted_domains import AdaptedDomains, Scored, moved_domains, thresholds_of_domain
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor
 from domaincover.predictors.conventions import check_fitted, n_rows_of
 from domaincover.predictors.label_scoring import log_scores_for
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
+MOST_ROWS = np.iinfo(np.int64).max
 
 
 class PromisedPredictor(CalibratedPredictor):
@@ -53,12 +54,21 @@ class PromisedPredictor(CalibratedPredictor):
             The domain of each row. If given, the rows of each domain set its thresholds, so give all rows of a domain
             in one call; None uses the fixed thresholds.
         """
-        scored = self.scored(X)
         if domains is None or not self._checked_adaptive():
-            return sets_from_scores(scored.scores, self.thresholds_)
-        coded = coded_domains(domains, len(scored.scores))
+            return sets_from_scores(self.scored(X).scores, self.thresholds_)
+        return self.adapted_sets(X, domains)[0]
+
+    def adapted_sets(self, X: Any, domains: Any) -> tuple[Sets, ThresholdKind]:
+        """Return sets by thresholds that each domain's rows set; "fixed" says that these are the fixed ones in all."""
+        scored, coded = self._scored_domains(X, domains)
         thresholds = self.adapted_domains(scored, coded.codes, len(coded.names)).thresholds
-        return np.asarray(scored.scores >= thresholds[coded.codes])
+        kind: ThresholdKind = "adapted" if moved_domains(thresholds, self.thresholds_).any() else "fixed"
+        return np.asarray(scored.scores >= thresholds[coded.codes]), kind
+
+    @property
+    def threshold_kind(self) -> ThresholdKind:
+        """Which thresholds `predict_set(X)` takes: "adapted" for a model of one domain whose rows moved them."""
+        return "adapted" if getattr(self, "adapted_", {}).get("moved") else "fixed"
 
     def label_scores(self, X: Any) -> NDArray[Any]:
         """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
@@ -85,7 +95,8 @@ class PromisedPredictor(CalibratedPredictor):
     def adapted_domains(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> AdaptedDomains:
         """Return each domain's thresholds and p-value from the scores of all its rows; `domains` are codes from 0.
 
-        It is what `predict_set` and `familiarity` compute, for rows that were scored in blocks.
+        It is what `predict_set` and `familiarity` compute, for rows that were scored in blocks. A domain with fewer
+        rows than calibration had batches of has no p-value (NaN).
         """
         self._checked_adaptive(required=True)
         readable = np.isfinite(scored.probabilities).all(axis=1)
@@ -93,9 +104,11 @@ class PromisedPredictor(CalibratedPredictor):
             scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
         evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
         adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
-        thresholds = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
-        p_values = FamiliarityTable(**self.familiarity_).of_evidence(evidence, *scored, domains)
-        return AdaptedDomains(self._by_label(thresholds), p_values)
+        n_rows = np.bincount(domains, minlength=n_domains)
+        table = FamiliarityTable(**self.familiarity_)
+        p_values = table.of_evidence(evidence, *scored, domains)
+        p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
+        return AdaptedDomains(self._by_label(adaptation.of_evidence(evidence, n_rows)), p_values)
 
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
@@ -125,7 +138,7 @@ class PromisedPredictor(CalibratedPredictor):
 
         It is computed from unlabelled rows: if the domain is drawn like the calibration domains, it is at most α with
         probability at most α, exactly with "held-out-domains" and approximately with "cross-fit". Where it is small,
-        the promise should not be relied on.
+        the promise should not be relied on. It is NaN for a domain with fewer than 30 rows.
         """
         import pandas as pd
 
@@ -168,7 +181,12 @@ class PromisedPredictor(CalibratedPredictor):
         for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
             delattr(adapted, name)
         adapted.thresholds_ = self._by_label(thresholds)
-        adapted.adapted_ = {"rows": len(labels), "labelled_rows": int(is_labelled.sum()), "p_value": p_value}
+        adapted.adapted_ = {
+            "rows": len(labels),
+            "labelled_rows": int(is_labelled.sum()),
+            "p_value": None if np.isnan(p_value) else p_value,
+            "moved": bool(moved_domains(adapted.thresholds_[None], self.thresholds_).any()),
+        }
         adapted.promise_ = self._promise_in_words(adapted.adapted_)
         return adapted
 
@@ -192,7 +210,7 @@ class PromisedPredictor(CalibratedPredictor):
             no cell has so many.
         thresholds : {"adapted", "fixed"} or None, default=None
             Which thresholds to report on; None is "adapted" where the model can adapt and domains are given. An
-            adapted model has one kind.
+            adapted model has one kind. Where no domain's rows moved its thresholds, the report says "fixed".
         """
         check_choice("thresholds", thresholds, (*get_args(ThresholdKind), None))
         adapts = thresholds == "adapted" and not hasattr(self, "adapted_")
@@ -200,8 +218,7 @@ class PromisedPredictor(CalibratedPredictor):
             self._checked_adaptive(required=True)
         adapts = adapts or (thresholds is None and domains is not None and self.can_adapt)
         given = np.full(n_rows_of(X), ONLY_DOMAIN) if domains is None else domains
-        sets = self.predict_set(X, given if adapts else None)
-        kind: ThresholdKind = "adapted" if adapts or hasattr(self, "adapted_") else "fixed"
+        sets, kind = self.adapted_sets(X, given) if adapts else (self.predict_set(X), self.threshold_kind)
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
 
     @property
@@ -249,7 +266,7 @@ class PromisedPredictor(CalibratedPredictor):
 
     def _promise_in_words(self, adapted: dict[str, Any] | None = None) -> str:
         promise = promise_in_words(self, "every label", self.domain_confidence)
-        if adapted is None:
+        if adapted is None or not adapted["moved"]:
             return promise
         labelled = f", {adapted['labelled_rows']:,} of them labelled" if adapted["labelled_rows"] else ""
         return f"{promise} The thresholds are set by {adapted['rows']:,} rows of one domain{labelled}, for later rows."

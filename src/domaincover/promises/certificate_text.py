@@ -14,17 +14,24 @@ if TYPE_CHECKING:
 
 WORTH_SAYING = 0.01  # smaller lower bounds are not reported
 RESTS_ON = (
-    "the new domain is drawn like the ones counted here: the same kind of place, not picked because it is easy or hard",
+    "the new domain is drawn like the ones counted here: the same kind of place, with about as many rows, not picked "
+    "because it is easy or hard",
+    "no two of the domains belong together: years of one hospital are one domain if the next is a new hospital",
     "the model saw none of them in training, and was not chosen among several by how they came out",
     "their true labels are known and right, and the rows were not picked",
 )
 THRESHOLDS: dict[ThresholdKind | None, str] = {
     None: "",
-    "adapted": ", with thresholds adapted to the rows of each domain",
+    "adapted": ", with thresholds adapted to the rows of each domain that has enough",
     "fixed": ", with fixed thresholds",
 }
+RECALL_NOT_TESTED = (
+    "A count at the target may be luck. Nothing is said about true recall here, since the rows that are counted also "
+    "set the thresholds; with fixed thresholds it can be tested."
+)
 DOES_NOT_SAY = (
     "that any one domain is at target, or what happens in a kind of domain that none of these stands for",
+    "anything about a label that a domain lacks, or has too few rows of to count there",
     "how large the sets are, or how far below the target a domain may fall that misses it",
     "that all lines hold at once: each holds with the confidence given on its own",
 )
@@ -56,7 +63,7 @@ def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str
     ['at least', '90 % of the', 'time']
     """
     together = words.replace(" %", "\u00a0%")
-    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then)
+    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
     return [line.replace("\u00a0%", " %") for line in lines]
 
 
@@ -74,11 +81,19 @@ def _whose(certificate: Certificate) -> str:
 
 def one_line(certificate: Certificate) -> str:
     """Return the certificate in one line."""
-    found = certificate.domains
+    found, confidence = certificate.domains, percent(certificate.confidence)
+    if found.next_at_least < WORTH_SAYING:
+        return f"From these {found.n_domains} domains nothing can be promised about the next one."
+    truly, what = found.next_truly_at_least, _true(certificate)
+    if truly is None:
+        then = ""
+    elif truly < WORTH_SAYING:
+        then = f"; rows or domains are too few to say whether its {what} at target"
+    else:
+        then = f", and its {what} at target with at least {probability(truly)}"
     return (
-        f"With {percent(certificate.confidence)} confidence the next domain, if drawn like these {found.n_domains}, is "
-        f"at target with a probability of at least {probability(found.next_at_least)}, and its {_truly(certificate)} "
-        f"with at least {probability(found.next_truly_at_least)} (domaincover certify says more)."
+        f"With {confidence} confidence the next domain, if drawn like these {found.n_domains}, is at target with a "
+        f"probability of at least {probability(found.next_at_least)}{then} (domaincover certify says more)."
     )
 
 
@@ -112,26 +127,24 @@ def next_sentence(certificate: Certificate) -> str:
 
 def truth_sentence(certificate: Certificate) -> str:
     """Return the statement about true recall, without sampling noise."""
-    found, error = certificate.domains, percent(certificate.row_error)
+    found, error, truly = certificate.domains, percent(certificate.row_error), certificate.domains.next_truly_at_least
+    if truly is None:
+        return RECALL_NOT_TESTED
     shown = (
         f"A count at the target may be luck. By a test that lets at most {error} of the domains pass that are truly "
         f"below, {_domains(found.n_shown)} shown at target, {found.n_shown_below} shown below, and {found.n_undecided} "
         "undecided by their rows."
     )
-    if found.next_truly_at_least < WORTH_SAYING:
+    if truly < WORTH_SAYING:
         return f"{shown} That is too few to promise anything about true recall in the next domain."
     return (
         f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's {_true(certificate)} at "
-        f"target with a probability of at least {probability(found.next_truly_at_least)}."
+        f"target with a probability of at least {probability(truly)}."
     )
 
 
 def _true(certificate: Certificate) -> str:
     return "true coverage is" if certificate.criterion == "coverage" else "true recalls are all"
-
-
-def _truly(certificate: Certificate) -> str:
-    return _true(certificate).removesuffix(" all")
 
 
 def noise_sentence(certificate: Certificate) -> str:
@@ -158,11 +171,14 @@ def statement(certificate: Certificate) -> str:
         f"If the next domain is drawn like these, it will be such a one with a probability of at least "
         f"{probability(found.next_at_least)}; this is stated with {confidence} confidence."
     )
-    if found.next_truly_at_least < WORTH_SAYING:
+    truly = found.next_truly_at_least
+    if truly is None:
+        return f"{seen} {so}"
+    if truly < WORTH_SAYING:
         return f"{seen} {so} Whether its true recall is at target cannot be stated from so few rows or domains."
     return (
         f"{seen} {so} With the luck of few rows taken out, its {_true(certificate)} at target with a probability of "
-        f"at least {probability(found.next_truly_at_least)}."
+        f"at least {probability(truly)}."
     )
 
 
@@ -191,18 +207,19 @@ def interval_text(found: Evidence) -> str:
     return f"{percent(found.low, down=True)} to {percent(found.high, up=True)}"
 
 
-def _domains(n: int) -> str:
+def _domains(n: int | None) -> str:
     return "1 domain is" if n == 1 else f"{n} domains are"
 
 
 def _label_table(certificate: Certificate) -> list[str]:
-    rows: list[tuple[str, ...]] = [
-        ("label", "domains", "at target", "interval", "next at least", "shown", "truly at least")
-    ]
+    tested = certificate.domains.next_truly_at_least is not None
+    heads = ("label", "domains", "at target", "interval", "next at least")
+    rows: list[tuple[str, ...]] = [(*heads, *(("shown", "truly at least") if tested else ()))]
     for name, found in certificate.labels.items():
         readable = "".join(char if char.isprintable() else " " for char in name)
         numbers = (found.n_domains, found.n_at_target, interval_text(found), probability(found.next_at_least))
-        truth = (found.n_shown, probability(found.next_truly_at_least))
+        truly = found.next_truly_at_least
+        truth = () if truly is None else (found.n_shown, probability(truly))
         rows.append((readable if len(readable) <= 30 else readable[:29] + "…", *map(str, (*numbers, *truth))))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [

@@ -10,7 +10,8 @@ Two statements, both for independent, identically drawn domains and a model fixe
   intersection-union test, Berger 1982: no correction for the number of labels). With p the probability that a domain is
   truly at target, P(shown) ≤ p + (1 − p)·β, hence p ≥ (P(shown) − β) / (1 − β), and P(shown) is bounded from the number
   of domains shown. A domain is *shown below* if some label's upper bound, at β / (number of its labels), is below the
-  target, and *undecided* otherwise.
+  target, and *undecided* otherwise. Where the rows of a domain set its thresholds, its hits are not binomial given
+  these, and many more than β of the domains truly below would pass: nothing is said about true recall there.
 
 Labels that are absent from a domain, or have too few examples there, are ignored in that domain.
 """
@@ -20,7 +21,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class Evidence:
     `low` and `high` are the two-sided interval of the probability that a domain is counted at the target, and
     `next_at_least` is its one-sided lower bound. `n_shown`, `n_undecided` and `n_shown_below` count the domains by a
     test of true recall, and `next_truly_at_least` bounds the probability that the next domain's true recall
-    is at the target. `share` is None where no domain has the label.
+    is at the target: None where the rows counted set the thresholds. `share` is None where no domain has the label.
     """
 
     n_domains: int
@@ -53,10 +54,10 @@ class Evidence:
     low: float
     high: float
     next_at_least: float
-    n_shown: int
-    n_undecided: int
-    n_shown_below: int
-    next_truly_at_least: float
+    n_shown: int | None
+    n_undecided: int | None
+    n_shown_below: int | None
+    next_truly_at_least: float | None
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def certify(
     at_target = recall >= targets
 
     def evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64]) -> Evidence:
-        return _evidence(hits, shown, confidence, beta)
+        truth = Truth() if report.thresholds == "adapted" else _truth(shown, confidence, beta)
+        return _evidence(hits, truth, confidence)
 
     every_label = np.where(counts, by_row, AT_TARGET).min(axis=1)
     below = (_upper_bounds(report, 1 - beta / counts.sum(axis=1, keepdims=True)) < targets).any(axis=1)
@@ -214,10 +216,24 @@ def _shown(report: DomainReport, targets: NDArray[np.float64], beta: float) -> N
     return np.where(above, AT_TARGET, np.where(below, BELOW, UNDECIDED))
 
 
-def _evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64], confidence: float, beta: float) -> Evidence:
-    n, n_hits, n_shown = len(hits), int(hits.sum()), int((shown == AT_TARGET).sum())
+class Truth(NamedTuple):
+    """The part of the evidence that is about true recall."""
+
+    n_shown: int | None = None
+    n_undecided: int | None = None
+    n_shown_below: int | None = None
+    next_truly_at_least: float | None = None
+
+
+def _truth(shown: NDArray[np.int64], confidence: float, beta: float) -> Truth:
+    n_shown, n_undecided, n_below = (int((shown == which).sum()) for which in (AT_TARGET, UNDECIDED, BELOW))
+    truly = (float(lower_bound(n_shown, len(shown), confidence)) - beta) / (1 - beta)
+    return Truth(n_shown, n_undecided, n_below, max(0.0, truly))
+
+
+def _evidence(hits: NDArray[np.bool_], truth: Truth, confidence: float) -> Evidence:
+    n, n_hits = len(hits), int(hits.sum())
     each_side = (1 + confidence) / 2
-    truly = (float(lower_bound(n_shown, n, confidence)) - beta) / (1 - beta)
     return Evidence(
         n_domains=n,
         n_at_target=n_hits,
@@ -225,8 +241,5 @@ def _evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64], confidence: flo
         low=float(lower_bound(n_hits, n, each_side)),
         high=float(upper_bound(n_hits, n, each_side)),
         next_at_least=float(lower_bound(n_hits, n, confidence)),
-        n_shown=n_shown,
-        n_undecided=int((shown == UNDECIDED).sum()),
-        n_shown_below=int((shown == BELOW).sum()),
-        next_truly_at_least=max(0.0, truly),
+        **truth._asdict(),
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from domaincover.promises.certificate_text import percent, probability, wrapped
+from domaincover.promises.plans import certainty
 
 if TYPE_CHECKING:
     from domaincover.promises.plans import DomainPlan, WithDomains
 
 INDENT = 14
+ASKED = "--domain-confidence"
 
 
 def plan_text(plan: DomainPlan, width: int = 100) -> str:
@@ -26,18 +28,31 @@ def _aim(plan: DomainPlan, width: int) -> list[str]:
         f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
         f"domains at hand, with a probability of at most {percent(plan.delta)}."
     )
-    return wrapped(aim, width)
+    what = "Domains are counted as new ones will come: years of one hospital are one domain where hospitals are new."
+    return wrapped(f"{aim} {what}", width)
 
 
 def _calibration(plan: DomainPlan, width: int) -> list[str]:
+    few, first = plan.n_domains_marginal, plan.calibration[0]
+    on_average, certain = 1 - plan.epsilon, percent(1 - plan.delta)
+    average = f"domains if it is enough that the promise holds on average over draws ({ASKED} {on_average:g})"
+    by_size = " and ".join(
+        f"{100 * certainty(m, plan.epsilon):.0f} % with {m:,} domains" for m in (few, first.n_domains)
+    )
+    unsure = (
+        f"   With {ASKED} {on_average:g} more of them are passed over, as many as the average allows: the certainty is "
+        f"{by_size}."
+    )
     return [
         *_head("1. Calibrate on domains kept out of training. Any model, any number of features.", width),
-        *_row(plan.n_domains_marginal, "domains if it is enough that the promise holds on average over draws", width),
-        *_row(plan.calibration[0].n_domains, f"domains for {percent(1 - plan.delta)} certainty", width),
-        *_head("   With more of them, the lowest thresholds can be passed over, so that sets get smaller:", width),
-        f"{'domains':>{INDENT - 2}}  {'passed over':>11}  {'new domains at target, on average':>34}",
+        *_row(few, average, width),
+        *_row(first.n_domains, f"domains and {ASKED} {first.domain_confidence:g} for {certain} certainty", width),
+        *_head(unsure, width),
+        *_head("   With more domains, the lowest thresholds can be passed over, so that sets get smaller:", width),
+        f"{'domains':>{INDENT - 2}}  {'passed over':>11}  {'confidence':>10}  {'at target, on average':>21}",
         *(
-            f"{size.n_domains:>{INDENT - 2},}  {size.n_spared:>11}  {percent(size.mean_confidence):>34}"
+            f"{size.n_domains:>{INDENT - 2},}  {size.n_spared:>11}  {size.domain_confidence:>10g}  "
+            f"{percent(size.mean_confidence):>21}"
             for size in plan.calibration
         ),
     ]
@@ -99,8 +114,8 @@ def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
         for name, epsilon in bounds.items()
     )
     certain = (
-        f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty, and what "
-        "a certificate shows if none of them misses"
+        f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty "
+        f"({ASKED} {allowed.domain_confidence:g}), and what a certificate shows if none of them misses"
     )
     average = "of new domains at target is the most that calibration on them can promise on average"
     by_theorems = f"   The theorems promise, from as many training domains: {theorems}."

@@ -11,6 +11,7 @@ sizes).
 **Calibration** on m held-out domains with the k-th smallest domain threshold: the next domain is at target with
 probability (m + 1 − k) / (m + 1) on average over calibration domains, and the probability given the calibration domains
 is Beta(m + 1 − k, k) distributed (or larger, with ties), which is below 1 − ε with probability P(Binomial(m, ε) < k).
+A domain confidence of c takes k = ⌊(1 − c)(m + 1)⌋: for certainty it has to lie above 1 − ε.
 
 **A certificate** of m other domains with k − 1 misses has a lower bound of 1 − ε or more under the same condition,
 P(Binomial(m, ε) < k) ≤ δ, since the Clopper-Pearson bound inverts the same probability.
@@ -25,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from domaincover.calibration.confidence import domains_needed
+from domaincover.calibration.confidence import domains_needed, order_ranks
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.learning_bounds import (
@@ -54,12 +55,13 @@ class LearningSizes:
 class SparedSizes:
     """Domains needed if the `n_spared` lowest thresholds are skipped, or that many domains may miss.
 
-    `mean_confidence` is the probability that the next domain is at target, averaged over calibration draws: the closer
-    to 1 − ε, the smaller the sets.
+    `domain_confidence` is what calibration has to be asked for to skip no more. `mean_confidence` is the probability
+    that the next domain is at target, averaged over calibration draws: the closer to 1 − ε, the smaller the sets.
     """
 
     n_spared: int
     n_domains: int
+    domain_confidence: float
     mean_confidence: float
 
 
@@ -67,12 +69,14 @@ class SparedSizes:
 class WithDomains:
     """What a given number of domains allows.
 
-    The confidence that calibration can promise on average and with probability 1 − δ, the lower bound of a certificate
-    if all of them are at target (the same number), and the ε of the theorems, None where it is not below 1.
+    The confidence that calibration can promise on average and, if asked for `domain_confidence`, with probability
+    1 − δ, the lower bound of a certificate if all of them are at target (the same number), and the ε of the theorems,
+    None where it is not below 1.
     """
 
     n_domains: int
     marginal_confidence: float
+    domain_confidence: float
     conditional_confidence: float
     epsilon_uniform: float | None
     epsilon_no_failure: float | None
@@ -182,6 +186,31 @@ def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
     return smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
 
 
+def certainty(n_domains: int, epsilon: float) -> float:
+    """Return how surely at most a share ε of new domains misses where a domain confidence of 1 − ε is asked for.
+
+    >>> [round(certainty(m, 0.1), 2) for m in (8, 9, 29)]
+    [1.0, 0.61, 0.57]
+    """
+    from scipy.special import bdtr
+
+    rank = int(order_ranks(n_domains, 1 - epsilon))
+    return 1 - float(bdtr(rank - 1, n_domains, epsilon)) if rank else 1.0  # every label is in every set
+
+
+def confidence_to_ask(n_domains: int, n_spared: int) -> float:
+    """Return the domain confidence, in few digits, at which calibration skips just so many domains.
+
+    >>> confidence_to_ask(9, 0), confidence_to_ask(29, 0), confidence_to_ask(46, 1)
+    (0.9, 0.96, 0.95)
+    """
+    asked, digits = 0.0, 0
+    while order_ranks(n_domains, asked) != n_spared + 1:
+        digits += 1
+        asked = (n_domains - n_spared) * 10**digits // (n_domains + 1) / 10**digits
+    return asked
+
+
 def all_caught_size(target_recall: float, row_error: float) -> int:
     """Return the smallest n for which n examples, all caught, show that a recall is at target: target^n ≤ row error."""
     return smallest(lambda n: target_recall**n <= row_error)
@@ -205,7 +234,7 @@ def _learning_sizes(
 
 def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
     m = conditional_size(epsilon, delta, n_spared)
-    return SparedSizes(n_spared, m, (m - n_spared) / (m + 1))
+    return SparedSizes(n_spared, m, confidence_to_ask(m, n_spared), (m - n_spared) / (m + 1))
 
 
 def _with_domains(m: int, n_labels: int, dimension: int | None, delta: float) -> WithDomains:
@@ -214,6 +243,7 @@ def _with_domains(m: int, n_labels: int, dimension: int | None, delta: float) ->
     return WithDomains(
         n_domains=m,
         marginal_confidence=m / (m + 1),
+        domain_confidence=confidence_to_ask(m, 0),
         conditional_confidence=delta ** (1 / m),
         epsilon_uniform=uniform if uniform < 1 else None,
         epsilon_no_failure=no_failure if no_failure < 1 else None,

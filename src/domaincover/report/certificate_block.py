@@ -26,7 +26,7 @@ class Bar(NamedTuple):
 
 
 class EvidenceRow(NamedTuple):
-    """One row of the table: numbers as text, and a bar if any domain counts."""
+    """One row of the table: numbers as text, and a bar if any domain counts; "" where true recall was not tested."""
 
     name: str
     at_target: str
@@ -55,7 +55,7 @@ def certificate_block(certificate: Certificate, notes: Sequence[str] = ()) -> Ce
         f"probability that the next domain is at target, with {confidence} confidence": found.next_at_least,
         f"probability that its true {_true(certificate)}, the luck of few rows taken out": found.next_truly_at_least,
     }
-    figures = [(f"≥ {probability(bound)}", words) for words, bound in bounds.items() if bound >= WORTH_SAYING]
+    figures = [(f"≥ {probability(bound)}", words) for words, bound in bounds.items() if bound and bound >= WORTH_SAYING]
     nothing = f"From these {found.n_domains} domains nothing can be promised about the next one."
     labels = zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True)
     return CertificateBlock(
@@ -78,13 +78,13 @@ def _true(certificate: Certificate) -> str:
 def _row(name: str, found: Evidence) -> EvidenceRow:
     if found.share is None:
         return EvidenceRow(name, "in no domain", None, *[ABSENT] * 4)
-    ends = (found.low, found.high - found.low, found.share)
+    ends, truly = (found.low, found.high - found.low, found.share), found.next_truly_at_least
     return EvidenceRow(
         name=name,
         at_target=f"{found.n_at_target} of {found.n_domains}",
         bar=Bar(*(f"{100 * end:.2f}%" for end in ends)),
         interval=interval_text(found),
         next_at_least=probability(found.next_at_least),
-        shown=f"{found.n_shown} / {found.n_undecided} / {found.n_shown_below}",
-        truly_at_least=probability(found.next_truly_at_least),
+        shown="" if truly is None else f"{found.n_shown} / {found.n_undecided} / {found.n_shown_below}",
+        truly_at_least="" if truly is None else probability(truly),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import texts
+from domaincover.predictors.adapted_domains import moved_domains
 from domaincover.report.readable import printable
 
 MOST_UNUSUAL = 5  # named in a warning
@@ -19,8 +20,13 @@ class DomainAdaptation(NamedTuple):
 
     thresholds: NDArray[np.float64]  # domains × labels
     fixed: NDArray[np.float64]  # labels
-    p_values: NDArray[np.float64]  # domains
+    p_values: NDArray[np.float64]  # domains; NaN for one with too few rows
     level: float  # domains with a p-value up to this are unusual
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Which domains have thresholds of their own."""
+        return moved_domains(self.thresholds, self.fixed)
 
     @property
     def shift(self) -> NDArray[np.float64]:
@@ -44,7 +50,7 @@ class DomainAdaptation(NamedTuple):
         labels = texts(label_names)
         return [
             {
-                "p_value": float(p_value),
+                "p_value": None if np.isnan(p_value) else float(p_value),
                 "threshold_shift": float(mean),
                 "threshold_shift_by_label": {
                     name: float(value) if np.isfinite(value) else None for name, value in zip(labels, row, strict=True)

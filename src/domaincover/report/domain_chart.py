@@ -28,6 +28,7 @@ MOST_ROWS = 60  # longer charts are unreadable; the page's table has every domai
 TALLEST_ROW, LOWEST_ROW = 34, 18
 ROOM = 0.04
 DECIMALS = 4
+RECALL = f".{DECIMALS}~f"  # a recall just below the target must not look like it
 LONGEST_LABEL_IN_CHART = 120  # pixels
 PAGE_INK = "currentColor"
 DASHES = [[1, 0], [5, 3], [1, 3], [9, 3, 1, 3]]
@@ -52,7 +53,7 @@ def overview_chart(data: DomainChartData) -> alt.LayerChart:
     dash = dash.legend(orient="top", symbolStrokeColor=PAGE_INK, symbolSize=500)
     tooltip = [
         alt.Tooltip("method:N", title="Method"),
-        alt.Tooltip("min_recall:Q", title=data.measure.capitalize(), format=".3f"),
+        alt.Tooltip("min_recall:Q", title=data.measure.capitalize(), format=RECALL),
         alt.Tooltip("share:Q", title="Domains up to there", format=".0%"),
     ]
     curves = base.mark_line(interpolate="step-before", stroke=PAGE_INK, strokeWidth=2).encode(x, y, dash)
@@ -118,7 +119,7 @@ def note_on_rest(data: DomainChartData) -> list[str]:
     n_left = len(data.domains) - MOST_ROWS
     if n_left <= 0:
         return []
-    bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS], data.targets[-1])
+    bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS:].min(), data.targets)
     rest = "the other has" if n_left == 1 else f"the other {n_left} have"
     return [f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} a {data.measure} of {bound} or more."]
 
@@ -158,7 +159,7 @@ class DomainPen(NamedTuple):
         tooltip = [
             alt.Tooltip("domain:N", title="Domain"),
             alt.Tooltip("label:N", title="Label"),
-            alt.Tooltip("recall:Q", title="Recall", format=".3f"),
+            alt.Tooltip("recall:Q", title="Recall", format=RECALL),
             alt.Tooltip("n:Q", title="Examples of it"),
         ]
         error = (
@@ -238,7 +239,7 @@ class DomainPen(NamedTuple):
     def _tooltip(self) -> list[alt.Tooltip]:
         baseline = self.data.baseline
         its_recall = alt.Tooltip(
-            "baseline_min_recall:Q", title=f"{self.data.measure.capitalize()} of {baseline}", format=".3f"
+            "baseline_min_recall:Q", title=f"{self.data.measure.capitalize()} of {baseline}", format=RECALL
         )
         return [
             alt.Tooltip("domain:N", title="Domain"),

@@ -8,8 +8,8 @@ from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.report.domain_reports import (
     Reports,
-    highest_target,
-    lowest_labels,
+    all_targets,
+    label_targets,
     recall_text,
     shortened,
     worst_first,
@@ -17,7 +17,7 @@ from domaincover.report.domain_reports import (
 from domaincover.report.readable import percent
 
 LONGEST_NAME = 60
-WHAT_TO_TRY = "Try a promise about new domains, another base model, or a lower target."
+WHAT_TO_TRY = "Try a promise with a lower domain confidence, another base model, or a lower target."
 
 
 def summary_lines(reports: Reports, target_recall: TargetRecall, *, kind: str = "unseen") -> list[str]:
@@ -94,21 +94,27 @@ def _rival(name: str, report: DomainReport, target_recall: TargetRecall) -> str:
     who = f"a single-label model ({name})" if is_single else name
     size = "" if is_single else f", with {size_text(report)} labels per set, {_by_lot(report)} by lot"
     if n_domains == 1:
-        lowest = recall_text(report.min_recall[0], highest_target(target_recall))
+        lowest = recall_text(report.min_recall[0], all_targets(target_recall))
         return f"the {'coverage' if report.is_coverage else 'lowest recall'} of {who} is {lowest}{size}"
     return f"{who} does so in {n_at_target(report, target_recall)} of {n_domains}{size}"
 
 
 def _worst(model: DomainReport, target_recall: TargetRecall) -> str:
-    label, recall = lowest_labels(model)[0], recall_text(model.min_recall[0], highest_target(target_recall))
+    measure = "coverage" if model.is_coverage else "recall"
+    if (model.min_recall == 1).all():
+        return f"The lowest {measure} is 1."
+    if model.is_coverage:
+        label, value, n = 0, float(model.coverage[0]), int(model.n[0])
+    else:
+        label = int(np.nanargmin(model.recall[0] - label_targets(model, target_recall)))
+        value, n = float(model.recall[0, label]), int(model.n_by_label[0, label])
     label_name, domain = (
         shortened([str(name)], LONGEST_NAME)[0] for name in (model.label_names[label], model.domain_names[0])
     )
-    n = int(model.n[0] if model.is_coverage else model.n_by_label[0, label])
-    examples = "1 example" if n == 1 else f"{n} examples"
-    if model.is_coverage:
-        return f"The lowest coverage is {recall}: in domain “{domain}”, from {examples}."
-    return f"The lowest recall is {recall}: label “{label_name}” in domain “{domain}”, from {examples}."
+    where = f"in domain “{domain}”, from {n} example{'' if n == 1 else 's'}."
+    own = " against its label’s target" if isinstance(target_recall, Mapping) else ""
+    lowest = f"The lowest {measure}{own} is {recall_text(value, all_targets(target_recall))}:"
+    return f"{lowest} {where}" if model.is_coverage else f"{lowest} label “{label_name}” {where}"
 
 
 def _chance(model: DomainReport, target_recall: TargetRecall) -> str:

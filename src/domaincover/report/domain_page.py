@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
@@ -22,7 +24,7 @@ from domaincover.report.domain_chart import (
 from domaincover.report.domain_headline import summary_lines, target_in_words
 from domaincover.report.domain_reports import (
     Reports,
-    highest_target,
+    all_targets,
     label_targets,
     lowest_labels,
     recall_text,
@@ -31,7 +33,7 @@ from domaincover.report.domain_reports import (
 )
 from domaincover.report.domain_rows import DomainChartData
 from domaincover.report.domain_table import summary_texts
-from domaincover.report.readable import percent
+from domaincover.report.readable import ABSENT, percent
 from domaincover.report.size_histogram import size_histogram
 from domaincover.report.template import rendered
 
@@ -79,7 +81,7 @@ def write_domain_page(
     headline, *lines = summary_lines(_spoken_of(reports), target_recall, kind=kind)
     data = domain_chart_data(reports, target_recall)
     if adaptation is not None:
-        adaptation = adaptation.subset(worst_order(next(iter(reports.values()))))
+        adaptation = adaptation.subset(worst_order(next(iter(reports.values())), target_recall))
     page = rendered(
         "domain_page.html",
         title=title,
@@ -90,6 +92,7 @@ def write_domain_page(
         certificate=None if certificate is None else certificate_block(certificate, certificate_notes),
         target=target_in_words(target_recall),
         measure="coverage" if model.is_coverage else "min recall",
+        ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
         charts=domain_chart_specs(data, adaptation),
         caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
         most_rows=MOST_ROWS,
@@ -131,11 +134,11 @@ def domain_columns(
         PageColumn("from examples", [Cell(str(n), int(n)) for n in n_lowest]),
     ]
 
-    highest, measure = highest_target(target_recall), "coverage" if model.is_coverage else "min recall"
+    every, measure = all_targets(target_recall), "coverage" if model.is_coverage else "min recall"
 
     def reached(report: DomainReport) -> list[Cell]:
         known = zip(report.min_recall, report.at_target(target_recall), strict=True)
-        return [Cell(recall_text(value, highest), round(float(value), 6), not is_at) for value, is_at in known]
+        return [Cell(recall_text(value, every), round(float(value), 6), not is_at) for value, is_at in known]
 
     def sizes(values: Any) -> list[Cell]:
         return [Cell(f"{size:.2f}", round(float(size), 6)) for size in values]
@@ -163,11 +166,14 @@ def domain_columns(
 
 def _adaptation_columns(adaptation: DomainAdaptation) -> list[PageColumn]:
     """Return the p-values, the unusual ones marked, and the mean shifts of thresholds."""
-    p_values = [Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level)) for p in adaptation.p_values]
+    p_values = [
+        Cell(ABSENT) if np.isnan(p) else Cell(f"{p:.2g}", round(float(p), 6), bool(p <= adaptation.level))
+        for p in adaptation.p_values
+    ]
     shifts = [Cell(f"{shift:+.2f}", round(float(shift), 6)) for shift in adaptation.mean_shift]
     return [PageColumn("p-value", p_values), PageColumn("Thresholds moved by", shifts)]
 
 
 def _recall_cell(recall: float, target_recall: float) -> Cell:
-    text = recall_text(recall, target_recall)
+    text = recall_text(recall, [target_recall])
     return Cell(text) if recall != recall else Cell(text, round(recall, 6), recall < target_recall)  # NaN is absent

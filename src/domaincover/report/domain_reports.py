@@ -21,7 +21,7 @@ MOST_DECIMALS = 9
 
 
 def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, DomainReport]:
-    """Return the reports with rows by the first one's min recall, ties by name; names are distinct and printable."""
+    """Return the reports with the first one's worst domain first; names are distinct and printable."""
     if not reports:
         raise InputError("no reports were given; at least one is needed.")
     reports = {name: report.under(target_recall) for name, report in reports.items()}
@@ -29,7 +29,7 @@ def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, Doma
     for name, other in others:
         _check_same_domains(first_name, first, name, other)
     domains, labels = shown_names(first.domain_names), shown_names(first.label_names)
-    rows = worst_order(first)
+    rows = worst_order(first, target_recall)
     names = shown_names([_method_label(name) for name in reports])
     return {
         name: _rows_of(report, rows, [domains[row] for row in rows], labels)
@@ -37,10 +37,12 @@ def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, Doma
     }
 
 
-def worst_order(report: DomainReport) -> list[int]:
-    """Return the rows of a report by min recall, ties by display name."""
-    names, min_recall = shown_names(report.domain_names), report.min_recall
-    return sorted(range(len(names)), key=lambda row: (min_recall[row], _natural(names[row])))
+def worst_order(report: DomainReport, target_recall: TargetRecall) -> list[int]:
+    """Return the rows of the domains that count, those farthest below their target first, ties by display name."""
+    judged = report.under(target_recall)
+    names, margin = shown_names(report.domain_names), dict(zip(judged.domain_names, judged.margin, strict=True))
+    rows = [row for row, name in enumerate(report.domain_names) if name in margin]
+    return sorted(rows, key=lambda row: (margin[report.domain_names[row]], _natural(names[row])))
 
 
 def shown_names(names: Sequence[Hashable]) -> list[str]:
@@ -72,9 +74,9 @@ def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
     return np.where(counts, report.recall, np.inf).argmin(axis=1)
 
 
-def highest_target(target_recall: TargetRecall) -> float:
-    """Return the target, or the highest where each label has its own: what a recall is rounded against."""
-    return max(target_recall.values()) if isinstance(target_recall, Mapping) else target_recall
+def all_targets(target_recall: TargetRecall) -> list[float]:
+    """Return the distinct targets, lowest first: what a recall is rounded against."""
+    return sorted(set(target_recall.values())) if isinstance(target_recall, Mapping) else [target_recall]
 
 
 def label_targets(report: DomainReport, target_recall: TargetRecall) -> list[float]:
@@ -83,28 +85,29 @@ def label_targets(report: DomainReport, target_recall: TargetRecall) -> list[flo
     return [math.nan] * len(report.label_names) if judged.is_coverage else judged.targets(target_recall).tolist()
 
 
-def recall_text(recall: float, target_recall: float, decimals: int = 3) -> str:
-    """Return a recall with more digits where rounding would turn a miss into the target.
+def recall_text(recall: float, targets: Sequence[float], decimals: int = 3) -> str:
+    """Return a recall with more digits where rounding would take it to the other side of a target.
 
-    >>> recall_text(0.89961, 0.9), recall_text(0.8981, 0.9), recall_text(0.9, 0.9)
-    ('0.8996', '0.898', '0.900')
+    >>> recall_text(0.89961, [0.9]), recall_text(0.8981, [0.9]), recall_text(0.79961, [0.8, 0.95])
+    ('0.8996', '0.898', '0.7996')
     """
     if np.isnan(recall):
         return ABSENT
     text = f"{recall:.{decimals}f}"
-    if decimals < MOST_DECIMALS and recall < target_recall <= float(text):
-        return recall_text(recall, target_recall, decimals + 1)
+    if decimals < MOST_DECIMALS and any((recall < target) != (float(text) < target) for target in targets):
+        return recall_text(recall, targets, decimals + 1)
     return text
 
 
-def bound_text(lowest: float, target_recall: float) -> str:
-    """Return a short lower bound of the lowest recall: the target, or two digits rounded down.
+def bound_text(lowest: float, targets: Sequence[float]) -> str:
+    """Return a short lower bound of the lowest recall: a target, or two digits rounded down.
 
-    >>> bound_text(0.9384, 0.9), bound_text(0.9049, 0.903)
+    >>> bound_text(0.9384, [0.9]), bound_text(0.9049, [0.903])
     ('0.93', '0.903')
     """
     down = math.floor(100 * lowest) / 100
-    return f"{target_recall:g}" if down < target_recall <= lowest else f"{down:.2f}"
+    reached = max((target for target in targets if target <= lowest), default=down)
+    return f"{reached:g}" if down < reached else f"{down:.2f}"
 
 
 def _n_shared(names: list[str], longest: int) -> int:

@@ -1,7 +1,6 @@
 """Tables behind the charts of domains: domains worst first, the recall of their labels, and sorted curves."""
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,8 @@ from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.report.domain_reports import (
     Reports,
-    highest_target,
+    all_targets,
+    label_targets,
     lowest_labels,
     recall_text,
     shortened,
@@ -56,8 +56,7 @@ class DomainChartData(NamedTuple):
     @property
     def targets(self) -> list[float]:
         """The distinct targets, lowest first."""
-        given = self.target_recall
-        return sorted(set(given.values())) if isinstance(given, Mapping) else [given]
+        return all_targets(self.target_recall)
 
     @property
     def baseline(self) -> str | None:
@@ -113,12 +112,12 @@ def _domain_rows(model: DomainReport, groups: list[str], target_recall: TargetRe
         "low": low,
         "high": high,
         "at_target": model.at_target(target_recall),
-        "min_recall_text": [recall_text(recall, highest_target(target_recall)) for recall in min_recall],
+        "min_recall_text": [recall_text(recall, all_targets(target_recall)) for recall in min_recall],
         "label": [label_names[label] for label in lowest],
         "group": [groups[label] for label in lowest],
         "n_lowest": n_lowest,
         "set_size": model.set_size,
-        "recalls": [_recalls_in_words(model, row) for row in range(len(lowest))],
+        "recalls": [_recalls_in_words(model, row, target_recall) for row in range(len(lowest))],
     }
     return pd.DataFrame(rows)
 
@@ -163,12 +162,15 @@ def _groups_and_looks(model: DomainReport) -> tuple[list[str], dict[str, tuple[s
     return [name if label in usual else others for label, name in enumerate(labels)], looks
 
 
-def _recalls_in_words(model: DomainReport, row: int) -> str:
+def _recalls_in_words(model: DomainReport, row: int, target_recall: TargetRecall) -> str:
     """Return each label's recall and number of examples, lowest first, labels that do not count last."""
-    recalls, counts = model.recall[row], model.n_by_label[row]
+    recalls, counts, targets = model.recall[row], model.n_by_label[row], label_targets(model, target_recall)
+    texts = [
+        "not counted" if np.isnan(recall) else recall_text(recall, [t])
+        for recall, t in zip(recalls, targets, strict=True)
+    ]
     lines = [
-        f"{model.label_names[label]}: {'not counted' if np.isnan(recalls[label]) else f'{recalls[label]:.3f}'} "
-        f"(n = {counts[label]})"
+        f"{model.label_names[label]}: {texts[label]} (n = {counts[label]})"
         for label in np.argsort(recalls, kind="stable")[:MOST_LABELS_IN_TOOLTIP]  # NaN sorts last
     ]
     rest = len(recalls) - len(lines)

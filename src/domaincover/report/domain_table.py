@@ -9,8 +9,9 @@ from domaincover.evaluation import DomainReport
 from domaincover.report.domain_headline import claim_in_words, n_at_target, size_text, target_in_words
 from domaincover.report.domain_reports import (
     Reports,
+    all_targets,
     bound_text,
-    highest_target,
+    label_targets,
     lowest_labels,
     recall_text,
     shortened,
@@ -91,11 +92,12 @@ def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int =
 
 def summary_texts(report: DomainReport, target_recall: TargetRecall) -> dict[str, str]:
     """Return the formatted reductions over domains, by column head."""
-    summary, highest = report.summary(target_recall), highest_target(target_recall)
+    report, targets = report.under(target_recall), all_targets(target_recall)
+    summary = report.summary(target_recall)
     return {
-        "Median coverage" if report.is_coverage else "Median min recall": recall_text(summary.min_recall, highest),
-        "10th percentile": recall_text(summary.min_recall_p10, highest),
-        "Worst domain": recall_text(summary.min_recall_worst, highest),
+        "Median coverage" if report.is_coverage else "Median min recall": recall_text(summary.min_recall, targets),
+        "10th percentile": recall_text(summary.min_recall_p10, targets),
+        "Worst domain": recall_text(summary.min_recall_worst, targets),
         "Median set size": size_text(report),
         "By lot": f"{summary.set_size_by_lot:.2f}",
         "Domains at target": f"{n_at_target(report, target_recall)} of {summary.n_domains}, "
@@ -106,6 +108,7 @@ def summary_texts(report: DomainReport, target_recall: TargetRecall) -> dict[str
 
 def _domain_columns(shown: dict[str, DomainReport], target_recall: TargetRecall, n_rows: int) -> list[TableColumn]:
     (_, model), *others = shown.items()
+    targets = all_targets(target_recall)
 
     def column(
         head: str, values: Iterable[object], text: Callable[..., str] = str, is_name: bool = False
@@ -114,10 +117,7 @@ def _domain_columns(shown: dict[str, DomainReport], target_recall: TargetRecall,
 
     def marked(report: DomainReport) -> list[str]:
         known = zip(report.min_recall, report.at_target(target_recall), strict=True)
-        return [
-            f"{' ' if reached else BELOW} {recall_text(value, highest_target(target_recall))}"
-            for value, reached in known
-        ]
+        return [f"{' ' if reached else BELOW} {recall_text(value, targets)}" for value, reached in known]
 
     what = "coverage" if model.is_coverage else "min recall"
     of_label = [] if model.is_coverage else [model.label_names[label] for label in lowest_labels(model)]
@@ -143,10 +143,10 @@ def _label_columns(model: DomainReport, target_recall: TargetRecall, n_rows: int
     if len(labels) > MOST_LABEL_COLUMNS:
         return []
     return [
-        TableColumn(
-            f"Recall\n{name}", [recall_text(recall, highest_target(target_recall)) for recall in recalls[:n_rows]]
+        TableColumn(f"Recall\n{name}", [recall_text(recall, [target]) for recall in recalls[:n_rows]])
+        for name, recalls, target in zip(
+            shortened(labels, LONGEST_HEAD), model.recall.T, label_targets(model, target_recall), strict=True
         )
-        for name, recalls in zip(shortened(labels, LONGEST_HEAD), model.recall.T, strict=True)
     ]
 
 
@@ -161,8 +161,8 @@ def _without(columns: list[TableColumn], head: str) -> list[TableColumn]:
 
 def _rest(model: DomainReport, n_rows: int, target_recall: TargetRecall) -> str:
     """Return the number of domains not shown, and a lower bound of their min recall."""
-    n_more, lowest = len(model.domain_names) - n_rows, float(model.min_recall[n_rows])
-    bound = bound_text(lowest, highest_target(target_recall))
+    n_more, lowest = len(model.domain_names) - n_rows, float(model.min_recall[n_rows:].min())
+    bound = bound_text(lowest, all_targets(target_recall))
     n_below = int((~model.at_target(target_recall)[n_rows:]).sum())
     below = f", {n_below} of them below the target" if n_below and n_more > 1 else ""
     what = "coverage" if model.is_coverage else "min recall"

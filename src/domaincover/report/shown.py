@@ -9,7 +9,7 @@ import numpy as np
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport, sizes_in_words
 from domaincover.report.domain_headline import summary_lines
-from domaincover.report.domain_reports import Reports, highest_target, shortened, shown_names
+from domaincover.report.domain_reports import Reports, all_targets, recall_text, shortened, shown_names, worst_order
 from domaincover.report.domain_table import domain_table, summary_texts
 
 MOST_ROWS = 30
@@ -47,13 +47,19 @@ def reports_html(reports: Reports, target_recall: TargetRecall) -> str:
 
 
 def _domains_html(report: DomainReport) -> str:
-    frame = report.to_frame().sort_values("min_recall", kind="stable")
-    return frame.to_html(float_format="{:.3f}".format, na_rep="–", max_rows=MOST_ROWS)
+    frame, targets = report.to_frame(), []
+    if report.criterion is None:
+        frame = frame.sort_values("min_recall", kind="stable")
+    else:
+        target = report.criterion.given
+        frame, targets = frame.iloc[worst_order(report, target)], all_targets(target)
+    return frame.to_html(float_format=lambda value: recall_text(value, targets), na_rep="–", max_rows=MOST_ROWS)
 
 
 def small_chart(reports: Reports, target_recall: TargetRecall) -> str:
     """Return an SVG with a row for each method: a dot for each domain's min recall, filled below the target."""
-    target = highest_target(target_recall)
+    reports = {name: report.under(target_recall) for name, report in reports.items()}
+    target = all_targets(target_recall)[-1]
     lowest = min(float(report.min_recall.min()) for report in reports.values())
     start = np.floor(10 * min(lowest, target - 0.1)) / 10
     height = TOP + ROW * len(reports) + 18
