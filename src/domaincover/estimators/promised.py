@@ -220,6 +220,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             return joint_thresholds(
                 *(levels, labels, domains, self.own_criterion, self.domain_confidence, self.min_cell_size),
                 *(self.classes_.tolist(), self.on_infeasible),
+                comparable=True,  # levels, on scales from training rows
             )
 
     def _rows_of(self, raw: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> ScoredRows:
