@@ -79,10 +79,10 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
     return Found(*share_and_error(at_target), *np.mean(sizes, axis=0), error)
 
 
-def hits_and_domains(rows, thresholds, labels=slice(None)):
+def hits_and_domains(rows, thresholds, labels=slice(None), min_cell_size=MIN_CELL_SIZE):
     """Return how many domains have all of these labels at target that count there, and in how many one counts."""
     margins = rows.scores - thresholds[rows.domains]
-    lowest = cell_thresholds(margins, rows.labels, rows.domains, TARGET, MIN_CELL_SIZE)[:, labels].min(axis=1)
+    lowest = cell_thresholds(margins, rows.labels, rows.domains, TARGET, min_cell_size)[:, labels].min(axis=1)
     lowest = lowest[~np.isposinf(lowest)]
     return np.count_nonzero(lowest >= 0), len(lowest)
 

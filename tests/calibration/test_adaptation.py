@@ -252,7 +252,7 @@ def check(found, confidence):
         Scene(batch=30),
         Scene(batch=200),
         Scene(batch=100, recall_on="later rows"),
-        Scene(batch=100),
+        Scene(batch=40, shift=0.1),
         Scene(n_labels=10, n_rows=300, batch=100, confidence=0.8),
     ],
 )
@@ -280,12 +280,11 @@ def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batc
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sizes", [(15, 60, 200), (30, 100)])
-def test_the_promise_is_kept_for_domains_of_different_sizes(sizes):
+def test_the_promise_is_kept_for_domains_of_different_sizes():
     rng = np.random.default_rng(0)
     at_target = []
-    for _ in range(60):
-        training, calibration, new = (draw(n, rng.choice(sizes, n), 2, 0.2, rng) for n in (19, 19, 20))
+    for _ in range(40):
+        training, calibration, new = (draw(n, rng.choice([15, 60, 200], n), 2, 0.2, rng) for n in (19, 19, 20))
         rule = fit_adaptive_thresholds(calibration, 0.9, 0.9, training=training, min_cell_size=10, rng=rng)
         thresholds = rule.of_domains(new.scores, new.probabilities, new.domains)
         at_target.append(hits_and_domains(new, thresholds))
@@ -294,30 +293,29 @@ def test_the_promise_is_kept_for_domains_of_different_sizes(sizes):
 
 
 def test_each_calibration_domain_is_held_by_the_entry_of_its_own_size():
-    rng = np.random.default_rng(0)
-    rows = draw(25, rng.choice([20, 60, 200], 25), 2, 0.5, rng)
-    rule = fit_adaptive_thresholds(rows, 0.9, 0.9, rng=rng)
-    thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
-    assert rule.n_rows.tolist() == [0, 1, 30, 60]
-    hits, n_domains = hits_and_domains(rows._replace(domains=rows.domains), thresholds)
-    assert hits >= n_domains - 1  # k = 2 of 26, so one domain is passed over
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = draw(39, rng.choice([20, 60, 200], 39), 3, 0.5, rng)
+        rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=2, rng=rng)
+        thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
+        hits, n_domains = hits_and_domains(rows, thresholds, min_cell_size=2)
+        assert hits >= n_domains - 3  # k = 4 of 40, so three domains are passed over
 
 
 def with_a_hard_label(n_domains, share, rng):
-    """Draw domains of which some have a third label, with scores that move much and that nothing else tells of."""
+    """Draw domains of which some have a third label, which is very hard in three of ten of these."""
     rows = draw(n_domains, 90, 3, 0.3, rng)
     rows = rows.of((rows.labels != 2) | (rng.random(n_domains) < share)[rows.domains])
-    moved = np.where(rows.labels[:, None] == 2, 3 * rng.normal(size=(n_domains, 3))[rows.domains] - 2, 0.0)
-    return rows._replace(scores=rows.scores + moved)
+    is_hard = (rng.random(n_domains) < 0.3)[rows.domains] & (rows.labels == 2)
+    return rows._replace(scores=rows.scores - 10 * is_hard[:, None])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("share", [0.12, 0.2])
-@pytest.mark.parametrize("recall_on", ["rows given", "later rows"])
+@pytest.mark.parametrize(("recall_on", "share"), [("rows given", 0.12), ("later rows", 0.2)])
 def test_a_label_that_few_domains_have_is_at_target_where_it_occurs(recall_on, share):
     rng = np.random.default_rng(0)
     everywhere, adapted, fixed = [], [], []
-    for _ in range(40):
+    for _ in range(25):
         training, calibration, new = (with_a_hard_label(n, p, rng) for n, p in ((40, 0.5), (100, share), (20, 1.0)))
         options = {"training": training, "recall_on": recall_on, "label_counts": (), "on_infeasible": "pool"}
         rule = quietly(fit_adaptive_thresholds, calibration, 0.9, 0.9, min_cell_size=10, rng=rng, **options)
