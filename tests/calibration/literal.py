@@ -43,7 +43,8 @@ def order(scores, labels, domains, target, confidence, min_cell_size=1):
 def joint(scores, labels, domains, target, confidence, min_cell_size=1):
     """All labels: the k-th smallest of the largest thresholds that hold all labels of a domain at target.
 
-    Each label by itself: at most its `order` threshold. Labels in too few domains are in every set, and no domain's threshold depends on them.
+    Each label by itself: at most its `order` threshold. Labels in too few domains are in every set, and no domain's
+    threshold depends on them.
     """
     cells = cells_of(scores, labels, domains, min_cell_size)
     n_labels = scores.shape[1]

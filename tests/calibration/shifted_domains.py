@@ -71,7 +71,6 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
         given = random_ranks(new.domains, rng) < scene.batch
         thresholds = _thresholds(rule, new.of(given), n_new, label_rows, rng)
         counted = new.of(~given) if scene.recall_on == "later rows" else new.of(given)
-        margins = counted.scores - thresholds[counted.domains]
         at_target.append(hits_and_domains(counted, thresholds))
         sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])
     differences = np.diff(sizes, axis=1)

@@ -35,7 +35,8 @@ class AdaptiveThresholds(NamedTuple):
 
     An entry for each of several numbers of rows; entry 0 is for none and gives the fixed thresholds. A domain with n
     rows takes the last entry with at most n, and a label with k labelled rows the last level of `label_counts` with at
-    most k: evidence that is no noisier than in calibration.
+    most k: evidence that is no noisier than in calibration. What is proved for labelled rows is proved for numbers k
+    that are levels and were fixed beforehand; others are expected to be as safe.
     """
 
     target_recall: float

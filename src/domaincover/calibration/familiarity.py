@@ -3,8 +3,9 @@
 A few numbers describe the rows of a domain. Among the m calibration domains and the new one, a domain's distance is the
 sum over these numbers of the squared deviation from the mean of all m + 1, in units of their variance; where a number
 is missing, the mean stands in. It treats all m + 1 alike. If domains are exchangeable, their numbers of rows included,
-the new domain's distance is equally likely to take any place, so that p = (1 + number of calibration domains at least as
-far) / (m + 1) is at most α with probability at most α: for each new domain by itself, and never below 1 / (m + 1).
+the new domain's distance is equally likely to take any place, so that
+p = (1 + number of calibration domains at least as far) / (m + 1) is at most α with probability at most α, for each new
+domain by itself. It is never below 1 / (m + 1).
 """
 
 from __future__ import annotations
