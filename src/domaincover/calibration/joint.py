@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.adaptation import rounded_down
-from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_of_cells
+from domaincover.calibration.cell_thresholds import Thresholds, own_scores, thresholds_at
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.rare_labels import pooled_row_thresholds
 from domaincover.calibration.residuals import domain_residuals, label_offsets, order_statistic
 from domaincover.calibration.scales import as_they_are, scales_of_others
-from domaincover.criteria import Criterion, names_of_groups, thresholds_by_label
+from domaincover.criteria import Criterion, names_of_groups, targets_by_group, thresholds_by_label
 from domaincover.options import OnRareLabel
 
 
@@ -55,13 +55,11 @@ def joint_thresholds(
     widened = check_feasible(own.n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
     confidences = np.asarray(domain_confidence, dtype=float)
     axes = tuple(range(-2 - confidences.ndim, -2))
-    by_cell = np.expand_dims(thresholds_of_cells(own, target_recall), axes)  # (…targets, 1, domains, labels)
+    targets = targets_by_group(target_recall)
+    by_cell, lower = np.expand_dims(thresholds_at(own, np.stack([targets, 1 - (1 - targets) / 5])), axes)
     counts = (own.n_by_cell > 0) & ~widened[..., None, :]  # (…confidences, domains, labels)
-    base, unit = as_they_are(own.n_labels)
     in_units = not comparable and own.n_labels > 1
-    if in_units:
-        lower = np.expand_dims(thresholds_of_cells(own, _a_fifth_missed(target_recall)), axes)
-        base, unit = scales_of_others(by_cell, lower)
+    base, unit = scales_of_others(by_cell, lower) if in_units else as_they_are(own.n_labels)
     allowed = domain_residuals((by_cell - base) / unit, 0.0, counts)
     level = order_statistic(allowed[..., None, :], np.count_nonzero(counts.any(axis=-1), axis=-1), confidences)
     together = rounded_down(base, unit * level[..., None, None]).min(axis=-2) if in_units else level[..., None]
@@ -75,10 +73,3 @@ def joint_thresholds(
     by_itself = widened.all(axis=-1, keepdims=True) | (in_units & (np.count_nonzero(own.n_by_cell, axis=0) < 2))
     found = np.where(widened, np.where(by_itself, rare, np.minimum(found, rare)), found)
     return thresholds_by_label(found, scores, labels, target_recall)
-
-
-def _a_fifth_missed(target_recall: ArrayLike | Criterion) -> ArrayLike | Criterion:
-    """Return the targets at which a fifth as many are missed."""
-    if isinstance(target_recall, Criterion):
-        return target_recall._replace(targets=1 - (1 - target_recall.targets) / 5)
-    return 1 - (1 - np.asarray(target_recall, dtype=float)) / 5
