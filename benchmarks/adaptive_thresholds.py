@@ -5,7 +5,7 @@
 Out-of-fold scores calibrate and the mean of the fold models predicts. For each data set: the median over unseen domains
 of the mean set size, the share of unseen domains at target, and the size once all thresholds are moved until nine in
 ten unseen domains are at target, which no user could do; means over splits. Rows that give the evidence are the first
-of a random order; recall is counted on all rows of a domain.
+of a random order; recall is counted on them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def compared(folder: Path, scorer: str, numbers: list[int]) -> Iterator[dict[str
         for number in numbers:
             batch = unseen.of(place < number)
             adapted = rule.of_domains(batch.scores, batch.probabilities, batch.domains, unseen.n_domains)
-            yield which | {"thresholds": "all" if number == 10**9 else str(number)} | figures(unseen, adapted)
+            yield which | {"thresholds": "all" if number == 10**9 else str(number)} | figures(batch, adapted)
 
 
 def scored(path: Path) -> tuple[ScoredRows, ScoredRows]:
@@ -104,6 +104,8 @@ def figures(rows: ScoredRows, thresholds: np.ndarray) -> dict[str, float]:
     margins = rows.scores - thresholds[rows.domains]
     asked = cell_thresholds(margins, rows.labels, rows.domains, TARGET, MIN_CELL_SIZE).min(axis=1)
     counted = np.sort(asked[np.isfinite(asked) | (asked == -np.inf)])[::-1]
+    if not len(counted):  # so few rows that no label counts
+        return {"size": _median_size(margins >= 0, rows.domains), "share": np.nan, "size_at_share": np.nan}
     moved = counted[int(np.ceil(SHARE * len(counted))) - 1]
     return {
         "size": _median_size(margins >= 0, rows.domains),

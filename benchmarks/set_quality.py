@@ -171,7 +171,7 @@ def of_split(train: Data, test: Data, split: int) -> Iterator[dict[str, Any]]:
     yield figures("order", scores[2] - thresholds, test)
     scale = quantile_scale(scores[0], own.labels, TARGET)
     levels = [(part - scale.base) / scale.unit for part in scores[1:]]
-    thresholds = joint_thresholds(levels[0], *calibration[1:], TARGET, CONFIDENCE, **promise)
+    thresholds = joint_thresholds(levels[0], *calibration[1:], TARGET, CONFIDENCE, **promise, comparable=True)
     yield figures("joint", levels[1] - thresholds, test)
 
 

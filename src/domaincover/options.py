@@ -19,7 +19,7 @@ PromiseCalibration = Literal[FittedCalibration, "prefit"]
 Calibration = Literal[PromiseCalibration, "training-data"]
 OnInfeasible = Literal["raise", "widen"]
 OnRareLabel = Literal[OnInfeasible, "pool"]
-RecallOn = Literal["domain", "later rows", "batch"]  # rows on which an adapted promise counts recall
+RecallOn = Literal["rows given", "later rows"]  # rows on which an adapted promise counts recall
 
 ThresholdKind = Literal["adapted", "fixed"]
 CriterionName = Literal["min-recall", "coverage"]  # what a domain must reach: each label's recall, or all rows together

@@ -43,7 +43,8 @@ def order(scores, labels, domains, target, confidence, min_cell_size=1):
 def joint(scores, labels, domains, target, confidence, min_cell_size=1):
     """All labels: the k-th smallest of the largest thresholds that hold all labels of a domain at target.
 
-    Labels in too few domains are in every set, and no domain's threshold depends on them.
+    Each label by itself: at most its `order` threshold. Labels in too few domains are in every set, and no domain's
+    threshold depends on them.
     """
     cells = cells_of(scores, labels, domains, min_cell_size)
     n_labels = scores.shape[1]
@@ -56,7 +57,8 @@ def joint(scores, labels, domains, target, confidence, min_cell_size=1):
         if present:
             allowed.append(max(holding))
     k = rank(confidence, len(allowed))
-    return [sorted(allowed)[k - 1] if y in promised else -inf for y in range(n_labels)]
+    alone = order(scores, labels, domains, target, confidence, min_cell_size)
+    return [min(sorted(allowed)[k - 1], alone[y]) if y in promised else -inf for y in range(n_labels)]
 
 
 def hierarchical(scores, labels, domains, target, min_cell_size=1):

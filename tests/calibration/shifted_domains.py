@@ -21,7 +21,7 @@ class Scene(NamedTuple):
     n_rows: int = 200  # of each domain
     batch: int = 200  # rows of a new domain that are given
     shift: float = 0.5
-    recall_on: str = "domain"
+    recall_on: str = "rows given"
     n_domains: int = 19
 
 
@@ -36,7 +36,7 @@ class Found(NamedTuple):
 
 
 def draw(n_domains, n_rows, n_labels, shift, rng):
-    """Draw Gaussian classes whose means move with the domain."""
+    """Draw Gaussian classes whose means move with the domain; `n_rows` is one number, or that of each domain."""
     domains = np.repeat(np.arange(n_domains), n_rows)
     labels = rng.integers(n_labels, size=len(domains))
     means = 2.0 * np.eye(n_labels)
@@ -70,17 +70,27 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
         )
         given = random_ranks(new.domains, rng) < scene.batch
         thresholds = _thresholds(rule, new.of(given), n_new, label_rows, rng)
-        counted = {"domain": new, "batch": new.of(given), "later rows": new.of(~given)}[scene.recall_on]
-        margins = counted.scores - thresholds[counted.domains]
-        lowest = cell_thresholds(margins, counted.labels, counted.domains, TARGET, MIN_CELL_SIZE).min(axis=1)
-        lowest = lowest[~np.isposinf(lowest)]
-        at_target.append((np.count_nonzero(lowest >= 0), len(lowest)))
+        counted = new.of(~given) if scene.recall_on == "later rows" else new.of(given)
+        at_target.append(hits_and_domains(counted, thresholds))
         sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])
-    hits, counts = np.array(at_target, dtype=float).T
-    share = hits.sum() / counts.sum()
     differences = np.diff(sizes, axis=1)
     error = differences.std(ddof=1) / np.sqrt(n_repetitions)
-    return Found(share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum(), *np.mean(sizes, axis=0), error)
+    return Found(*share_and_error(at_target), *np.mean(sizes, axis=0), error)
+
+
+def hits_and_domains(rows, thresholds, labels=slice(None), min_cell_size=MIN_CELL_SIZE):
+    """Return how many domains have all of these labels at target that count there, and in how many one counts."""
+    margins = rows.scores - thresholds[rows.domains]
+    lowest = cell_thresholds(margins, rows.labels, rows.domains, TARGET, min_cell_size)[:, labels].min(axis=1)
+    lowest = lowest[~np.isposinf(lowest)]
+    return np.count_nonzero(lowest >= 0), len(lowest)
+
+
+def share_and_error(at_target):
+    """Return the share of domains and its standard error, from the hits and numbers of domains of repetitions."""
+    hits, counts = np.array(at_target, dtype=float).T
+    share = hits.sum() / counts.sum()
+    return share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum()
 
 
 def _thresholds(rule, batch, n_new, label_rows, rng):

@@ -6,8 +6,9 @@ import pytest
 from domaincover import InputError, cell_thresholds, joint_thresholds
 from domaincover.calibration.adaptation import rounded_down
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.row_batches import random_ranks
 from domaincover.calibration.slopes import shrunken_slope
-from tests.calibration.shifted_domains import Scene, draw, repeated
+from tests.calibration.shifted_domains import Scene, draw, hits_and_domains, repeated, share_and_error
 from tests.calibration.small_data import quietly
 
 SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
@@ -22,7 +23,8 @@ def without_rows(rows):
 
 
 def test_without_evidence_it_is_the_joint_rule_on_scores_counted_from_their_level():
-    joint = joint_thresholds(SHIFTED.scores - RULE.level[0], SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10)
+    levels = SHIFTED.scores - RULE.level[0]
+    joint = joint_thresholds(levels, SHIFTED.labels, SHIFTED.domains, 0.9, 0.9, 10, comparable=True)
     assert np.allclose(RULE.fixed, RULE.level[0] + joint)
     assert RULE.n_rows.tolist() == [0, 30, 100, 300]
     assert RULE.slope[0] == 0
@@ -120,7 +122,7 @@ def test_a_slope_that_may_be_chance_is_drawn_to_zero():
 
 
 def test_unknown_rows_to_promise_on_are_rejected():
-    with pytest.raises(InputError, match=r"recall_on must be one of 'domain', 'later rows', 'batch', got 'all'\."):
+    with pytest.raises(InputError, match=r"recall_on must be one of 'rows given', 'later rows', got 'all'\."):
         fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, recall_on="all")
 
 
@@ -174,6 +176,14 @@ def test_labelled_rows_that_score_lower_than_expected_lower_the_threshold_of_the
     low = np.where((known == 0)[:, None] & (np.arange(3) == 0), own.scores - 3, own.scores)
     before, after = (RULE.of_labelled(scores, own.probabilities, known) for scores in (own.scores, low))
     assert after[0] < before[0] - 0.5
+
+
+def test_fewer_labelled_rows_than_any_level_has_move_nothing():
+    own = SHIFTED.of(SHIFTED.domains == 0)
+    one_row = labelled(own, [1, 0, 0])  # the lowest level above none is of two rows
+    low = np.where((one_row == 0)[:, None], own.scores - 3, own.scores)
+    nothing = RULE.of_labelled(low, own.probabilities, np.full(300, -1))
+    assert np.array_equal(RULE.of_labelled(low, own.probabilities, one_row), nothing)
 
 
 def test_a_label_code_that_is_not_known_is_rejected():
@@ -242,20 +252,21 @@ def check(found, confidence):
         Scene(batch=30),
         Scene(batch=200),
         Scene(batch=100, recall_on="later rows"),
-        Scene(batch=100, recall_on="batch"),
+        Scene(batch=40, shift=0.1),
         Scene(n_labels=10, n_rows=300, batch=100, confidence=0.8),
     ],
 )
 def test_the_promise_is_kept(scene):
     found = repeated(scene, 40 if scene.n_labels == 2 else 15)
     check(found, scene.confidence)
-    assert found.size <= 1.01 * found.fixed_size or scene.recall_on != "domain"
+    if scene.batch == scene.n_rows:  # recall on a part of a domain is noisier than the fixed thresholds allow for
+        assert found.size <= 1.01 * found.fixed_size
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("confidence", [0.8, 0.9])
 @pytest.mark.parametrize("n_labels", [2, 10])
-@pytest.mark.parametrize("recall_on", ["domain", "later rows", "batch"])
+@pytest.mark.parametrize("recall_on", ["rows given", "later rows"])
 @pytest.mark.parametrize("batch", [30, 100, 300, 600])
 @pytest.mark.parametrize("shift", [0.0, 0.5])
 def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batch, shift):
@@ -264,8 +275,63 @@ def test_the_promise_is_kept_for_any_batch(confidence, n_labels, recall_on, batc
     scene = Scene(n_labels, confidence, 600, batch, shift, recall_on)
     found = repeated(scene, 60 if n_labels == 2 else 20)
     check(found, confidence)
-    if recall_on == "domain":  # 96 cases of few repetitions: four standard errors, as for the share
+    if batch == scene.n_rows:  # 64 cases of few repetitions: four standard errors, as for the share
         assert found.size <= 1.01 * found.fixed_size + 4 * found.size_error
+
+
+@pytest.mark.slow
+def test_the_promise_is_kept_for_domains_of_different_sizes():
+    rng = np.random.default_rng(0)
+    at_target = []
+    for _ in range(40):
+        training, calibration, new = (draw(n, rng.choice([15, 60, 200], n), 2, 0.2, rng) for n in (19, 19, 20))
+        rule = fit_adaptive_thresholds(calibration, 0.9, 0.9, training=training, min_cell_size=10, rng=rng)
+        thresholds = rule.of_domains(new.scores, new.probabilities, new.domains)
+        at_target.append(hits_and_domains(new, thresholds))
+    share, error = share_and_error(at_target)
+    assert share >= 0.9 - 4 * error
+
+
+def test_each_calibration_domain_is_held_by_the_entry_of_its_own_size():
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        rows = draw(39, rng.choice([20, 60, 200], 39), 3, 0.5, rng)
+        rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=2, rng=rng)
+        thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
+        hits, n_domains = hits_and_domains(rows, thresholds, min_cell_size=2)
+        assert hits >= n_domains - 3  # k = 4 of 40, so three domains are passed over
+
+
+def with_a_hard_label(n_domains, share, rng):
+    """Draw domains of which some have a third label, which is very hard in three of ten of these."""
+    rows = draw(n_domains, 90, 3, 0.3, rng)
+    rows = rows.of((rows.labels != 2) | (rng.random(n_domains) < share)[rows.domains])
+    is_hard = (rng.random(n_domains) < 0.3)[rows.domains] & (rows.labels == 2)
+    return rows._replace(scores=rows.scores - 10 * is_hard[:, None])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("recall_on", "share"), [("rows given", 0.12), ("later rows", 0.2)])
+def test_a_label_that_few_domains_have_is_at_target_where_it_occurs(recall_on, share):
+    rng = np.random.default_rng(0)
+    everywhere, adapted, fixed = [], [], []
+    for _ in range(25):
+        training, calibration, new = (with_a_hard_label(n, p, rng) for n, p in ((40, 0.5), (100, share), (20, 1.0)))
+        options = {"training": training, "recall_on": recall_on, "label_counts": (), "on_infeasible": "pool"}
+        rule = quietly(fit_adaptive_thresholds, calibration, 0.9, 0.9, min_cell_size=10, rng=rng, **options)
+        if not rule.promised[2]:
+            continue  # in too few domains for the confidence
+        n_rows = np.full(len(new.domains), 10**6) if recall_on == "rows given" else np.full(len(new.domains), 30)
+        given = random_ranks(new.domains, rng) < n_rows
+        counted = new if recall_on == "rows given" else new.of(~given)
+        thresholds = rule.of_domains(*new.of(given)[:2], new.domains[given])
+        adapted.append(hits_and_domains(counted, thresholds, [2]))
+        fixed.append(hits_and_domains(new, np.tile(rule.fixed, (20, 1)), [2]))
+        alike = with_a_hard_label(20, share, rng)
+        everywhere.append(hits_and_domains(alike, np.tile(rule.fixed, (20, 1))))
+    for found in (everywhere, adapted, fixed):
+        share, error = share_and_error(found)
+        assert share >= 0.9 - 4 * error
 
 
 def thirty_at_random(labels, rng):
@@ -286,6 +352,5 @@ def test_the_promise_is_kept_with_a_few_labels_even_of_one_label(label_rows):
 
 @pytest.mark.slow
 def test_without_shift_adapted_sets_are_not_larger_than_fixed_ones():
-    for batch in (30, 200):
-        found = repeated(Scene(batch=batch, shift=0.0), 30)
-        assert found.size <= 1.01 * found.fixed_size
+    found = repeated(Scene(shift=0.0), 30)
+    assert found.size <= 1.01 * found.fixed_size

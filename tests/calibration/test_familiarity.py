@@ -9,7 +9,9 @@ from domaincover.calibration.familiarity import domain_summaries, familiarity, f
 def literal(calibration, new):
     """Return the p-value of one domain, by its definition."""
     together = np.vstack([calibration, new])
-    spread = together.var(axis=0)
+    together = np.where(np.isnan(together), np.nanmean(together, axis=0), together)
+    known = ~np.isnan(np.vstack([calibration, new]))
+    spread = ((together - together.mean(axis=0)) ** 2).sum(axis=0) / known.sum(axis=0)
     distances = ((together - together.mean(axis=0)) ** 2 / np.where(spread > 0, spread, 1)).sum(axis=1)
     return np.count_nonzero(distances >= distances[-1] - 1e-9) / len(together)
 
@@ -19,6 +21,26 @@ def test_the_p_value_is_its_definition():
     calibration, new = rng.normal(size=(25, 4)), 2 * rng.normal(size=(40, 4))
     calibration[:, 3] = new[:, 3] = 7.0  # tells nothing
     assert np.allclose(familiarity(calibration, new), [literal(calibration, each) for each in new])
+
+
+def test_a_missing_number_is_filled_with_the_mean_of_all_domains_the_new_one_included():
+    rng = np.random.default_rng(0)
+    calibration, new = rng.normal(size=(25, 4)), 3 * rng.normal(size=(60, 4))
+    calibration[rng.random(calibration.shape) < 0.4] = np.nan
+    new[rng.random(new.shape) < 0.2] = np.nan
+    assert np.allclose(familiarity(calibration, new), [literal(calibration, each) for each in new])
+
+
+@pytest.mark.parametrize("n_domains", [9, 19])
+def test_p_values_are_uniform_where_numbers_are_missing(n_domains):
+    rng = np.random.default_rng(0)
+    n_repetitions = 3000
+    drawn = rng.standard_t(3, size=(n_repetitions, n_domains + 1, 3))
+    drawn[rng.random(drawn.shape) < 0.6] = np.nan
+    p_values = np.array([familiarity(each[:-1], each[-1:])[0] for each in drawn])
+    for k in range(1, n_domains + 1):
+        level = k / (n_domains + 1)
+        assert (p_values <= level + 1e-9).mean() <= level + 4 * np.sqrt(level * (1 - level) / n_repetitions)
 
 
 def test_the_unit_of_a_number_does_not_matter():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.base_thresholds import deviation
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
-from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
+from domaincover.calibration.residuals import domain_residuals, label_offsets, n_counting, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.errors import check_choice
 from domaincover.prediction_sets import checked_codes
@@ -35,7 +35,8 @@ class AdaptiveThresholds(NamedTuple):
 
     An entry for each of several numbers of rows; entry 0 is for none and gives the fixed thresholds. A domain with n
     rows takes the last entry with at most n, and a label with k labelled rows the last level of `label_counts` with at
-    most k: evidence that is no noisier than in calibration.
+    most k: evidence that is no noisier than in calibration. What is proved for labelled rows is proved for numbers k
+    that are levels and were fixed beforehand; others are expected to be as safe.
     """
 
     target_recall: float
@@ -95,7 +96,8 @@ class AdaptiveThresholds(NamedTuple):
         shift, n_by_label = label_shifts(bounded[is_labelled], known, domains[is_labelled], expected)
         entry = int(self.entry_of(np.array(len(labels))))
         levels = np.searchsorted(self.label_counts, n_by_label[0], side="right") - 1
-        base = self.base(evidence[0], entry) + self.label_slope[entry] * shift[0]
+        shift = np.where(levels > 0, shift[0], 0.0)  # level 0 was calibrated without one
+        base = self.base(evidence[0], entry) + self.label_slope[entry] * shift
         allowed = np.take_along_axis(self.residuals[entry], levels[None, None, None, :], axis=0)[0]
         return rounded_down(base, self._offset(allowed, entry))
 
@@ -114,7 +116,8 @@ class AdaptiveThresholds(NamedTuple):
 
 def rounded_down(base: Thresholds, offset: NDArray[np.float64]) -> Thresholds:
     """Return base + offset, not rounded above the score that it stands for: many rows may have just that score."""
-    return base + offset - ROUNDING * (np.abs(base) + np.abs(offset))
+    error = ROUNDING * (np.abs(base) + np.abs(offset))
+    return base + offset - np.where(np.isfinite(error), error, 0.0)
 
 
 def offset_of(
@@ -125,16 +128,17 @@ def offset_of(
 ) -> NDArray[np.float64]:
     """Return what is added to base thresholds, one number per label, from (draws, domains, labels) of residuals.
 
-    Promised labels share one number. A rare label, in too few domains to be promised with the others, gets the lowest
-    of this number, of what its own cells allow and of what its pooled rows allow: with r cells that count it is
-    promised by itself with confidence r / (r + 1).
+    Promised labels share one number, but for those that few domains have (see `label_offsets`). A rare label, in too
+    few domains to be promised with the others, gets the lowest of this number, of what its own cells allow and of what
+    its pooled rows allow: with r cells that count it is promised by itself with confidence r / (r + 1).
     """
     lowest = np.minimum(allowed.min(axis=(0, 1), initial=np.inf), rare_residuals)
     if not promised.any():
         return lowest
     residuals = domain_residuals(allowed, 0.0, promised)
     together = order_statistic(residuals, n_counting(residuals), domain_confidence)
-    return np.where(promised, together, np.minimum(together, lowest))
+    alone = label_offsets(allowed, allowed < np.inf, domain_confidence)
+    return np.minimum(together, np.where(promised, alone, lowest))
 
 
 def check_recall_on(recall_on: str, known: tuple[str, ...]) -> None:

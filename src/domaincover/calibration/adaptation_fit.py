@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, offset_of
-from domaincover.calibration.base_thresholds import Draw, fit_base, fit_label_slope, mean_set_size
+from domaincover.calibration.base_thresholds import BaseThresholds, Draw, fit_base, fit_label_slope, mean_set_size
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
@@ -80,7 +80,7 @@ class Drawing(NamedTuple):
         if not n_rows:
             yield Draw(np.full(whole.shape, np.nan), no_shifts, whole)
             return
-        takes_all = self.recall_on != "later rows" and n_rows >= median_rows(rows.domains)
+        takes_all = self.recall_on == "rows given" and n_rows >= median_rows(rows.domains)
         for _ in range(1 if takes_all else self.n_draws):
             given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
             batch = rows.of(given)
@@ -88,7 +88,7 @@ class Drawing(NamedTuple):
             asked = whole
             if self.recall_on == "later rows":
                 asked = self.asked(rows.of(~given), rows.n_domains)
-            elif self.recall_on == "batch" and not takes_all:
+            elif not takes_all:
                 on_batch = self.asked(batch, rows.n_domains)
                 asked = np.where(np.isposinf(on_batch), whole, on_batch)
             yield Draw(evidence, self.shifts(batch, evidence, rng), asked)
@@ -124,7 +124,7 @@ def fit_adaptive_thresholds(
     domain_confidence: float,
     *,
     training: ScoredRows | None = None,
-    recall_on: RecallOn = "domain",
+    recall_on: RecallOn = "rows given",
     min_cell_size: int = 1,
     batch_sizes: Sequence[int] = BATCH_SIZES,
     label_counts: Sequence[int] = LABEL_COUNTS,
@@ -138,13 +138,12 @@ def fit_adaptive_thresholds(
     then proved. Without, they come from the calibration domains, and the promise is expected. `recall_on` says on which
     rows a new domain's recall is promised:
 
-    - "domain": as many rows as a calibration domain has, of which those given are a random part, or all;
-    - "later rows": the domain's other rows;
-    - "batch": the rows given, however few. A label with fewer than `min_cell_size` of them is held at target as in
-      "domain". Recall on few rows is noisy, so the sets are larger than fixed ones, which promise less.
-
-    Where rows of a number say too little to make sets smaller, they get the fixed thresholds, which hold recall on as
-    many rows as a calibration domain has; not with "batch".
+    - "rows given": those that set the thresholds. For an entry, they are that many random rows of each calibration
+      domain, where a label with fewer than `min_cell_size` of them is counted on the whole domain. And all entries hold
+      whole domains, each with the entry that its own number of rows selects, so that the promise stands for new domains
+      of any size if their sizes are drawn alike. Recall on few rows is noisy, so sets for few rows are larger;
+    - "later rows": the domain's other rows. Where a number of rows says too little to make sets smaller, it gets the
+      fixed thresholds, which hold recall on as many rows as a calibration domain has.
 
     `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
     happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`). With a criterion
@@ -165,6 +164,19 @@ def fit_adaptive_thresholds(
     scores_in_sets = base_rows.scores
     if isinstance(target_recall, Criterion) and not target_recall.constrained.all():
         scores_in_sets = scores_in_sets[:, target_recall.constrained]
+
+    def set_size(draws: Sequence[Draw], base: BaseThresholds) -> float:
+        domains = base_rows.domains
+        return mean_set_size(scores_in_sets, domains, draws, base, ~infeasible, domain_confidence)
+
+    def rare_residuals(bases: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what the pooled rows of rare labels allow beyond base thresholds, draws × domains × labels."""
+        if on_infeasible != "pool":
+            return np.full(len(infeasible), -np.inf)
+        beyond = [own - each[of_own, groups] for each in bases]
+        pooled = [pooled_row_thresholds(each, groups, len(infeasible), target_recall) for each in beyond]
+        return np.where(infeasible, np.min(pooled, axis=0), -np.inf)
+
     entries: list[Entry] = []
     most = median_rows(calibration.domains)
     most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
@@ -172,35 +184,45 @@ def fit_adaptive_thresholds(
         draws = list(drawing.batches(calibration, n_rows, rng))
         of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
         base = fit_base(of_base)
-        size = mean_set_size(scores_in_sets, base_rows.domains, of_base, base, ~infeasible, domain_confidence)
-        # recall on few rows is noisy, so that fixed thresholds do not hold it and are no alternative there
-        adapts = n_rows > 0 and (recall_on == "batch" or size < (1 - SMALLEST_GAIN) * entries[0].set_size)
-        if entries and not adapts:
-            base = fit_label_slope(of_base, base._replace(slope=0.0, level=entries[0].level))
+        size = set_size(of_base, base)
+        if entries:
+            still = base._replace(slope=0.0, level=entries[0].level)
+            fixed_size = entries[0].set_size if recall_on == "later rows" else set_size(of_base, still)
+            adapts = size < (1 - SMALLEST_GAIN) * fixed_size
+            base = base if adapts else fit_label_slope(of_base, still)
         bases = base.bases(draws)  # levels × draws × domains × labels
         residuals = np.stack([each.asked for each in draws]) - bases
-        rare = np.full(len(infeasible), -np.inf)
-        if on_infeasible == "pool":
-            beyond = [own - each[of_own, groups] for each in bases[0]]
-            pooled = [pooled_row_thresholds(each, groups, len(infeasible), target_recall) for each in beyond]
-            rare = np.where(infeasible, np.min(pooled, axis=0), -np.inf)
+        rare = rare_residuals(bases[0])
         offset = offset_of(residuals[0], ~infeasible, rare, domain_confidence)
         if entries and not infeasible.all() and np.isneginf(offset[~infeasible]).all():
             continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
-        offset = offset if adapts or not entries else entries[0].offset
+        if entries and recall_on == "later rows" and not adapts:
+            offset = entries[0].offset
         n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
         residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
         entries.append(Entry(n_rows, *base, residuals[..., kept, :], rare, offset, size))
+    own_sizes = np.bincount(calibration.domains)
+    holds_sizes = recall_on == "rows given" and len(entries) > 1
+    if holds_sizes and (own_sizes[does_count] < entries[1].n_rows).any():
+        entries.insert(1, entries[0]._replace(n_rows=1))
     counts = np.array([0, *drawing.label_counts])
     kept_numbers = dict(zip(Entry._fields, map(np.array, zip(*entries, strict=True)), strict=True))
     del kept_numbers["set_size"]
-    return AdaptiveThresholds(
+    rule = AdaptiveThresholds(
         float(targets_by_group(target_recall).max()),
         float(domain_confidence),
         ~infeasible,
         label_counts=counts,
         **kept_numbers,
     )
+    if not holds_sizes:
+        return rule
+    # whole domains, each with the entry that its own number of rows selects: one order statistic for all sizes
+    bases = rule.base(draws[0].evidence, rule.entry_of(own_sizes))[None]
+    of_sizes = offset_of(draws[0].asked - bases, ~infeasible, rare_residuals(bases), domain_confidence)
+    offset = np.minimum(rule.offset, of_sizes)
+    offset[0], offset[-1] = rule.offset[0], of_sizes
+    return rule._replace(offset=offset)
 
 
 def _own_rows(

@@ -93,9 +93,13 @@ def own_scores(
 
 def thresholds_of_cells(own: OwnScores, target_recall: ArrayLike | Criterion) -> Thresholds:
     """Return every cell's threshold, (…target recalls, domains, labels)."""
+    return thresholds_at(own, targets_by_group(target_recall))
+
+
+def thresholds_at(own: OwnScores, targets: NDArray[np.float64]) -> Thresholds:
+    """Return every cell's threshold from targets by group, (…target recalls, 1 or groups), from one sort."""
     order = sort_within(own.scores, own.cells, len(own.cell_counts))
     used = np.flatnonzero(own.cell_counts)
-    targets = targets_by_group(target_recall)
     needed = hits_needed(
         own.cell_counts[used], targets if targets.shape[-1] == 1 else targets[..., used % own.n_labels]
     )

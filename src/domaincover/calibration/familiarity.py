@@ -1,9 +1,11 @@
 """Is a new domain drawn like those that calibrated? An exact p-value from its unlabelled rows.
 
 A few numbers describe the rows of a domain. Among the m calibration domains and the new one, a domain's distance is the
-sum over these numbers of the squared deviation from the mean of all m + 1, in units of their variance: it treats all
-m + 1 alike. If domains are exchangeable, the new domain's distance is equally likely to take any place, so that
-p = (1 + number of calibration domains at least as far) / (m + 1) is at most α with probability at most α.
+sum over these numbers of the squared deviation from the mean of all m + 1, in units of their variance; where a number
+is missing, the mean stands in. It treats all m + 1 alike. If domains are exchangeable, their numbers of rows included,
+the new domain's distance is equally likely to take any place, so that
+p = (1 + number of calibration domains at least as far) / (m + 1) is at most α with probability at most α, for each new
+domain by itself. It is never below 1 / (m + 1).
 """
 
 from __future__ import annotations
@@ -116,20 +118,22 @@ def familiarity(calibration: NDArray[np.float64], new: NDArray[np.float64]) -> N
     array([1.  , 0.05])
     """
     m = len(calibration)
-    centre = np.nan_to_num(np.nanmean(np.where(np.isfinite(calibration), calibration, np.nan), axis=0)) if m else 0.0
-    seen, others = (np.where(np.isfinite(part), part - centre, 0.0) for part in (calibration, new))
+    is_known, is_known_new = np.isfinite(calibration), np.isfinite(new)
+    centre = np.where(is_known, calibration, 0.0).sum(axis=0) / np.maximum(is_known.sum(axis=0), 1)
+    seen, others = np.where(is_known, calibration - centre, 0.0), np.where(is_known_new, new - centre, 0.0)
     total, squares = seen.sum(axis=0), (seen**2).sum(axis=0)
-    mean = (total + others) / (m + 1)
-    variance = (squares + others**2) / (m + 1) - mean**2
+    n_known = np.maximum(is_known.sum(axis=0) + is_known_new, 1)
+    mean = (total + others) / n_known
+    variance = (squares + others**2) / n_known - mean**2
     weight = np.where(variance > ROUNDING * (squares + others**2 + NO_MASS), 1 / np.where(variance > 0, variance, 1), 0)
-    distance = (weight * (others - mean) ** 2).sum(axis=1)
+    distance = (weight * is_known_new * (others - mean) ** 2).sum(axis=1)
     p_values = np.empty(len(others))
     at_once = max(1, DISTANCES_AT_ONCE // max(m, 1))
     for start in range(0, len(others), at_once):
         part = slice(start, start + at_once)
         scale = weight[part].T
         centred = (weight[part] * mean[part]).T
-        of_seen = seen**2 @ scale - 2 * seen @ centred + (weight[part] * mean[part] ** 2).sum(axis=1)
+        of_seen = seen**2 @ scale - 2 * seen @ centred + is_known @ (scale * mean[part].T ** 2)
         as_far = of_seen >= distance[part] * (1 - ROUNDING) - NO_MASS
         p_values[part] = (1 + np.count_nonzero(as_far, axis=0)) / (m + 1)
     return p_values

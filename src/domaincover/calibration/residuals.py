@@ -4,6 +4,9 @@ Every domain has base thresholds, one per label, made without its labels. Its re
 be raised together until its first label drops below the target; negative where they have to be lowered. A new domain's
 residual is equally likely to take any place among those of the calibration domains, so an order statistic of theirs
 promises that EVERY label of a new domain is at target, the paper's own criterion.
+
+That promise is over domains: a label that few of them have could miss wherever it occurs. So each label is held by the
+order statistic of its own cells, too, which promises its recall in a new domain that has it.
 """
 
 from __future__ import annotations
@@ -48,3 +51,17 @@ def order_statistic(
     picks = np.broadcast_to(np.maximum(n_below, 0), ordered.shape[:-1])
     picked = np.take_along_axis(ordered, picks[..., None], axis=-1)[..., 0]
     return np.where(n_below < 0, -np.inf, picked)
+
+
+def label_offsets(
+    by_cell: NDArray[np.float64], counts: NDArray[np.bool_], domain_confidence: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the largest offset of each label that its own cells allow with this confidence, (…, labels).
+
+    `by_cell` is (…, draws, domains, labels), and `counts` says which cells count. A label in too few domains for the
+    confidence is held by all of its cells: r of them promise it with confidence r / (r + 1). +∞ for a label with none.
+    """
+    cells = np.where(counts, by_cell, np.inf)
+    n_domains = np.count_nonzero(counts, axis=(-3, -2)) / counts.shape[-3]
+    found = order_statistic(np.moveaxis(cells, -1, -3), n_domains, np.asarray(domain_confidence)[..., None])
+    return np.where(np.isneginf(found), cells.min(axis=(-3, -2), initial=np.inf), found)

@@ -1,7 +1,7 @@
 """Scales that make scores of different labels and scorers comparable: a base and a unit for each label.
 
-They come from a scorer's training rows, never from calibration domains. The choice with the smallest sets was measured
-(docs/experiment-log.md); the promise of a rule holds for any.
+They come from a scorer's training rows or, for a calibration domain, from the other domains. The choice with the
+smallest sets was measured (docs/experiment-log.md); the promise of a rule holds for any.
 """
 
 from __future__ import annotations
@@ -53,3 +53,24 @@ def quantile_scale(scores: NDArray[Any], labels: NDArray[np.int64], target_recal
     usable = np.isfinite(unit) & (unit > 0)
     widest = unit[usable].max(initial=0.0) or 1.0
     return Scale(np.where(np.isfinite(base), base, 0.0), np.where(usable, unit, widest))
+
+
+def scales_of_others(by_cell: NDArray[np.float64], lower: NDArray[np.float64]) -> Scale:
+    """Return for each domain the scale that the others give, both (…, domains, labels).
+
+    Base is their mean cell threshold, and unit the mean distance from there to a `lower` threshold of the same cell. A
+    label without a unit of its own gets the widest of the others.
+    """
+    with np.errstate(invalid="ignore"):
+        base, unit = _mean_of_others(by_cell), _mean_of_others(by_cell - lower)
+    usable = unit > 0
+    widest = np.where(usable, unit, 0.0).max(axis=-1, keepdims=True, initial=0.0)
+    return Scale(base, np.where(usable, unit, np.where(widest > 0, widest, 1.0)))
+
+
+def _mean_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each domain the mean of the other domains' finite values, 0 where they have none."""
+    finite = np.isfinite(values)
+    known = np.where(finite, values, 0.0)
+    count = finite.sum(axis=-2, keepdims=True) - finite
+    return np.where(count > 0, (known.sum(axis=-2, keepdims=True) - known) / np.maximum(count, 1), 0.0)

@@ -40,7 +40,7 @@ def learn_adaptation(
     given = calibration, target_recall, domain_confidence
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # labels that cannot be promised were reported before training
-        rows = fit_adaptive_thresholds(*given, **promise, recall_on="domain", label_counts=(), rng=rngs[0])
+        rows = fit_adaptive_thresholds(*given, **promise, recall_on="rows given", label_counts=(), rng=rngs[0])
         counts = () if target_recall.is_coverage else LABEL_COUNTS
         later = fit_adaptive_thresholds(*given, **promise, recall_on="later rows", label_counts=counts, rng=rngs[1])
     table = fit_familiarity(*calibration[:2], calibration.domains, target_recall, rng=rngs[2])

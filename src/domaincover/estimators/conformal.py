@@ -64,8 +64,13 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     domain_confidence : float or None, default=None
         For "order": the probability that a label of a new domain is at target, such as 0.9.
     calibration : str, default="held-out-domains"
-        "cross-fit", "held-out-domains", "jackknife-minmax" and "prefit" are described in `PromisedSetClassifier`;
-        "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
+        - "held-out-domains", "jackknife-minmax" and "prefit" calibrate as in `PromisedSetClassifier`. A promise is
+          proved with each of them.
+        - "cross-fit" calibrates each of `folds` groups of domains with an estimator fitted on the others, and predicts
+          with one more estimator fitted on all domains. Scores are put on each estimator's own scale first, quantiles
+          of its training rows. A promise is expected to hold but not proved: the estimator that predicts is none of
+          those calibrated.
+        - "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
     calibration_domains : float or None, default=None
         Share of the domains held out; None is a quarter, or as many as the confidence needs.
     folds : int or None, default=None

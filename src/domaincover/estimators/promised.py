@@ -36,7 +36,8 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     """Sets that hold every label of a new domain at the target recall with a given probability.
 
     The promise: in a new domain drawn like the calibration domains, the recall of every label is at least
-    `target_recall`, with probability at least `domain_confidence`. `predict_set(X)` uses fixed thresholds.
+    `target_recall`, with probability at least `domain_confidence`. So is the recall of each single label in a new
+    domain that has it, however few others do. `predict_set(X)` uses fixed thresholds.
     `predict_set(X, domains=…)` and `adapt` make the same promise with thresholds that a domain's own unlabelled rows
     set, which gives smaller sets where domains differ (docs/promises.md has the proof, docs/new-domain.md a guide).
     Sets of a `Pipeline` or `GridSearchCV` that ends in it: `domaincover.predict_set(model, X)`, which has an example.
@@ -220,6 +221,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             return joint_thresholds(
                 *(levels, labels, domains, self.own_criterion, self.domain_confidence, self.min_cell_size),
                 *(self.classes_.tolist(), self.on_infeasible),
+                comparable=True,  # levels, on scales from training rows
             )
 
     def _rows_of(self, raw: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> ScoredRows:
