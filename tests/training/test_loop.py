@@ -73,11 +73,6 @@ def test_the_best_weights_come_with_their_statistics():
     assert network[0].num_batches_tracked == 7 * (best + 1)
 
 
-def test_networks_with_running_statistics_are_not_stacked():
-    with pytest.raises(InputError, match=r"running statistics \(BatchNorm\) cannot be stacked"):
-        stack([normalised(), normalised()])
-
-
 @pytest.mark.parametrize("targets", [0.9, [0.9], [0.9, 0.9, 0.9]])
 def test_a_loss_for_another_number_of_networks_is_refused_before_training(targets):
     networks = [linear(10, 2, np.random.default_rng(seed)) for seed in range(2)]
