@@ -140,7 +140,7 @@ class _Training:
             self._epoch(epoch)
             n_epochs = epoch + 1
             if self.settings.patience is not None:
-                self.best.close(self.settings.patience)
+                self.best.close(self.settings.patience, len(self.record))
             self.batches.remember()
             self._keep(epoch + 1, 0)
             self.tell("epoch", epoch + 1)
@@ -169,7 +169,7 @@ class _Training:
         if self.settings.iterate == "best":
             self.best.restore()
             self.stacked.write_back()
-        return self.record.histories()
+        return self.record.histories(self.best.stopped_at)
 
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:
@@ -206,6 +206,7 @@ class _Training:
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
+        self.best.hold()
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
