@@ -362,7 +362,7 @@ class _Dual:
     def count(self, scores: Tensor, batch: Batch) -> None:
         """Count a training batch for the next update, where that uses the recall of the batches."""
         if self._settings.recall_from == "batches":
-            self._add(scores.detach(), batch)
+            self.counts.add(scores.detach(), batch.labels, batch.domains)
 
     def sum_counts(self) -> None:
         """Replace the counts by their sums over processes."""
@@ -376,12 +376,9 @@ class _Dual:
             self.counts.reset()
             self._stacked.eval()
             for block, counts in self._batches.in_order():
-                self._add(self._stacked(block.examples), block, counts)
+                self.counts.add(self._stacked(block.examples), block.labels, block.domains, counts)
             self._stacked.train()
         self.sum_counts()
         set_size = self.counts.mean_set_size()
         recall = self._loss.update(over_processes=False)
         return DualStep(set_size, recall, self._loss.multipliers.clone())
-
-    def _add(self, scores: Tensor, batch: Batch, counts: Tensor | None = None) -> None:
-        self.counts.add(scores, batch.labels, self._loss.cells(batch.labels, batch.domains), counts)

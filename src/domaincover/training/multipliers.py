@@ -30,7 +30,8 @@ class CellCounts:
 
     MOST_PENDING_SCORES = 40_000  # few enough to stay in the processor's cache
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, shape: tuple[int, ...], n_labels: int) -> None:
+        self._n_labels = n_labels
         self.shape = shape  # (…replicas, domains, labels), or one group in place of the labels
         *replicas, n_domains, n_groups = shape
         self._first_cells = torch.arange(math.prod(replicas)).view(*replicas, 1) * (n_domains * n_groups)
@@ -54,15 +55,17 @@ class CellCounts:
         self.reset()
         self._totals = torch.empty_like(self._totals).copy_(totals)
 
-    def add(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
-        """Add a batch: scores (…, example, label), label codes and cells (…, example), and an optional mask.
+    def cells(self, labels: Tensor, domains: Tensor) -> Tensor:
+        """Return the cell of each example among those of its replica: domain · labels + label, or the domain."""
+        is_by_label = self.shape[-1] == self._n_labels
+        return torch.add(labels, domains, alpha=self._n_labels) if is_by_label else domains
 
-        The cell of a domain and label is domain · labels + label, in every replica.
-        """
+    def add(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
+        """Add a batch: scores (…, example, label), label and domain codes (…, example), and an optional mask."""
         if counts is not None:
-            self._count(scores, labels, cells, counts)
+            self._count(scores, labels, domains, counts)
             return
-        self._pending.append((scores, labels, cells))
+        self._pending.append((scores, labels, domains))
         self._n_pending += scores.numel()
         if self._n_pending > self.MOST_PENDING_SCORES:
             self._count_pending()
@@ -85,12 +88,12 @@ class CellCounts:
         if not self._pending:
             return
         scores = torch.cat([part[0] for part in self._pending], dim=-2)
-        labels, cells = (torch.cat([part[k] for part in self._pending], dim=-1) for k in (1, 2))
+        labels, domains = (torch.cat([part[k] for part in self._pending], dim=-1) for k in (1, 2))
         self._pending, self._n_pending = [], 0
-        self._count(scores, labels, cells)
+        self._count(scores, labels, domains)
 
-    def _count(self, scores: Tensor, labels: Tensor, cells: Tensor, counts: Tensor | None = None) -> None:
-        in_set = scores >= 0
+    def _count(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
+        in_set, cells = scores >= 0, self.cells(labels, domains)
         hit = in_set.gather(-1, labels.unsqueeze(-1)).squeeze(-1)
         self._first_cells, self._totals = self._first_cells.to(cells.device), self._totals.to(cells.device)
         outcomes = torch.add(hit, cells + self._first_cells, alpha=2)

@@ -184,20 +184,20 @@ class SetCoverLoss(Objective):
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
         # No buffer, which other precisions would round: updates are computed on the CPU, in double precision.
         self.target_recall = torch.from_numpy(targets).view(*replicas, 1, -1)
-        self.counts = CellCounts(self.shape)
+        self.counts = CellCounts(self.shape, n_labels)
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
         """Return the batch's loss; in training mode with gradients, also count its hits for the next update."""
         labels, domains = self._checked(scores, labels, domains)
         if self.training and torch.is_grad_enabled():
-            self.counts.add(scores.detach(), labels, self.cells(labels, domains))
+            self.counts.add(scores.detach(), labels, domains)
         return super().forward(scores, labels, domains, features)
 
     @torch.no_grad()
     def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the batch's loss and its gradient, in single precision or better."""
         is_half, scores = scores.dtype == torch.float16, scores.to(torch.promote_types(scores.dtype, torch.float32))
-        cells, own, per_example = self.cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
+        cells, own, per_example = self.counts.cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
         weights = (self.multipliers.flatten(-2).gather(-1, cells) * -per_example).unsqueeze(-1).to(scores.dtype)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
         signed = torch.full_like(scores, per_example).scatter_(-1, own, weights)
@@ -214,7 +214,7 @@ class SetCoverLoss(Objective):
     def count(self, scores: Tensor, labels: Tensor, domains: Tensor) -> None:
         """Count scores for the next update without computing a loss."""
         labels, domains = self._checked(scores, labels, domains)
-        self.counts.add(scores.detach(), labels, self.cells(labels, domains))
+        self.counts.add(scores.detach(), labels, domains)
 
     @torch.no_grad()
     def update(self, over_processes: bool = True) -> Tensor:
@@ -232,10 +232,6 @@ class SetCoverLoss(Objective):
         before = self.multipliers.cpu()
         self.multipliers.copy_(updated_multipliers(before, recall, self.target_recall, self.floor, self.cap))
         return recall
-
-    def cells(self, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the cell of each example, among those of its replica."""
-        return domains if self.shape[-1] != self.n_labels else torch.add(labels, domains, alpha=self.n_labels)
 
     def get_extra_state(self) -> Tensor:
         """Return the counts since the last update; no buffer, which data-parallel wrappers would overwrite."""
