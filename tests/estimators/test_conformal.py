@@ -303,6 +303,11 @@ def test_parameters_of_the_estimator_are_reached_through_it():
         ({"calibration": "none"}, "'prefit', 'training-data', got 'none'"),
         ({"calibration_domains": 1.0}, "calibration_domains is a share of the domains between 0 and 1, got 1"),
         ({"calibration_domains": 0.0}, "calibration_domains is a share of the domains between 0 and 1, got 0"),
+        (
+            {"calibration_domains": 0.5, "calibration": "prefit"},
+            "calibration_domains has no effect with calibration='pre",
+        ),
+        ({"calibration_domains": 0.5, "calibration": "training-data"}, "no effect with calibration='training-data'"),
         ({"target_recall": 90}, "between 0 and 1, got 90"),
         ({"estimator": StandardScaler()}, "StandardScaler has neither predict_proba nor decision_function"),
     ],
@@ -310,6 +315,12 @@ def test_parameters_of_the_estimator_are_reached_through_it():
 def test_impossible_settings_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         conformal(**settings).fit(X, Y, domains=DOMAINS)
+
+
+def test_weights_are_refused_where_no_estimator_is_fitted():
+    model = conformal(LogisticRegression().fit(X, Y), calibration="prefit")
+    with pytest.raises(InputError, match=r"^sample_weight has no effect with calibration='prefit'.*leave it out\.$"):
+        model.fit(X, Y, domains=DOMAINS, sample_weight=np.ones(len(X)))
 
 
 def minus_probability(probabilities, classes=None, y=None):

@@ -137,6 +137,7 @@ def test_a_domain_with_two_examples_is_compared(penalty):
         ({"warmup_steps": 2.5}, "warmup_steps must be a whole number, 0 or more, got 2.5"),
         ({"penalty": "qrm", "weight": 2.0}, "qrm has no weight; set its quantile"),
         ({"penalty": "group-dro", "weight": 2.0}, "group-dro has no weight; set its rate"),
+        ({"penalty": "group-dro", "warmup_steps": 9}, "warmup_steps has no effect with group-dro"),
         ({"penalty": "group-dro", "rate": 0.0}, "rate must be above 0, got 0"),
         ({"penalty": "group-dro", "rate": -1.0}, "rate must be above 0, got -1"),
         ({"penalty": "qrm", "quantile": 1.0}, "quantile .*, got 1"),

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from domaincover import DomainDataset, GaussianDomains
+from domaincover import DomainDataset, GaussianDomains, SetCoverClassifier
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss, SmallestSets, StackJudge
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
@@ -96,12 +96,31 @@ def test_a_label_that_is_hard_everywhere_does_not_lower_the_others():
     assert (np.delete(thresholds, 7) > -1).all()
 
 
-def test_without_a_cell_that_is_large_enough_labels_are_at_target_over_all_rows():
-    data = DATA.subset(np.arange(0, len(DATA), 8))  # about five examples in each domain
+@pytest.mark.parametrize("small_rows", [10, 19])
+def test_small_cells_of_held_out_domains_set_no_offset_together(small_rows):
+    """Every other domain has small cells, whose labels are noise."""
+    n_in_cells = np.where(np.arange(20) % 2, small_rows, 60)
+    domains = np.repeat(np.arange(20), 2 * n_in_cells)
+    labels = np.concatenate([np.repeat([0, 1], n) for n in n_in_cells])
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(len(labels), 2)) + 4 * np.eye(2)[labels] * (n_in_cells[domains] == 60)[:, None]
+    model = SetCoverClassifier(epochs=3, validation_domains=0.5, random_state=0).fit(X, labels, domains=domains)
+    is_held_out = np.isin(domains, model.held_out_domains_)
+    assert set(n_in_cells[model.held_out_domains_]) == {small_rows, 60}
+    scores, labels, domains = model.label_scores(X)[is_held_out], labels[is_held_out], domains[is_held_out]
+    np.testing.assert_allclose(model.thresholds_, needed_thresholds(scores, labels, domains, 0.9, 20), atol=1e-6)
+    together = np.where(n_in_cells[domains] < 20, -1, domains)
+    assert (model.thresholds_ > needed_thresholds(scores, labels, together, 0.9, 20)).all()
+
+
+@of_each
+@pytest.mark.parametrize("n_rows", [10, 24])
+def test_where_all_cells_are_small_there_is_no_offset(network, n_rows):
+    data = DATA.subset(np.concatenate([np.flatnonzero(DATA.domains == k)[:n_rows] for k in range(5)]))
     held_out = HeldOutDomains(data)
-    scores = held_out.scores(NETWORKS[1])
+    scores = held_out.scores(network)
     expected = [min(0, hits_of(scores[data.labels == k, k], 0.9)) for k in range(2)]
-    np.testing.assert_allclose(SmallestSets(held_out, 0.9, 20).thresholds(NETWORKS[1]), expected, atol=1e-6)
+    np.testing.assert_allclose(SmallestSets(held_out, 0.9, 20).thresholds(network), expected, atol=1e-6)
 
 
 @of_each

@@ -308,6 +308,8 @@ def test_cells_below_the_smallest_size_count_for_nothing():
         ({"calibration": "training-data"}, "calibration must be one of 'cross-fit', .* got 'training-data'"),
         ({"rule": "order", "calibration": "training-data"}, "cannot be calibrated on the training domains"),
         ({"folds": 1}, "folds must be an integer of at least 2, or None, got 1"),
+        ({"folds": 5, "calibration": "held-out-domains"}, "folds has no effect with calibration='held-out-domains'"),
+        ({"folds": 5, "calibration": "prefit"}, "folds has no effect with calibration='prefit'; leave it out"),
         ({"folds": 2.5}, "folds must be an integer of at least 2, or None, got 2.5"),
         ({"confidence": "0.9"}, "domain confidence must be a number between 0 and 1, got '0.9'"),
         ({"on_infeasible": "hope"}, "on_infeasible must be one of 'raise', 'widen', 'pool', got 'hope'"),
@@ -397,7 +399,8 @@ def test_networks_can_be_promised(kind, calibration):
 @NETWORKS
 @EVERY_WAY
 def test_a_saved_promise_is_the_same_promise(kind, calibration, tmp_path):
-    model = promised(kind(**QUICK), calibration=calibration, folds=3, on_infeasible="widen")
+    folds = None if calibration == "held-out-domains" else 3
+    model = promised(kind(**QUICK), calibration=calibration, folds=folds, on_infeasible="widen")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(X, Y, domains=DOMAINS)

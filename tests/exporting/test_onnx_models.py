@@ -51,11 +51,11 @@ MODELS = {
     "linear": lambda: network(network="linear"),
     "conformal": lambda: ConformalSetClassifier(network(), random_state=0),
     "promised": lambda: promised(network()),
-    "promised, held-out": lambda: promised(network(), calibration="held-out-domains", folds=5),
+    "promised, held-out": lambda: promised(network(), calibration="held-out-domains", folds=None),
     "promised, jackknife": lambda: promised(network(), calibration="jackknife-minmax", folds=5),
     "promised set-cover": lambda: promised(network(SetCoverClassifier)),
     "promised trees": lambda: promised(trees()),
-    "trees, held-out": lambda: promised(trees(), calibration="held-out-domains", folds=5),
+    "trees, held-out": lambda: promised(trees(), calibration="held-out-domains", folds=None),
     "mean": mean,
     "promised mean": lambda: promised(mean()),
 }

@@ -3,30 +3,14 @@ import pytest
 import torch
 from torch import nn
 
+from domaincover import InputError
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.stacks import stack
-
-
-class Residual(nn.Module):
-    """A network that is not a row of plain layers."""
-
-    def __init__(self, generator):
-        super().__init__()
-        self.inner = nn.Linear(4, 4)
-        self.out = nn.Linear(4, 3)
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.uniform_(-1, 1, generator=generator)
-
-    def forward(self, x):
-        return self.out(x + torch.tanh(self.inner(x)))
-
 
 MAKERS = {
     "linear": lambda seed: linear(4, 3, np.random.default_rng(seed)),
     "perceptron": lambda seed: perceptron(4, 5, 3, np.random.default_rng(seed)),
-    "without bias": lambda _: nn.Sequential(nn.Linear(4, 3, bias=False)),
-    "residual": lambda seed: Residual(torch.Generator().manual_seed(seed)),
+    "two hidden layers": lambda seed: perceptron(4, (5, 6), 3, np.random.default_rng(seed)),
 }
 
 
@@ -78,3 +62,37 @@ def test_a_network_of_a_stack_scores_examples_of_its_own(kind, n_replicas):
     examples = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
     for replica, network in enumerate(networks):
         assert torch.allclose(stacked.of_replica(replica, examples), network(examples), atol=1e-5)
+
+
+def tied():
+    layer = nn.Linear(4, 4)
+    return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 3))
+
+
+def hooked():
+    network = nn.Sequential(nn.Linear(4, 3))
+    network[0].register_forward_hook(lambda _, __, scores: scores + 1)
+    return network
+
+
+def frozen():
+    network = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
+    network[0].requires_grad_(False)
+    return network
+
+
+OTHERS = pytest.mark.parametrize("make", [tied, hooked, frozen, lambda: nn.Sequential(nn.Linear(4, 3))])
+
+
+@OTHERS
+def test_any_other_network_is_trained_alone_with_its_own_parameters(make):
+    network, examples = make(), torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
+    stacked = stack([network])
+    assert [*map(id, stacked.parameters())] == [*map(id, network.parameters())]
+    assert torch.equal(stacked(examples[None])[0], network(examples))
+
+
+@OTHERS
+def test_several_other_networks_are_not_stacked(make):
+    with pytest.raises(InputError, match="train others one by one"):
+        stack([make(), make()])

@@ -13,7 +13,6 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.stacks import stack
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import SetCoverLoss
@@ -293,7 +292,7 @@ def test_that_comparison_notices_other_settings(changes):
         assert_the_classifier_is_the_papers(model, COMPLETE)
 
 
-NETWORKS = pytest.mark.parametrize("make", [a_perceptron, a_linear_network, a_users_network])
+NETWORKS = pytest.mark.parametrize("make", [a_perceptron, a_linear_network])
 
 
 @RECALLS
@@ -325,48 +324,48 @@ def test_in_float32_a_replica_of_a_stack_stays_beside_the_one_trained_alone(make
         assert_same_weights(network, alone, rtol=0, atol=100 * BATCH_SIZE * 2**-24 * longest_way)
 
 
-class PlusInput(nn.Sequential):
-    """A row of layers by type, but with a way of its own through them."""
-
-    def forward(self, x):
-        return x[:, :N_LABELS] + super().forward(x)
-
-
-def with_one_activation_used_twice():
-    activation = nn.ReLU()
-    return nn.Sequential(nn.Linear(N_FEATURES, 5), activation, nn.Linear(5, 5), activation, nn.Linear(5, N_LABELS))
-
-
-def with_its_own_forward():
-    return PlusInput(nn.Linear(N_FEATURES, N_LABELS))
-
-
-@pytest.mark.parametrize("make", [with_one_activation_used_twice, with_its_own_forward])
-def test_a_stack_computes_what_its_networks_compute(make):
-    networks = [make().double() for _ in range(3)]
-    examples = torch.as_tensor(COMPLETE.examples[:30]).view(3, 10, N_FEATURES)
-    expected = torch.stack([network(x) for network, x in zip(networks, examples, strict=True)])
-    torch.testing.assert_close(stack(networks)(examples), expected, **EXACT)
-
-
-@pytest.mark.parametrize("make", [a_perceptron, a_users_network])
-def test_frozen_weights_stay_as_they_are_in_a_stack(make):
-    networks = [make(seed) for seed in (3, 4)]
-    frozen = [next(network.parameters()).requires_grad_(False) for network in networks]
-    before = [weight.clone() for weight in frozen]
-    train_ours(networks, COMPLETE, [3, 4], [0.9, 0.9], quick_settings())
-    torch.testing.assert_close(frozen, before, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("n_networks", [1, 2])
-def test_networks_that_were_scored_before_train_in_training_mode(n_networks):
+def test_a_network_that_was_scored_before_trains_in_training_mode():
     modes = []
-    networks = [a_users_network(seed).eval() for seed in range(n_networks)]
-    for network in networks:
-        network.register_forward_hook(lambda module, *_: modes.append(module.training))
-    settings = TrainingSettings(epochs=1, recall_from="batches")
-    train_ours(networks, COMPLETE, list(range(n_networks)), [0.9] * n_networks, settings)
+    network = a_users_network(0).eval()
+    network.register_forward_hook(lambda module, *_: modes.append(module.training))
+    train_ours([network], COMPLETE, [0], [0.9], TrainingSettings(epochs=1, recall_from="batches"))
+    assert modes
     assert all(modes)
+
+
+def tied(seed):
+    """A user's row of plain layers, one of which is used twice."""
+    layer, head = a_perceptron(seed)[0], a_linear_network(seed)[0]
+    square = nn.Linear(5, 5).double()
+    square.weight.data, square.bias.data = 0.5 * torch.eye(5).double(), layer.bias.data.clone()
+    last = nn.Linear(5, N_LABELS).double()
+    last.weight.data, last.bias.data = head.weight.data[:, :5].clone(), head.bias.data.clone()
+    return nn.Sequential(layer, nn.ReLU(), square, nn.ReLU(), square, nn.Tanh(), last)
+
+
+def hooked(seed):
+    """A user's row of plain layers, with a hook that changes scores."""
+    network = nn.Sequential(*a_perceptron(seed))
+    network[0].register_forward_hook(lambda _, __, outputs: 2 * outputs)
+    return network
+
+
+def frozen(seed):
+    """A user's row of plain layers, the first of which does not learn."""
+    network = nn.Sequential(*a_perceptron(seed))
+    network[0].requires_grad_(False)
+    return network
+
+
+@pytest.mark.parametrize("make", [tied, hooked, frozen])
+def test_a_users_row_of_plain_layers_is_trained_as_it_is(make):
+    ours, papers = make(3), make(3)
+    before = [weight.detach().clone() for weight in ours.parameters()]
+    train_ours([ours], COMPLETE, [3], [0.9], quick_settings())
+    train_by_the_paper(papers, COMPLETE, 3, 0.9, quick_settings())
+    assert_same_weights(ours, papers, **EXACT)
+    moved = [not torch.equal(*pair) for pair in zip(before, ours.parameters(), strict=True)]
+    assert moved == [weight.requires_grad for weight in ours.parameters()]
 
 
 N_MOST = 4

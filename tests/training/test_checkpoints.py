@@ -133,6 +133,33 @@ def test_an_epoch_that_was_killed_before_its_end_was_judged_is_judged_when_resum
     assert same(resumed, uninterrupted(("vrex", False), 10))
 
 
+def run_of_two_lengths(listeners=(), checkpoints=None):
+    """Train two networks, one of which stops after two epochs."""
+    networks = [perceptron(10, 4, 2, np.random.default_rng(k)) for k in (1, 2)]
+    start = networks[1][0].weight.detach().clone()
+    batches = ShuffledBatches(
+        MemoryPool([DATA]), [np.arange(len(DATA))] * 2, 16, [np.random.default_rng(k) for k in (1, 2)]
+    )
+
+    def judge(stacked):
+        way = (next(iter(stacked.parameters()))[1] - start).norm()
+        return torch.tensor([0.0, -way.item()]), torch.zeros(2)
+
+    settings = TrainingSettings(5, 0.01, patience=1, iterate="last")
+    histories = train(networks, batches, CrossEntropy(), settings, listeners, judge, checkpoints=checkpoints)
+    return [value for network in networks for value in network.state_dict().values()], histories
+
+
+@pytest.mark.parametrize("n_batches", [27, 30, 45])
+def test_a_network_that_had_stopped_before_the_others_stays_so_when_resumed(tmp_path, n_batches):
+    with pytest.raises(KilledError):
+        run_of_two_lengths([KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+    resumed, uninterrupted = run_of_two_lengths(checkpoints=Checkpoints(tmp_path, {})), run_of_two_lengths()
+    lengths = [len(history.epoch) for history in uninterrupted[1]]
+    assert lengths[0] == 2 < lengths[1]
+    assert same(resumed, uninterrupted)
+
+
 def test_a_training_may_be_killed_again_and_again(tmp_path):
     for n_batches in (5, 2, 9, 1):
         with pytest.raises(KilledError):

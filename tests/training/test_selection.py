@@ -90,9 +90,12 @@ def test_each_replica_runs_out_of_patience_by_itself_and_keeps_what_it_has():
     for value, first in enumerate(([3, 3], [3, 3], [4, 2], [1, 5], [5, 5])):  # the first gets better too late
         fill(stacked, [value, value])
         best.offer(torch.tensor(first), torch.zeros(2))
-        best.close(2)
+        best.close(2, value + 1)
         closed.append(best.all_closed)
     assert closed == [False, False, False, False, True]
+    assert best.stopped_at == [3, 5]
+    best.hold()
+    assert next(stacked.parameters())[:, 0, 0].tolist() == [2, 4]
     best.restore()
     stacked_weights = next(stacked.parameters()).detach()
     assert stacked_weights[0].unique().tolist() == [0]
@@ -241,3 +244,37 @@ def test_decay_is_the_same_for_our_own_adam_as_for_torchs():
 def test_patience_below_one_is_refused():
     with pytest.raises(InputError, match="patience must be at least 1 or None, got 0"):
         TrainingSettings(patience=0)
+
+
+def best_at(*epochs):
+    """Make a judge to which each replica is best after so many epochs."""
+    n_seen = 0
+
+    def judge(stacked):  # noqa: ARG001
+        nonlocal n_seen
+        n_seen += 1
+        return torch.tensor([abs(n_seen - epoch) for epoch in epochs]), torch.zeros(len(epochs))
+
+    return judge
+
+
+@pytest.mark.parametrize("iterate", ["last", "best"])
+@pytest.mark.parametrize("with_multipliers", [False, True], ids=["cross-entropy", "multipliers"])
+def test_a_replica_that_stops_before_others_ends_as_if_trained_alone(iterate, with_multipliers):
+    """In float64, where batched products round by 1e-16 and training for ten epochs multiplies that a thousandfold."""
+    best_epochs, settings = (2, 8, 4), TrainingSettings(epochs=12, learning_rate=0.1, iterate=iterate, patience=2)
+
+    def trained(replicas):
+        nets = [network.double() for network in networks(3)]
+        chosen, rngs = [nets[r] for r in replicas], [np.random.default_rng(r) for r in replicas]
+        source = ShuffledBatches(MemoryPool([DATA], torch.float64), [np.arange(len(DATA))] * len(rngs), 64, rngs)
+        objective = SetCoverLoss(4, 2, [0.9] * len(rngs)).double() if with_multipliers else CrossEntropy()
+        return chosen, train(chosen, source, objective, settings, judge=best_at(*(best_epochs[r] for r in replicas)))
+
+    for replica, (network, history) in enumerate(zip(*trained([0, 1, 2]), strict=True)):
+        (alone,), (of_alone,) = trained([replica])
+        assert len(history.epoch) == len(of_alone.epoch) == best_epochs[replica] + 2
+        for values, expected in zip(vars(history).values(), vars(of_alone).values(), strict=True):
+            if expected is not None:
+                np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(weights(network), weights(alone), rtol=1e-9, atol=1e-12)

@@ -136,6 +136,11 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
                 f"{type(self).__name__}.fit needs the domain of each row for a promise about new domains: "
                 "fit(X, y, domains=…)."
             )
+        if self.calibration == "prefit" and sample_weight is not None:
+            raise InputError(
+                "sample_weight has no effect with calibration='prefit', which fits no estimator and counts rows; leave "
+                "it out."
+            )
         check_takes_weights(self.estimator, sample_weight)
         X, y, domains, weights = indexed(X, y, domains, sample_weight)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
@@ -200,6 +205,10 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             )
         if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
             raise InputError(f"folds must be an integer of at least 2, or None, got {self.folds!r}.")
+        takes_folds, holds_out = self.calibration in CROSS_FITTED, self.calibration == "held-out-domains"
+        for name, is_used in (("folds", takes_folds), ("calibration_domains", holds_out)):
+            if getattr(self, name) is not None and not is_used:
+                raise InputError(f"{name} has no effect with calibration={self.calibration!r}; leave it out.")
         check_choice("on_infeasible", self.on_infeasible, self._infeasible_options)
         if not any(hasattr(self.estimator, method) for method in ("predict_proba", "decision_function")):
             raise InputError(f"{type(self.estimator).__name__} has neither predict_proba nor decision_function.")

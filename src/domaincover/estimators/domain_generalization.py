@@ -122,6 +122,8 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
         check_choice("penalty", self.penalty, get_args(DomainPenalty))
         if not isinstance(self.domains_per_batch, int | np.integer) or self.domains_per_batch < 2:
             raise InputError(f"domains_per_batch must be a whole number, at least 2, got {self.domains_per_batch!r}.")
+        if self.penalty == "group-dro" and self.warmup_steps is not None:
+            raise InputError("warmup_steps has no effect with group-dro, which has no warm-up; leave it out.")
         self._made_objective(np.ones((1, 1), dtype=np.float32))  # checks the objective's settings
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
@@ -157,7 +159,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
 
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> DomainObjective:
         data = [prepared.examples for prepared in group]
-        if self.warmup_steps is not None and self.warmup_steps >= n_steps and self.penalty != "group-dro":
+        if self.warmup_steps is not None and self.warmup_steps >= n_steps:
             warnings.warn(
                 f"training has {n_steps} steps and warmup_steps is {self.warmup_steps}, so {self.penalty} never has "
                 "its full weight; lower warmup_steps, or raise epochs.",

@@ -15,7 +15,6 @@ from torch.nn import functional
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.criteria import Criterion, criterion_for
-from domaincover.data.cells import count_cells
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
@@ -84,20 +83,14 @@ class SmallestSets:
     multipliers keep the training cells at target. One offset then lowers all labels until every held-out domain is at
     target in all of its (domain, label) cells with `min_cell_size` or more rows; of 19 or more domains, an order
     statistic leaves out up to a tenth. A label that is hard in new domains thus does not lower the others, and neither
-    small cells nor the number of cells decide (docs/experiment-log.md compares rules). With another criterion, its
-    groups stand for the labels; a label without a target keeps the threshold 0.
+    small cells nor the number of cells decide (docs/experiment-log.md compares rules); if all are small, there is no
+    offset. With another criterion, its groups stand for the labels; a label without a target keeps the threshold 0.
     """
 
     def __init__(self, held_out: HeldOutDomains, target_recall: float | Criterion, min_cell_size: int) -> None:
         if not isinstance(target_recall, Criterion):
             target_recall = criterion_for(target_recall, range(held_out.n_labels))
-        criterion = target_recall
-        self._held_out, self._criterion = held_out, criterion
-        shape = int(held_out.domains.max()) + 1, len(criterion.targets)
-        n_in_cells = criterion.group_counts(count_cells(held_out.domains, held_out.labels, *shape))
-        # A cell with fewer than 1 / (1 - target) rows is at target only without a miss: too few to be informative.
-        least = int(np.ceil(1 / (1 - criterion.group_targets.max()) - 1e-9))
-        self._min_cell_size = min_cell_size if n_in_cells.max() >= min_cell_size else least
+        self._held_out, self._criterion, self._min_cell_size = held_out, target_recall, min_cell_size
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean set size."""

@@ -104,7 +104,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
     recall_from: RecallFrom | None = None
 
     _history: History  # recall and multiplier of every cell in the last training; not saved with the model
-    _merges_small_cells = True  # before training, those with fewer than min_cell_size examples
+    _merges_small_cells = True  # of training examples, those with fewer than min_cell_size
 
     @abstractmethod
     def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
@@ -219,9 +219,10 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         name = str(getattr(self, "feature_names_in_", [""])[0])
         self.encoder_ = self._inputs.fitted_encoder(_rows(X, trains), device, name, self.standardize)
         engine = (self.run or TrainingRun()).engine(device)
-        held_out = self._examples(X, targets, judges) if judges.any() else None
+        held_out = self._examples(X, targets, judges, 0) if judges.any() else None
         judge = None if held_out is None else self._judge(HeldOutDomains(held_out, engine))
-        return Prepared(self, targets, trains, self._examples(X, targets, trains), held_out, judge, rngs[1:], engine)
+        examples = self._examples(X, targets, trains, self.min_cell_size if self._merges_small_cells else 0)
+        return Prepared(self, targets, trains, examples, held_out, judge, rngs[1:], engine)
 
     def _check_all_labels(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Reject data in which every example of some label is unreadable."""
@@ -230,15 +231,14 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
             lost = targets.classes[n_by_label == 0].tolist()
             raise InputError(f"no training example of label {lost[0]!r} can be read; restore its files.")
 
-    def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_]) -> DomainDataset:
+    def _examples(self, X: Any, targets: Targets, rows: NDArray[np.bool_], min_cell_size: int) -> DomainDataset:
         """Return the chosen rows, encoded, with small cells merged into one additional domain."""
         labels, domains = _rows(targets.labels, rows), _rows(targets.domains, rows)
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
-        least = self.min_cell_size if self._merges_small_cells else 0
         return DomainDataset(
             self._encoded(_rows(X, rows)),
             labels,
-            self.own_criterion.merged_domains(domains, labels, n_domains, least),
+            self.own_criterion.merged_domains(domains, labels, n_domains, min_cell_size),
             tuple(range(n_labels)),
             tuple(range(n_domains + 1)),
         )

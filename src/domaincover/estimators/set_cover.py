@@ -196,8 +196,8 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         if self.criterion == "coverage":
             counts, names = counts.sum(axis=1, keepdims=True), np.array(["any label"], dtype=object)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        learned = trained.multipliers[row, np.arange(counts.shape[1])]  # type: ignore[index]
-        multipliers = np.where(counts > 0, learned, np.nan)
+        last = trained.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
+        multipliers = np.where(counts > 0, last[row, np.arange(counts.shape[1])], np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),

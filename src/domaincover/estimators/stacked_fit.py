@@ -70,7 +70,6 @@ class Trained(NamedTuple):
 
     prepared: Prepared
     history: History
-    multipliers: NDArray[Any] | None
 
 
 def fit_together(
@@ -174,9 +173,7 @@ def _trained(group: Sequence[Prepared], lead: NetworkClassifier) -> Iterator[Tra
     checkpoints = run.open_checkpoints(_identity(group, plan)) if run.checkpoints is not None else None
     last = [None if prepared.last is None else prepared.last.network_ for prepared in group]
     histories = train(networks, batches, objective, settings, _listeners(lead, group), judge, engine, checkpoints, last)
-    multipliers = getattr(objective, "multipliers", None)
-    for k, (prepared, history) in enumerate(zip(group, histories, strict=True)):
-        yield Trained(prepared, history, None if multipliers is None else multipliers[k].cpu().numpy())
+    yield from map(Trained, group, histories)
 
 
 def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
@@ -194,7 +191,7 @@ def _identity(group: Sequence[Prepared], plan: Plan) -> dict[str, Any]:
         digest.update(fingerprint(part.examples))
     networks = [prepared.model.network_ for prepared in group]
     about: dict[str, Any] = {"classifier": type(lead).__name__, "networks": len(group), "data": digest.hexdigest()}
-    about |= {"layout": 2}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
+    about |= {"layout": 3}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
     about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
     return about | settings | {"plan": list(plan)}
 

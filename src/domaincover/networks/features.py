@@ -102,13 +102,10 @@ def with_features(network: nn.Module, call: Callable[[], Tensor]) -> tuple[Tenso
 
 
 def mixes_examples(network: nn.Module) -> bool:
-    """Return whether scores depend on the other examples of the batch, as with any BatchNorm."""
-    return has_batch_statistics(network) or any(isinstance(part, _BatchNorm) for part in network.modules())
-
-
-def has_batch_statistics(network: nn.Module) -> bool:
-    """Return whether a network keeps running statistics of batches, as BatchNorm does."""
-    return any(getattr(part, "running_mean", None) is not None for part in network.modules())
+    """Return whether scores depend on the other examples of a batch, or its statistics are kept (BatchNorm)."""
+    return any(
+        isinstance(part, _BatchNorm) or getattr(part, "running_mean", None) is not None for part in network.modules()
+    )
 
 
 def one_at_a_time(

@@ -13,27 +13,36 @@ from torch import nn
 from domaincover.networks.dense_layers import DenseLayers
 
 
-def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> nn.Sequential:
+class Perceptron(nn.Sequential):
+    """Linear layers with ReLUs between them, made here; several of one architecture can be trained as a stack."""
+
+    @property
+    def linear_layers(self) -> tuple[nn.Linear, ...]:
+        """The linear layers."""
+        return tuple(layer for layer in self if isinstance(layer, nn.Linear))
+
+
+def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> Perceptron:
     """Return a linear model."""
-    return nn.Sequential(_linear_layer(n_features, n_labels, torch_generator(rng)))
+    return Perceptron(_linear_layer(n_features, n_labels, torch_generator(rng)))
 
 
-def perceptron(n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator) -> nn.Sequential:
+def perceptron(n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator) -> Perceptron:
     """Return a multilayer perceptron; the paper's has one hidden layer."""
     generator = torch_generator(rng)
     widths = [n_features, *([hidden] if isinstance(hidden, int | np.integer) else hidden)]
     layers = [part for pair in pairwise(widths) for part in (_linear_layer(*pair, generator), nn.ReLU())]
-    return nn.Sequential(*layers, _linear_layer(widths[-1], n_labels, generator))
+    return Perceptron(*layers, _linear_layer(widths[-1], n_labels, generator))
 
 
-def empty_perceptron(n_features: int, hidden: Sequence[int], n_labels: int) -> nn.Sequential:
+def empty_perceptron(n_features: int, hidden: Sequence[int], n_labels: int) -> Perceptron:
     """Return the layers of `perceptron` on the meta device, so that a forged width takes no memory."""
     widths = pairwise([n_features, *hidden, n_labels])
     layers = [part for a, b in widths for part in (nn.Linear(a, b, device="meta", dtype=torch.float32), nn.ReLU())]
-    return nn.Sequential(*layers[:-1])
+    return Perceptron(*layers[:-1])
 
 
-def from_layers(layers: DenseLayers) -> nn.Sequential:
+def from_layers(layers: DenseLayers) -> Perceptron:
     """Return layers as a network that shares their memory."""
     hidden = [len(bias) for bias in layers.biases[:-1]]
     network = empty_perceptron(layers.weights[0].shape[1], hidden, len(layers.biases[-1]))

@@ -123,13 +123,14 @@ def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
     from domaincover.estimators.conformal import ConformalSetClassifier
 
     n_domains = run.setting.n_train_domains
+    half = max(n_domains // 2, 1) / max(n_domains, 2)  # rounded down
     large_only = run.choices.calibration_cells == "large"
     return ConformalSetClassifier(
         _erm(run),
         rule,  # type: ignore[arg-type]
         target_recall=run.target_recall,
         calibration=calibration,  # type: ignore[arg-type]
-        calibration_domains=max(n_domains // 2, 1) / max(n_domains, 2),  # half of them, rounded down
+        calibration_domains=half if calibration == "held-out-domains" else None,
         min_cell_size=max(run.min_cell_size - 1, 1) if large_only else 1,
         small_cells="omit" if large_only else "pool",
         random_state=run.seed,

@@ -13,7 +13,7 @@ from torch import Tensor
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
-from domaincover.training.multipliers import check_codes
+from domaincover.training.loss_inputs import check_codes
 from domaincover.training.read_ahead import ReadAhead
 from domaincover.training.shuffling import shuffled
 

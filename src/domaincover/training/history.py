@@ -59,11 +59,17 @@ class Record:
         for column, value in zip(self._columns, (loss, *dual), strict=False):
             column.append(value.cpu())
 
-    def histories(self) -> list[History]:
-        """Return the history of each network."""
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def histories(self, ends: Sequence[int | None]) -> list[History]:
+        """Return the history of each network, up to its end; None is the whole history."""
         epoch, batch = map(np.array, zip(*self._steps, strict=True))
-        by_network = [_by_network(column) for column in self._columns if column]
-        return [History(epoch, batch, *values) for values in zip(*by_network, strict=True)]
+        by_network = zip(*(_by_network(column) for column in self._columns if column), strict=True)
+        return [
+            History(epoch[:end], batch[:end], *(values[:end] for values in of_network))
+            for end, of_network in zip(ends, by_network, strict=True)
+        ]
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""

@@ -140,7 +140,7 @@ class _Training:
             self._epoch(epoch)
             n_epochs = epoch + 1
             if self.settings.patience is not None:
-                self.best.close(self.settings.patience)
+                self.best.close(self.settings.patience, len(self.record))
             self.batches.remember()
             self._keep(epoch + 1, 0)
             self.tell("epoch", epoch + 1)
@@ -169,7 +169,7 @@ class _Training:
         if self.settings.iterate == "best":
             self.best.restore()
             self.stacked.write_back()
-        return self.record.histories()
+        return self.record.histories(self.best.stopped_at)
 
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:
@@ -197,15 +197,14 @@ class _Training:
 
     def _value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
         """Return a batch's part of the complete batch's loss, by replica, and its gradients."""
-        if batch.share == 1:
-            return self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
-        self.objective.train(batch.share > 0)  # placeholder examples must not be counted
+        if self.dual is not None and batch.share > 0:  # placeholder examples must not be counted
+            self.dual.count(outputs[0], batch)
         value, slopes = self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
-        self.objective.train()
-        return value * batch.share, [slope * batch.share for slope in slopes]
+        return (value, slopes) if batch.share == 1 else (value * batch.share, [part * batch.share for part in slopes])
 
     def _between(self, epoch: int, number: int) -> None:
         """Update the multipliers, evaluate the weights, record."""
+        self.best.hold()
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
@@ -236,13 +235,12 @@ class _Training:
         """Write a checkpoint from which training can resume."""
         if self.checkpoints is None:
             return
-        counts = None if self.dual is None else self.dual.counts
-        if counts is not None and not self.engine.is_alone:  # the main process stores the counts of all
-            counts.sum_over(self.engine.sum)
+        if self.dual is not None:  # the main process stores the counts of all
+            self.dual.sum_counts()
         if self.engine.is_main:
             self.checkpoints.write(self._state(epoch, n_done))
-        elif counts is not None:
-            counts.reset()
+        elif self.dual is not None:
+            self.dual.counts.reset()
 
     def _state(self, epoch: int, n_done: int) -> State:
         tensors = {f"{name}.{key}": value for name, part in self._parts().items() for key, value in part.items()}
@@ -262,7 +260,9 @@ class _Training:
         """Resume from a checkpoint."""
         for name, own in self._parts().items():
             saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
-            if name in ("network", "objective"):
+            if name == "objective":
+                self.objective.load_state_dict(saved)
+            elif name == "network":
                 for key, value in own.items():
                     value.copy_(saved[key])
             else:
@@ -288,8 +288,7 @@ class _Training:
 
     def _savers(self) -> dict[str, Any]:
         savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
-        savers |= {"engine": self.engine, "batches": self.batches}
-        return savers | ({"counts": self.dual.counts} if self.dual is not None else {})
+        return savers | {"engine": self.engine, "batches": self.batches}
 
 
 def _generator_states(device: torch.device) -> dict[str, Tensor]:
@@ -358,8 +357,17 @@ class _Dual:
         batches.pool.check_codes(loss.shape[-2], loss.n_labels)
         self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
         self._engine = engine
-        loss.gather = settings.recall_from == "batches"
         self.target_recall, self.counts = loss.target_recall, loss.counts
+
+    def count(self, scores: Tensor, batch: Batch) -> None:
+        """Count a training batch for the next update, where that uses the recall of the batches."""
+        if self._settings.recall_from == "batches":
+            self.counts.add(scores.detach(), batch.labels, batch.domains)
+
+    def sum_counts(self) -> None:
+        """Replace the counts by their sums over processes."""
+        if not self._engine.is_alone:
+            self.counts.totals = self._engine.sum(self.counts.totals)
 
     @torch.no_grad()
     def step(self) -> DualStep:
@@ -368,10 +376,9 @@ class _Dual:
             self.counts.reset()
             self._stacked.eval()
             for block, counts in self._batches.in_order():
-                self._loss.count(self._stacked(block.examples), block.labels, block.domains, counts)
+                self.counts.add(self._stacked(block.examples), block.labels, block.domains, counts)
             self._stacked.train()
-        if not self._engine.is_alone:
-            self.counts.sum_over(self._engine.sum)
+        self.sum_counts()
         set_size = self.counts.mean_set_size()
-        recall = self._loss.update()
+        recall = self._loss.update(over_processes=False)
         return DualStep(set_size, recall, self._loss.multipliers.clone())

@@ -11,13 +11,16 @@ from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 from torch.autograd.function import once_differentiable
 
 from domaincover.errors import InputError
 from domaincover.options import CriterionName, Penalty
 from domaincover.prediction_sets import check_target_recall
+from domaincover.training.loss_inputs import check_scores, checked_codes
 from domaincover.training.multipliers import CellCounts, updated_multipliers
+
+LARGEST_HALF = torch.finfo(torch.float16).max
 
 
 class Objective(nn.Module):
@@ -113,9 +116,10 @@ class SetCoverLoss(Objective):
     """SET-COVER's loss: a label is in the set if its score is at least 0.
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
-    full-set penalty also relu(1 + score). Costs are summed over labels and averaged over the batch. The multipliers
-    are a buffer; `update` adjusts them by the recall in the batches since the last update. With coverage as criterion,
-    a domain has one multiplier for all labels, which follows the share of its examples whose set holds their label.
+    full-set penalty also relu(1 + score). Costs are summed over labels and averaged over the batch, in single precision
+    at least. In training mode, batches with gradients are counted, and `update` adjusts the multipliers by the recall
+    in them. Multipliers and counts are in `state_dict()`. With coverage as criterion, a domain has one multiplier for
+    all labels, which follows the share of its examples whose set holds their label.
 
     >>> import torch
     >>> loss = SetCoverLoss(n_domains=3, n_labels=2, target_recall=0.9)
@@ -131,7 +135,6 @@ class SetCoverLoss(Objective):
     """
 
     multipliers: Tensor
-    target_recall: Tensor
 
     def __init__(
         self,
@@ -177,16 +180,24 @@ class SetCoverLoss(Objective):
         n_groups = 1 if criterion == "coverage" else n_labels
         self.shape, self.n_labels = (*replicas, n_domains, n_groups), n_labels
         self.penalty, self.floor, self.cap = penalty, floor, cap
-        self.gather = True  # False if recall is computed separately
         by_cell = torch.from_numpy(start if start.ndim == 1 else start[:, None, :])
         self.register_buffer("multipliers", by_cell.expand(self.shape).clone())
-        self.register_buffer("target_recall", torch.from_numpy(targets).view(*replicas, 1, -1))
+        # No buffer, which other precisions would round: updates are computed on the CPU, in double precision.
+        self.target_recall = torch.from_numpy(targets).view(*replicas, 1, -1)
         self.counts = CellCounts(self.shape, n_labels)
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
+        """Return the batch's loss; in training mode with gradients, also count its hits for the next update."""
+        labels, domains = self._checked(scores, labels, domains)
+        if self.training and torch.is_grad_enabled():
+            self.counts.add(scores.detach(), labels, domains)
+        return super().forward(scores, labels, domains, features)
 
     @torch.no_grad()
     def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return the batch's loss and its gradient; in training mode, also count its hits for the next update."""
-        cells, own, per_example = self._cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
+        """Return the batch's loss and its gradient, in single precision or better."""
+        is_half, scores = scores.dtype == torch.float16, scores.to(torch.promote_types(scores.dtype, torch.float32))
+        cells, own, per_example = self.counts.cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
         weights = (self.multipliers.flatten(-2).gather(-1, cells) * -per_example).unsqueeze(-1).to(scores.dtype)
         # relu(w ± w·score) = w · relu(1 ± score), so one signed weight gives both hinges in one product
         signed = torch.full_like(scores, per_example).scatter_(-1, own, weights)
@@ -196,22 +207,50 @@ class SetCoverLoss(Objective):
             margins = (1 + scores.gather(-1, own)).relu_()
             value = value + margins.sum((-2, -1)) * per_example
             slope = slope.scatter_add_(-1, own, (margins > 0).to(slope) * per_example)
-        if self.gather and self.training:
-            self.counts.add(scores.detach(), labels, cells)
+        if is_half:  # a gradient of such scores has to be one of its numbers
+            slope.clamp_(-LARGEST_HALF, LARGEST_HALF)
         return value, [slope]
 
-    def count(self, scores: Tensor, labels: Tensor, domains: Tensor, counts: Tensor | None = None) -> None:
-        """Count scores for the next update without computing a loss; a mask can exclude examples."""
-        self.counts.add(scores.detach(), labels, self._cells(labels, domains), counts)
+    def count(self, scores: Tensor, labels: Tensor, domains: Tensor) -> None:
+        """Count scores for the next update without computing a loss."""
+        labels, domains = self._checked(scores, labels, domains)
+        self.counts.add(scores.detach(), labels, domains)
 
     @torch.no_grad()
-    def update(self) -> Tensor:
-        """Update the multipliers from the recall counted since the last update, and return that recall."""
-        recall = self.counts.recall().to(self.multipliers.device)
+    def update(self, over_processes: bool = True) -> Tensor:
+        """Update the multipliers from the recall counted since the last update, and return that recall.
+
+        Counts are added up over the processes of `torch.distributed`, if it is initialised: all of them must call this.
+        With `over_processes=False` each process has multipliers of its own.
+        """
+        if over_processes and distributed.is_available() and distributed.is_initialized():
+            totals = self.counts.totals.to(self.multipliers.device)
+            distributed.all_reduce(totals)
+            self.counts.totals = totals
+        recall = self.counts.recall()
         self.counts.reset()
-        self.multipliers.copy_(updated_multipliers(self.multipliers, recall, self.target_recall, self.floor, self.cap))
+        before = self.multipliers.cpu()
+        self.multipliers.copy_(updated_multipliers(before, recall, self.target_recall, self.floor, self.cap))
         return recall
 
-    def _cells(self, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the cell of each example, among those of its replica."""
-        return domains if self.shape[-1] != self.n_labels else torch.add(labels, domains, alpha=self.n_labels)
+    def get_extra_state(self) -> Tensor:
+        """Return the counts since the last update; no buffer, which data-parallel wrappers would overwrite."""
+        return self.counts.totals
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Restore saved counts."""
+        self.counts.totals = state
+
+    def _checked(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Tensor]:
+        check_scores(scores, self.shape[:-2], self.n_labels)
+        n_examples = tuple(scores.shape[:-1])
+        labels = checked_codes(labels, n_examples, self.n_labels, "label")
+        return labels, checked_codes(domains, n_examples, self.shape[-2], "domain")
+
+    def _apply(self, fn: Any, recurse: bool = True) -> SetCoverLoss:
+        """Move to a device, and never to a lower precision, in which multipliers would be others."""
+        before = self.multipliers
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        precise = torch.promote_types(before.dtype, self.multipliers.dtype)
+        self.multipliers = before.to(self.multipliers.device, precise)
+        return self
