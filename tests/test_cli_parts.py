@@ -11,6 +11,7 @@ import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
 from domaincover.cli import part_plans
+from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.set_columns import _distinct
 from domaincover.data.tables import open_table
 from domaincover.files import only_writer
@@ -264,3 +265,11 @@ def test_an_output_folder_that_would_mix_files_up_is_refused(tmp_path, refused, 
     (tmp_path / "file").touch()
     refused("it is a file; name a folder", *predict, tmp_path / "file")
     refused("the extension must be", *predict, tmp_path / "sets.xlsx")
+
+
+def test_a_fault_of_our_own_at_a_part_is_told_with_its_traceback():
+    def step(part):
+        return 1 // part
+
+    with pytest.raises(RuntimeError, match=r"(?s)at 0: Traceback .*in step\n.*ZeroDivisionError"):
+        list(PartRuns().each("Parts", step, [1, 0]))
