@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 class PartOutcome(NamedTuple):
-    """What a step returned and warned of, or why it failed, and whether others would fail too; or a fault's traceback."""
+    """What a step returned and warned of; or why it failed, and whether others would too; or a fault's traceback."""
 
     result: Any = None
     notes: tuple[str, ...] = ()
