@@ -134,6 +134,7 @@ def lightgbm():
     return part, content.decode()
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # where a name was forged
 @few(60)
 @given(data=st.data())
 def test_forged_trees_of_lightgbm_are_rejected_or_predict(lightgbm, data, door):

@@ -17,6 +17,7 @@ import json
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,12 +44,13 @@ from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
 
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
+VERSION = version("domaincover")
 DOMAINS, THRESHOLDS = "domains.parquet", "thresholds.npy"
 
 
 def digest_of(*content: Any) -> str:
-    """Return a digest of plain data."""
-    return hashlib.sha256(json_bytes(content)).hexdigest()
+    """Return a digest of plain data, another one in another version of domaincover."""
+    return hashlib.sha256(json_bytes([VERSION, *content])).hexdigest()
 
 
 @dataclass(frozen=True)

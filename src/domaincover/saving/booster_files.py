@@ -43,7 +43,6 @@ OF_CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categ
 NO_PARENT = 2**31 - 1
 XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
 XGBOOST_TYPES = ("float", "int", "i", "q")
-OF_CLASSES = ("class_label_type", "class_names", "class_to_label", "classes_count")  # CatBoost's
 
 
 class LightGBMForest(NamedTuple):
@@ -239,9 +238,8 @@ def checked_catboost(content: bytes, n_classes: int) -> bytes:
     _need(len(bias) == n_outputs, "the number of classes is wrong")
     classes, loss = model["model_info"]["class_params"], model["model_info"]["params"]["loss_function"]["type"]
     _need(loss == ("Logloss" if n_outputs == 1 else "MultiClass"), f"the loss {str(loss)[:40]!r} is unknown")
-    _need(len(classes["class_names"]) == n_classes, "the number of classes is wrong")
     kept = {
-        "class_params": {name: _plain(classes[name]) for name in OF_CLASSES if name in classes},
+        "class_params": _catboost_classes(classes, n_classes),
         "params": {"loss_function": {"type": loss, "params": {}}},
     }
     written = {
@@ -283,8 +281,16 @@ def _catboost_tree(tree: Json, borders: list[tuple[int, float]], n_outputs: int)
     return {"splits": kept, "leaf_values": leaves}
 
 
-def _plain(value: Json) -> Json:
-    """Return a text or number, or a list of these."""
-    values = value if isinstance(value, list) else [value]
-    _need(all(isinstance(one, str | int | float) for one in values), "classes are neither texts nor numbers")
-    return value
+def _catboost_classes(given: Json, n_classes: int) -> dict[str, Json]:
+    names, kind = given["class_names"], given["class_label_type"]
+    _need(len(names) == n_classes, "the number of classes is wrong")
+    _need(all(isinstance(one, str | int | float) for one in names), "classes are neither texts nor numbers")
+    _need(kind in ("Integer", "Float", "String", "Boolean"), "the type of classes is unknown")
+    codes = [*map(int, given["class_to_label"])]
+    _need(codes == [*range(n_classes)], "classes are not numbered from 0")
+    return {
+        "class_label_type": kind,
+        "class_names": [*names],
+        "class_to_label": codes,
+        "classes_count": int(given.get("classes_count", 0)),
+    }
