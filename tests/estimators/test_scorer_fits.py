@@ -95,11 +95,11 @@ def test_an_error_about_a_wrong_argument_names_the_class_that_was_called(model, 
 def test_a_classifier_that_cannot_read_a_column_is_pointed_to_the_encoder(column):
     table = pd.DataFrame({"dose": X[:, 0], "seen": column})
     for inner in (HistGradientBoostingClassifier(max_iter=2), LogisticRegression()):
-        named = rf"{type(inner).__name__} cannot be fitted on a table whose column 'seen' is not of numbers"
-        with pytest.raises(InputError, match=rf"{named}; encode it first: make_pipeline\(TableEncoder\(\), {type(inner).__name__}"):
-            PromisedSetClassifier(inner).fit(table, Y, domains=DOMAINS)
-        with pytest.raises(InputError, match=named):
-            ConformalSetClassifier(inner).fit(table, Y, domains=DOMAINS)
+        name = type(inner).__name__
+        message = rf"{name} cannot be fitted on a table whose column 'seen' is not of numbers; encode it first: "
+        for around in (PromisedSetClassifier, ConformalSetClassifier):
+            with pytest.raises(InputError, match=rf"{message}make_pipeline\(TableEncoder\(\), {name}"):
+                around(inner).fit(table, Y, domains=DOMAINS)
 
 
 def test_categories_that_a_classifier_reads_are_left_to_it():
