@@ -808,4 +808,4 @@ def test_a_model_whose_numbers_do_not_fit_each_other_is_told_in_one_line(model, 
 
     forge(tmp_path / "forged", five_thresholds)
     options = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
-    refused("cannot predict (ValueError: operands could not be broadcast", command, tmp_path / "forged", new, *options)
+    refused("has not one threshold for each label", command, tmp_path / "forged", new, *options)

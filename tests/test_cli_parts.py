@@ -10,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
-from domaincover.cli import part_plans
+from domaincover.cli import part_plans, part_steps
+from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.set_columns import _distinct
+from domaincover.data.table_writer import metadata_of
 from domaincover.data.tables import open_table
 from domaincover.files import only_writer
 from tests.faults.processes import contents
@@ -168,6 +170,29 @@ def test_a_second_call_writes_what_is_missing_and_what_has_changed(tmp_path, her
     assert "top" in open_table(out).columns
 
 
+@pytest.mark.parametrize("domain", [[], ["--domain", "ward"]])
+def test_another_version_writes_all_parts_anew(tmp_path, here, model, monkeypatch, domain):
+    predict = ["predict", model, in_parts(tmp_path / "parts"), *domain, "--out", tmp_path / "sets"]
+    origins = []
+    for version in ("1", "2"):
+        monkeypatch.setattr(part_steps, "VERSION", version)
+        assert here(*predict)[0] == 0
+        origins.append({metadata_of(path)[part_steps.ORIGIN] for path in (tmp_path / "sets").glob("*.parquet")})
+    assert not origins[0] & origins[1]
+
+
+def test_an_interrupted_evaluation_says_that_scores_are_kept(tmp_path, here, model, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(part_steps.TallySets, "__call__", interrupted)
+    scratch = tmp_path / "scratch"
+    code, _, told = here("evaluate", model, in_parts(tmp_path / "parts"), "--scratch", scratch)
+    assert (code, told.count("\n")) == (130, 1)
+    assert f"stopped; scores of finished parts are kept in {scratch}, and the same command continues" in told
+    assert list(scratch.rglob("scores-*"))
+
+
 def test_another_model_writes_all_parts_anew(tmp_path, here, model, fixed_model):
     parts, out = in_parts(tmp_path / "parts"), tmp_path / "sets"
     for which in (model, fixed_model):
@@ -264,3 +289,11 @@ def test_an_output_folder_that_would_mix_files_up_is_refused(tmp_path, refused, 
     (tmp_path / "file").touch()
     refused("it is a file; name a folder", *predict, tmp_path / "file")
     refused("the extension must be", *predict, tmp_path / "sets.xlsx")
+
+
+def test_a_fault_of_our_own_at_a_part_is_told_with_its_traceback():
+    def step(part):
+        return 1 // part
+
+    with pytest.raises(RuntimeError, match=r"(?s)at 0: Traceback .*in step\n.*ZeroDivisionError"):
+        list(PartRuns().each("Parts", step, [1, 0]))

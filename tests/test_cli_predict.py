@@ -204,3 +204,33 @@ def test_check_does_not_write_a_page_over_the_table(run, tmp_path):
     )
     assert status == 2
     assert "would overwrite the input table" in said
+
+
+@pytest.fixture(scope="module")
+def unscaled(tmp_path_factory):
+    """A model whose classifier is given missing values, which it rejects."""
+    table = visits()
+    classifier = make_pipeline(TableEncoder(scale=False), LogisticRegression())
+    fitted = PromisedSetClassifier(classifier, folds=2, min_cell_size=5, random_state=0)
+    folder = tmp_path_factory.mktemp("models") / "unscaled"
+    save(fitted.fit(table[["a", "b"]], table["outcome"], domains=table["ward"]), folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["predict", "evaluate", "adapt"])
+def test_rows_that_a_classifier_rejects_are_not_blamed_on_the_model(unscaled, tmp_path, refused, command):
+    visits(3).assign(a=np.nan).to_csv(tmp_path / "new.csv", index=False)
+    options = ["--label", "outcome", "--domain", "ward"] if command == "evaluate" else ["--out", tmp_path / "out.csv"]
+    message = "unscaled cannot predict these rows (ValueError: Input X contains NaN. LogisticRegression does not accept"
+    refused(message, command, unscaled, tmp_path / "new.csv", *options)
+
+
+@pytest.mark.parametrize("fault", [ValueError, IndexError])
+def test_a_fault_of_our_own_while_scoring_keeps_its_traceback(model, new, tmp_path, monkeypatch, fault):
+    def encode(*_):
+        raise fault("of our own")
+
+    monkeypatch.setattr(TableEncoder, "encode", encode)
+    monkeypatch.setattr("sys.argv", ["domaincover", *map(str, ["predict", model, new, "--out", tmp_path / "out.csv"])])
+    with pytest.raises(fault, match="of our own"):
+        main()

@@ -1,3 +1,5 @@
+from pathlib import PurePosixPath, PureWindowsPath
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -5,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from domaincover import InputError
-from domaincover.data.part_tables import PartsTable
+from domaincover.data.part_tables import PartsTable, within
 from domaincover.data.tables import open_table
 
 
@@ -130,3 +132,25 @@ def test_a_number_that_the_common_type_cannot_hold_is_named(tmp_path):
     folder = parts(tmp_path, {"a.parquet": {"x": [2**60 + 1]}, "b.parquet": {"x": [0.5]}})
     with pytest.raises(InputError, match=r"a\.parquet: column 'x' is not double, as in other parts"):
         open_table(folder).read()
+
+
+@pytest.mark.parametrize("system", [PureWindowsPath, PurePosixPath])
+def test_a_part_has_the_same_name_on_every_system(system):
+    assert within(system("/visits/ward=7/a.parquet"), system("/visits")) == "ward=7/a.parquet"
+
+
+def test_a_folder_of_other_tables_is_not_told_about_images(tmp_path):
+    pd.DataFrame({"a": [1]}).to_csv(tmp_path / "a.csv")
+    with pytest.raises(InputError, match=r"is a folder with a\.csv; only Parquet files are read as parts of one table"):
+        open_table(tmp_path)
+
+
+def test_a_stray_part_among_images_is_named_and_a_picture_beside_parts_is_not(tmp_path):
+    pd.DataFrame({"a": [1]}).to_parquet(tmp_path / "a.parquet")
+    (tmp_path / "plot.png").write_bytes(b"")
+    assert open_table(tmp_path).columns == ("a",)
+    image = tmp_path / "hospital-1" / "ill" / "1.png"
+    image.parent.mkdir(parents=True)
+    image.write_bytes(b"")
+    with pytest.raises(InputError, match=r"holds Parquet parts \(a\.parquet\) and images \(hospital-1/ill/1\.png\)"):
+        open_table(tmp_path)

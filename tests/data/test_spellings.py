@@ -1,6 +1,8 @@
 """Numbers and dates in the ways that people write them, and text that only looks like them."""
 
 import datetime
+import io
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -99,6 +101,55 @@ def test_percents_without_their_sign_are_not_guessed_at():
 
 def test_a_block_that_holds_plain_numbers_is_taken_as_it_is():
     np.testing.assert_array_equal(as_plain(pd.Series([1.5, 2.0]), "1,200.50"), [1.5, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "spelling", "held"),
+    [
+        ([1234.0, 2.0], "1.200,50", "'2.0' at row 1"),
+        ([2.5, 36.6], "1.200,50", "'2.5' at row 0"),
+        (np.array([12.345], dtype=np.float32), "€1.200,50", "at row 0"),
+        (["1.200,50", 2.0], "1.200,50", "'2.0' at row 1"),
+        (pd.Categorical([1.234]), "1.200,50", "'1.234' at row 0"),
+        (pd.to_datetime(["2021-07-07", "2021-02-01"]), "day/month/year", "'2021-02-01 00:00:00' at row 1"),
+        (["31/12/2020", pd.Timestamp("2021-02-01")], "day/month/year", "'2021-02-01 00:00:00' at row 1"),
+    ],
+)
+def test_what_may_be_misread_already_is_rejected(values, spelling, held):
+    message = rf"{spelling} .* but holds .*{held}, which a program may have misread; give it as text"
+    with pytest.raises(InputError, match=message):
+        as_plain(pd.Series(values, name="dose"), spelling)
+
+
+@pytest.mark.parametrize(
+    ("values", "spelling"),
+    [
+        ([2, 3], "1.200,50"),  # pandas reads no text with a point as a whole number
+        ([2.0, 0.25], "1.200,50"),  # "0.25" is not written like this, so that the others are not either
+        ([2.0, 1234.5], "1.200,50"),
+        ([2.0, np.inf], "1.200,50"),  # which is rejected as a number
+        ([0.0, np.nan, 5000.0], "1.200,50"),  # the same in both readings
+        (pd.to_datetime(["2021-02-01", "2021-02-13"]), "day/month/year"),
+        (pd.to_datetime(["2021-02-01"]), "year/month/day"),
+    ],
+)
+def test_what_cannot_be_misread_is_taken_as_it_is(values, spelling):
+    taken = pd.Series(values)
+    pd.testing.assert_series_equal(as_plain(taken, spelling), taken)
+
+
+@given(st.lists(st.from_regex(r"[1-9][0-9]{0,2}(\.[0-9]{3}){0,2}(,[0-9]{1,2})?", fullmatch=True), min_size=1))
+def test_texts_that_pandas_misreads_are_never_read_as_other_numbers(texts):
+    meant = as_plain(pd.Series(texts), "1.200,50")
+    misread = pd.read_csv(io.StringIO("\n".join(["dose", *(f'"{text}"' for text in texts)])))["dose"]
+    with suppress(InputError):  # where they may have been misread
+        np.testing.assert_array_equal(as_plain(misread, "1.200,50").astype(float), meant)
+
+
+def test_a_zero_in_front_of_a_comma_is_no_group_of_thousands():
+    values = column("0,250", "1,500")
+    assert spelling_of(values) == "1.200,50"
+    np.testing.assert_array_equal(as_plain(values, "1.200,50"), [0.25, 1.5])
 
 
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1), st.sampled_from(["$", "€", "£", ""]))

@@ -155,3 +155,10 @@ def test_standard_input_is_told_by_its_content(monkeypatch, form):
         TABLE.to_csv(content, index=False, compression="gzip" if form == "gz" else None)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content.getvalue()), encoding="utf-8"))
     pd.testing.assert_frame_equal(open_table("-").read(), TABLE, check_dtype=False)
+
+
+def test_a_workbook_on_standard_input_is_not_taken_for_a_zip_archive(monkeypatch, tmp_path):
+    pytest.importorskip("openpyxl")
+    content = workbook(tmp_path / "t.xlsx", a=TABLE).read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content), encoding="utf-8"))
+    assert open_table("-").columns == tuple(TABLE.columns)

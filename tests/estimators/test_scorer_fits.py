@@ -1,8 +1,10 @@
 """How the classifiers inside others are fitted: weights of rows, and several processes."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn import config_context
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -87,3 +89,20 @@ def test_two_processes_fit_what_one_does(calibration):
 def test_an_error_about_a_wrong_argument_names_the_class_that_was_called(model, method):
     with pytest.raises(TypeError, match=rf"{type(model).__name__}\.{method}\(\) got an unexpected keyword"):
         getattr(model, method)(X, Y, wrong=1)
+
+
+@pytest.mark.parametrize("column", [pd.Timestamp("2026-01-31"), "ward A"])
+def test_a_classifier_that_cannot_read_a_column_is_pointed_to_the_encoder(column):
+    table = pd.DataFrame({"dose": X[:, 0], "seen": column})
+    for inner in (HistGradientBoostingClassifier(max_iter=2), LogisticRegression()):
+        name = type(inner).__name__
+        message = rf"{name} cannot be fitted on a table whose column 'seen' is not of numbers; encode it first: "
+        for around in (PromisedSetClassifier, ConformalSetClassifier):
+            with pytest.raises(InputError, match=rf"{message}make_pipeline\(TableEncoder\(\), {name}"):
+                around(inner).fit(table, Y, domains=DOMAINS)
+
+
+def test_categories_that_a_classifier_reads_are_left_to_it():
+    table = pd.DataFrame({"dose": X[:, 0], "ward": pd.Categorical(["A", "B"] * (len(X) // 2))})
+    model = ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)).fit(table, Y, domains=DOMAINS)
+    assert model.predict_set(table).shape == (len(X), 2)

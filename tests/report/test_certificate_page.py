@@ -5,6 +5,7 @@ import datetime
 import html
 import re
 import subprocess
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,6 +60,17 @@ def test_it_is_called_a_certificate_and_names_date_model_table_and_versions(text
     assert (listed["Model"], listed["SHA-256"]) == ("triage", MODEL.checksum)
     assert listed["Table"] == "new.csv: 30 domains counted, with 4,321 rows"
     assert listed["Versions"] == "domaincover 9.8.7, numpy 2.0"
+
+
+def test_rows_of_cells_that_are_too_small_to_count_are_told_beside_all_rows(tmp_path):
+    report = counted(12, 2)
+    n_by_label, recall = report.n_by_label.copy(), report.recall.copy()
+    n_by_label[3, 1], recall[3, 1] = 13, np.nan
+    small = replace(report, n_by_label=n_by_label, recall=recall)
+    page = html.unescape(written(tmp_path, small, MODEL._replace(n_rows=1393)).read_text(encoding="utf-8"))
+    told = "new.csv: 12 domains counted, with 1,393 rows; 1,380 of them count, since a label counts in a domain with 20"
+    assert told in page
+    assert "new to it, on 1,380 rows" in page
 
 
 def test_promise_sight_and_statement_stand_in_this_order_above_the_signature(text):

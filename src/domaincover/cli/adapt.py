@@ -81,14 +81,14 @@ def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sc
     """Return the scores of all rows, computed in blocks."""
     import numpy as np
 
-    from domaincover.cli.evaluate import corrupt_model_as_input_error
+    from domaincover.cli.evaluate import rejected_rows_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.predictors.adapted_domains import Scored
     from domaincover.predictors.set_predictor import unwrapped
 
     blocks = []
     for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-        with corrupt_model_as_input_error(folder):
+        with rejected_rows_as_input_error(folder):
             inner, X = unwrapped(fitted, block)
             blocks.append(inner.scored(X))
     return Scored(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.cli.evaluate import corrupt_model_as_input_error
+from domaincover.cli.evaluate import rejected_rows_as_input_error
 from domaincover.cli.inputs import listed
 from domaincover.errors import InputError
 from domaincover.predictors.adapted_domains import Scored, moved_domains
@@ -96,7 +96,7 @@ class DomainSets:
         """Yield the sets in the order of the rows: each domain's when its rows end, or all at the end."""
         waiting: list[_Waiting] = []
         for X, domains, kept in rows:
-            with corrupt_model_as_input_error(self._folder):
+            with rejected_rows_as_input_error(self._folder):
                 inner, transformed = unwrapped(self._model, X)
                 scored = inner.scored(transformed)
             block = _Waiting(scored, self._coded(domains), kept)
@@ -130,13 +130,13 @@ class DomainSets:
         codes = np.concatenate([block.codes for block in waiting])
         first, n_domains = int(codes.min()), int(codes.max() - codes.min() + 1)
         scored = Scored(*(np.concatenate(parts) for parts in zip(*(block.scored for block in waiting), strict=True)))
-        with corrupt_model_as_input_error(self._folder):
+        with rejected_rows_as_input_error(self._folder):
             found = self._inner.adapted_domains(scored, codes - first, n_domains)
         self._thresholds.append(found.thresholds)
         self._p_values.append(found.p_values)
         for block in waiting:
             scores = block.scored.scores
-            with corrupt_model_as_input_error(self._folder):
+            with rejected_rows_as_input_error(self._folder):
                 fixed = scores >= self._inner.thresholds_
             yield AdaptedBlock(scores >= found.thresholds[block.codes - first], fixed, block.kept)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
+
+PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost")  # whose classifiers a model may contain
 
 
 def evaluate(
@@ -313,7 +316,7 @@ def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -
     sets = []
     with warnings_as_notes():
         for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-            with corrupt_model_as_input_error(folder):
+            with rejected_rows_as_input_error(folder):
                 sets.append(predict_set(fitted, block))
     return np.concatenate(sets)
 
@@ -338,16 +341,24 @@ def _adapted_and_fixed_sets(
 
 
 @contextmanager
-def corrupt_model_as_input_error(model: Path) -> Iterator[None]:
-    """Report a model that fails to predict in one line: its files may be valid and their content not."""
+def rejected_rows_as_input_error(model: Path) -> Iterator[None]:
+    """Report rows that a classifier of another package rejects in one line; faults of our own keep their traceback."""
     try:
         yield
-    except (InputError, MemoryError, OSError):
+    except InputError:
         raise
     except Exception as error:
-        raise InputError(
-            f"{model} cannot predict ({one_line(error)}); it is corrupt, or was changed by hand."
-        ) from error
+        package = _raised_by(error)
+        if package not in PACKAGES or not (isinstance(error, ValueError) or type(error).__module__.startswith(package)):
+            raise
+        raise InputError(f"{model} cannot predict these rows ({one_line(error)}).") from error
+
+
+def _raised_by(error: Exception) -> str:
+    """Return the package whose code our own called last before an error, ours if there is none."""
+    packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
+    last = len(packages) - packages[::-1].index("domaincover")
+    return packages[min(last, len(packages) - 1)]
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

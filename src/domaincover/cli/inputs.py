@@ -165,6 +165,7 @@ class ModelColumns(NamedTuple):
     prose: list[str]  # paths of images among it
     images: list[str]
     plain_numbers: list[str]  # of a model without an encoder
+    spellings: dict[str, str]  # of columns whose texts are read as numbers or dates
 
     @classmethod
     def of(cls, model: SetPredictor, data: Table) -> ModelColumns:
@@ -179,16 +180,20 @@ class ModelColumns(NamedTuple):
         found = ("category", "text", "image", PLAIN_NUMBER)
         of_kind = {kind: [name for name in used if kinds[name] == kind] for kind in found}
         prose = [*of_kind["text"], *of_kind["image"]]
-        return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER])
+        spellings = dict(getattr(_encoder(model), "spellings_", {}))
+        return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER], spellings)
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
         """Read a table in blocks: what the model wants, and the columns to keep beside it.
 
-        In CSV, where a block's types are its own, columns that are only kept are text; other formats bring their types.
+        In CSV, where a block's types are its own, columns that are only kept are text, and so are those whose spelling
+        was learned; other formats bring their types.
         """
         columns, first = list(dict.fromkeys([*ids, *self.used])), 1
         only_kept = set() if data.has_types else {*ids} - {*self.used}
-        for block in data.blocks(rows_at_once, columns, {*self.categories, *only_kept}, self.prose):
+        spelled = set() if data.has_types else self.spellings.keys()
+        for block in data.blocks(rows_at_once, columns, {*self.categories, *only_kept, *spelled}, self.prose):
+            self._check_decimals(block, data, first)
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), block[list(ids)]
             first += len(block)
 
@@ -210,6 +215,19 @@ class ModelColumns(NamedTuple):
         labels = _names(column.set_axis(range(1, len(column) + 1)))
         _check_known(labels.dropna(), classes)
         return labels
+
+    def _check_decimals(self, block: pd.DataFrame, data: Table, first: int) -> None:
+        """Reject 1,500 in a file with a decimal comma where the comma parted thousands when the model was fitted."""
+        from domaincover.data.spellings import NUMBERS
+
+        for name, spelling in self.spellings.items() if data.decimal == "," else ():
+            commas = block[name].astype("string").str.contains(",").to_numpy(dtype=bool, na_value=False)
+            if spelling in NUMBERS and NUMBERS[spelling].decimal == "." and commas.any():
+                row = int(commas.argmax())
+                raise InputError(
+                    f"column {name!r} was written like {spelling} when the model was fitted, but {data.path} has a "
+                    f"decimal comma, so that {block[name].iloc[row]!r} in row {first + row} can be read in two ways."
+                )
 
     def _arranged(self, frame: pd.DataFrame, data: Table) -> pd.DataFrame:
         for name in self.prose:
@@ -233,11 +251,15 @@ def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     return names
 
 
+def _encoder(model: Any) -> Any:
+    return model[0] if hasattr(model, "steps") else model.input_encoder_
+
+
 def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
     """Return what a model takes its columns for: what its encoder does, or numbers for trees without one."""
     from domaincover.saving.boosters import is_booster
 
-    encoder = model[0] if hasattr(model, "steps") else model.input_encoder_
+    encoder = _encoder(model)
     if hasattr(encoder, "kinds_"):
         return encoder.kinds_
     if is_booster(encoder):

@@ -7,6 +7,7 @@ is gone. Steps write files that appear whole, so that the same command goes on w
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,12 +27,13 @@ Result = TypeVar("Result")
 
 
 class PartOutcome(NamedTuple):
-    """What a step returned and warned of, or why it failed, and whether others would fail too."""
+    """What a step returned and warned of; or why it failed, and whether others would too; or a fault's traceback."""
 
     result: Any = None
     notes: tuple[str, ...] = ()
     reason: str | None = None
     stops_others: bool = False
+    fault: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,10 @@ class PartWork(Generic[Item, Result]):
                 return PartOutcome(reason=str(error), stops_others=_is_full(error))
             except MemoryError:
                 return PartOutcome(reason=f"out of memory at {item}; use smaller parts.", stops_others=True)
-            except Exception as error:
-                return PartOutcome(reason=f"{one_line(error)}.", stops_others=_is_full(error))
+            except OSError as error:
+                return PartOutcome(reason=f"{one_line(error)}.", stops_others=is_full(error))
+            except Exception:  # a fault of our own, of which a scheduler would pass on no traceback
+                return PartOutcome(fault=traceback.format_exc())
         return PartOutcome(result, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
 
 
@@ -107,6 +111,8 @@ class PartRuns:
         n_done = 0
         try:
             for item, outcome in ended:
+                if outcome.fault:
+                    raise RuntimeError(f"at {item}: {outcome.fault}")
                 for note in outcome.notes:
                     warnings.warn(note, stacklevel=2)
                 if outcome.reason is None:

@@ -17,6 +17,7 @@ import json
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.cli.evaluate import corrupt_model_as_input_error
+from domaincover.cli.evaluate import rejected_rows_as_input_error
 from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_scores import part_scores, place_of, scores_of_bucket, write_scores
 from domaincover.cli.set_columns import SetColumns
@@ -43,12 +44,13 @@ from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
 
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
+VERSION = version("domaincover")
 DOMAINS, THRESHOLDS = "domains.parquet", "thresholds.npy"
 
 
 def digest_of(*content: Any) -> str:
-    """Return a digest of plain data."""
-    return hashlib.sha256(json_bytes(content)).hexdigest()
+    """Return a digest of plain data, another one in another version of domaincover."""
+    return hashlib.sha256(json_bytes([VERSION, *content])).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -145,7 +147,7 @@ class ScorePart:
         model = self.model.load()
         blocks = []
         for X, _ in ModelColumns.of(model, table).blocks(table, ROWS_AT_ONCE, ids=()):
-            with corrupt_model_as_input_error(Path(self.model.folder)):
+            with rejected_rows_as_input_error(Path(self.model.folder)):
                 inner, transformed = unwrapped(model, X)
                 blocks.append(inner.scored(transformed))
         if not blocks:
@@ -165,7 +167,7 @@ class AdaptBucket:
         """Return thresholds and p-values, in the order of domains."""
         codes, scored = scores_of_bucket(Path(self.scratch), bucket.parts, bucket.number, bucket.n_rows)
         inner, _ = unwrapped(_without_steps(self.model.load()), None)
-        with corrupt_model_as_input_error(Path(self.model.folder)):
+        with rejected_rows_as_input_error(Path(self.model.folder)):
             return inner.adapted_domains(scored, codes - bucket.first, bucket.last - bucket.first)
 
 
@@ -211,7 +213,7 @@ class WriteSets:
         columns = ModelColumns.of(model, table)
         if self.scratch is None:
             for X, kept in columns.blocks(table, ROWS_AT_ONCE, written.ids):
-                with corrupt_model_as_input_error(written.folder):
+                with rejected_rows_as_input_error(written.folder):
                     sets = predict_set(model, X)
                 yield written.block(written.beside(kept, X), sets)
             return
@@ -319,7 +321,7 @@ def _factorized(model: PartModel, domain: str | None, table: PartTable) -> tuple
 def _predicted_sets(model: Any, folder: Path, columns: ModelColumns, table: PartTable) -> Sets:
     sets = [np.empty((0, len(model.classes_)), dtype=bool)]
     for X, _ in columns.blocks(table, ROWS_AT_ONCE, ids=()):
-        with corrupt_model_as_input_error(folder):
+        with rejected_rows_as_input_error(folder):
             sets.append(predict_set(model, X))
     return np.concatenate(sets)
 

@@ -141,12 +141,12 @@ def _domains_in_words(n_moved: int, n_domains: int) -> str:
 
 
 def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:
-    from domaincover.cli.evaluate import corrupt_model_as_input_error
+    from domaincover.cli.evaluate import rejected_rows_as_input_error
     from domaincover.data.tables import ROWS_AT_ONCE
     from domaincover.predictors.set_predictor import predict_set
 
     for X, kept in columns.blocks(data, ROWS_AT_ONCE, written.ids):
-        with corrupt_model_as_input_error(written.folder):
+        with rejected_rows_as_input_error(written.folder):
             sets = predict_set(written.model, X)
         yield written.block(written.beside(kept, X), sets)
 

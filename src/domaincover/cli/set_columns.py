@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from domaincover.cli.evaluate import corrupt_model_as_input_error
+from domaincover.cli.evaluate import rejected_rows_as_input_error
 from domaincover.data.dataset import texts
 from domaincover.predictors.set_predictor import unwrapped
 
@@ -52,7 +52,7 @@ class SetColumns:
         """Return the copied columns of some rows with their most likely label and scores, where asked for."""
         found: dict[str, Any] = {}
         if self._top or self._scores:
-            with corrupt_model_as_input_error(self.folder):
+            with rejected_rows_as_input_error(self.folder):
                 model, transformed = unwrapped(self.model, X)
                 if self._top:
                     found["top"] = model.predict(transformed)

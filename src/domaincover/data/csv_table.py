@@ -45,6 +45,7 @@ class CsvTable(Table):
         with _text_of(path) as text:
             names = self._read_header(text)
             any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # in parts: a line can be long
+        self.decimal = self._dialect["decimal"]
         super().__init__(path, names[1:] if names[:1] == [""] else names, any_rows, self._inferred())
         if not names:
             raise InputError(f"{path} is empty: it has no header line.")
@@ -53,9 +54,9 @@ class CsvTable(Table):
 
     def _inferred(self) -> list[str]:
         """Say what a reader of commas and points would not expect."""
-        sep, decimal = self._dialect["sep"], self._dialect["decimal"]
-        comma = ", and numbers have a decimal comma" if decimal == "," else ""
-        return [f"Fields are separated by {SEPARATORS[sep]}{comma}."] if sep == ";" or decimal == "," else []
+        sep = self._dialect["sep"]
+        comma = ", and numbers have a decimal comma" if self.decimal == "," else ""
+        return [f"Fields are separated by {SEPARATORS[sep]}{comma}."] if sep == ";" else []
 
     def _read_header(self, text: io.TextIOWrapper) -> list[str]:
         rows = csv.reader(text, delimiter=self._dialect["sep"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Collection, Iterator
@@ -63,8 +64,14 @@ def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:
     column = column.where(~column.isin([""] if is_prose else [*MISSING, *ERRORS]), None)
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed") and kind != "mixed-integer-float":
-        column = column.map(category_text, na_action="ignore")
+        column = column.map(_cell_text, na_action="ignore")
     return column.infer_objects()
+
+
+def _cell_text(cell: Any) -> str:
+    """Return a cell beside texts as text; the number 1.234 becomes "1.2340", which is not read as 1,234."""
+    text = category_text(cell)
+    return f"{text}0" if isinstance(cell, float) and re.search(r"\.\d{3}$", text) else text
 
 
 def _name(cell: Any) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
 
@@ -38,7 +38,7 @@ class PartTable(ParquetTable):
     @property
     def name(self) -> str:
         """The path within the folder of parts."""
-        return self.path.relative_to(self.root).as_posix()
+        return within(self.path, self.root)
 
     @property
     def base(self) -> Path:
@@ -126,11 +126,20 @@ class PartsTable(Table):
 
 def part_names(folder: Path) -> list[str]:
     """Return the sorted names of the Parquet files in and below a folder."""
-    found = []
+    return sorted(names_in(folder, ENDINGS))
+
+
+def names_in(folder: Path, endings: tuple[str, ...]) -> Iterator[str]:
+    """Yield the files in and below a folder that end so, with slashes on every system."""
     for above, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if _is_visible(name)]
-        found += [os.path.join(above, name) for name in files if _is_visible(name) and name.lower().endswith(ENDINGS)]
-    return sorted(os.path.relpath(path, folder) for path in found)
+        found = (name for name in files if _is_visible(name) and name.lower().endswith(endings))
+        yield from (within(Path(above, name), folder) for name in found)
+
+
+def within(path: PurePath, folder: PurePath) -> str:
+    """Return a path within a folder, with slashes on every system."""
+    return path.relative_to(folder).as_posix()
 
 
 def _is_visible(name: str) -> bool:

@@ -22,7 +22,7 @@ MISSING_MARKS = ("?", "-", "--", ".")
 PLAIN_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 CODE = r"[+-]?0\d+"  # a leading zero is for names such as postcodes
 DATE = r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}:\d{2}(?::\d{2})?))?"
-MONTHS, DIGITS_OF_YEAR = 12, 4
+MONTHS, DIGITS_OF_YEAR, THOUSAND = 12, 4, 1000
 MOSTLY = 0.5  # share of numbers from which a text column nearly looks like numbers
 LONGEST = 20  # characters of a value that are quoted
 
@@ -40,7 +40,8 @@ class NumberSpelling(NamedTuple):
             texts = texts.where(texts.str.fullmatch(rf"[+-]?\s*{unit}.*|.*{unit}"))
             texts = texts.str.replace(self.unit, "", n=1, regex=False).str.replace(r"\s+", " ", regex=True).str.strip()
         mark, thousands = re.escape(self.decimal), r"[, \u00a0\u202f']" if self.decimal == "." else r"[. \u00a0\u202f']"
-        pattern = rf"[+-]?\s?(?:\d{{1,3}}(?:{thousands}\d{{3}})+|\d+)(?:{mark}\d+)?|[+-]?{mark}\d+|{PLAIN_NUMBER}"
+        grouped = rf"[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+"  # 0,250 has a decimal comma
+        pattern = rf"[+-]?\s?(?:{grouped}|\d+)(?:{mark}\d+)?|[+-]?{mark}\d+|{PLAIN_NUMBER}"
         if self.decimal == ",":
             pattern = pattern.removesuffix(f"|{PLAIN_NUMBER}")  # 1.200 is 1200 here
         followed = texts.where(texts.str.fullmatch(pattern))
@@ -138,12 +139,19 @@ def doubt_about(column: pd.Series[Any]) -> str | None:
 
 
 def as_plain(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
-    """Return the numbers or dates of a column that is written like this; marks such as ? are missing values."""
+    """Return the numbers or dates of a column that is written like this; marks such as ? are missing values.
+
+    What is a number or date already is taken as it is, but rejected where a program may have misread it.
+    """
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(column.cat.categories.dtype)
+    if column.dtype.kind not in "OTU":
+        return _taken_as_is(column, spelling)
+    if column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) not in ("string", "empty"):
+        is_text = column.map(lambda value: isinstance(value, str)).astype(bool) | column.isna()
+        typed = _taken_as_is(column[~is_text].infer_objects(), spelling)
+        return as_plain(column.where(is_text).astype("string"), spelling).where(is_text, typed)
     reader = SPELLINGS[spelling]
-    if column.dtype.kind not in "OTU":  # already numbers or dates, as in a block without a mark
-        if isinstance(reader, NumberSpelling) and reader.unit == "%" and column.notna().any():
-            raise _unlike(column, int(column.notna().to_numpy().argmax()), spelling)  # 0.12 or 12?
-        return column
     codes, distinct = pd.factorize(column.astype("string"))
     texts = pd.Series(distinct, dtype="string").str.strip()
     values = reader.read(texts)
@@ -155,6 +163,26 @@ def as_plain(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
     found: NDArray[Any] = values.to_numpy(dtype="datetime64[us]" if dates else np.float64)
     nothing = np.array([np.datetime64("NaT") if dates else np.nan], dtype=found.dtype)
     return pd.Series(np.concatenate([found, nothing])[codes], index=column.index, name=column.name)
+
+
+def _taken_as_is(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
+    """Return numbers or dates, unless all may be misread texts of this spelling: 2.000 as 2, 1/2/2026 as 2 January."""
+    reader, kind = SPELLINGS[spelling], column.dtype.kind
+    may_be, could_be = np.zeros((2, len(column)), dtype=bool)
+    if isinstance(reader, NumberSpelling) and reader.unit == "%":
+        may_be = could_be = column.notna().to_numpy()  # 0.12 or 12?
+    elif isinstance(reader, NumberSpelling) and reader.decimal == "," and kind == "f":
+        size = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        size[np.isinf(size)] = np.nan
+        is_short = np.abs(np.round(size, 3) - size) <= 1e-6 * size  # also in single precision
+        may_be = is_short & (size >= 1) & (size < THOUSAND)
+        could_be = may_be | (np.floor(size) == size)
+    elif spelling == "day/month/year" and kind == "M":
+        could_be = (column.dt.day <= MONTHS).to_numpy(dtype=bool)
+        may_be = could_be & (column.dt.day != column.dt.month).to_numpy(dtype=bool)
+    if may_be.any() and (could_be | column.isna().to_numpy()).all():
+        raise _unlike(column, int(may_be.argmax()), spelling, "which a program may have misread; give it as text")
+    return column
 
 
 def _distinct(column: pd.Series[Any]) -> pd.Series[Any] | None:
@@ -203,8 +231,9 @@ def _looks_like_number(texts: pd.Series[Any]) -> Any:
     )
 
 
-def _unlike(column: pd.Series[Any], position: int, spelling: str) -> InputError:
+def _unlike(column: pd.Series[Any], position: int, spelling: str, advice: str = "") -> InputError:
+    more = f", {advice}" if advice else ""
     return InputError(
         f"column {column.name!r} was written like {spelling} when the model was fitted, "
-        f"but holds {str(column.iloc[position])!r} at row {column.index[position]}."
+        f"but holds {str(column.iloc[position])!r} at row {column.index[position]}{more}."
     )

@@ -24,11 +24,12 @@ MISSING = (
 class Table(ABC):
     """An open table file; only its column names have been read.
 
-    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number, and
-    `is_images` whether the table is a folder of images.
+    `notes` tell what was inferred about its format; `has_types` is whether the format says what is a number, `decimal`
+    the decimal mark of text, and `is_images` whether the table is a folder of images.
     """
 
     has_types = True
+    decimal = "."
     is_images = False
     n_rows: int | None = None  # where the format says so
 

@@ -21,11 +21,13 @@ import os
 import shutil
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 from domaincover.data.arrow_tables import ArrowTable, FolderTable, ParquetTable
 from domaincover.data.csv_table import CsvTable
-from domaincover.data.part_tables import PartsTable, part_names
+from domaincover.data.image_folder import ENDINGS as IMAGES
+from domaincover.data.part_tables import PartsTable, names_in, part_names
 from domaincover.data.table import ROWS_AT_ONCE, Table
 from domaincover.data.table_errors import reading
 from domaincover.data.table_writer import write_table
@@ -58,8 +60,12 @@ def is_standard_stream(path: Path | str | None) -> bool:
 
 
 def _open_folder(path: Path) -> Table:
-    names = part_names(path)
-    return PartsTable(path, names) if names else FolderTable(path)
+    parts = part_names(path)
+    if parts and (labelled := next((name for name in names_in(path, IMAGES) if name.count("/") == 2), None)):
+        raise InputError(f"{path} holds Parquet parts ({parts[0]}) and images ({labelled}); move one kind elsewhere.")
+    if not parts and next(names_in(path, IMAGES), None) is None and (tables := sorted(names_in(path, ENDINGS))):
+        raise InputError(f"{path} is a folder with {tables[0]}; only Parquet files are read as parts of one table.")
+    return PartsTable(path, parts) if parts else FolderTable(path)
 
 
 def _open_file(path: Path) -> Table:
@@ -97,4 +103,7 @@ def _spooled_input() -> Path:
         with open(copy, "rb") as file:
             start = file.read(len(ARROW))
         ending = next((ending for magic, ending in ENDING_OF_START.items() if start.startswith(magic)), ".csv")
+        if zipfile.is_zipfile(copy):
+            with zipfile.ZipFile(copy) as archive:
+                ending = ".xlsx" if "xl/workbook.xml" in archive.namelist() else ending
         return copy.rename(f"{copy}{ending}")

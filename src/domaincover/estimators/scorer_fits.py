@@ -17,7 +17,8 @@ from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.criteria import criterion_for, targets_among
-from domaincover.errors import InputError, torch_needed_for
+from domaincover.data.encoding import as_table
+from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.coded_labels import with_codes
 from domaincover.estimators.network import NetworkClassifier
 
@@ -31,7 +32,20 @@ def fit_on_rows(
     fitted, own = clone_for(estimator, y, rows), taken(y, rows)
     params = _row_params(fitted, "domains", taken(domains, rows))
     params |= _row_params(fitted, "sample_weight", taken(sample_weight, rows))
-    return with_codes(fitted, own).fit(taken(X, rows), own, **params)
+    try:
+        return with_codes(fitted, own).fit(taken(X, rows), own, **params)
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
+        table = as_table(X)
+        others = [] if table is None else [name for name in table if table[name].dtype.kind not in "biuf"]
+        if not others or isinstance(fitted, Pipeline):
+            raise
+        name = type(fitted).__name__
+        raise InputError(
+            f"{name} cannot be fitted on a table whose column {others[0]!r} is not of numbers; encode it first: "
+            f"make_pipeline(TableEncoder(), {name}()). ({one_line(error)})"
+        ) from error
 
 
 def fit_on_each(

@@ -59,7 +59,7 @@ def write_certificate_page(
         title="Certificate",
         statement=statement(certificate),
         subject=f"Prediction sets for {model.label}, by {model.domain}",
-        identity=_identity(model, report, date),
+        identity=_identity(model, certificate, report, date),
         promise=model.promise or NO_PROMISE,
         seen=f"In {n_held} of {n_domains} domains {claim_in_words(shown, target_recall)}"
         f"{THRESHOLDS[certificate.thresholds]}.",
@@ -76,13 +76,19 @@ def write_certificate_page(
     write_whole(Path(path), page)
 
 
-def _identity(model: CertifiedModel, report: DomainReport, date: datetime.date) -> dict[str, str]:
+def _identity(
+    model: CertifiedModel, certificate: Certificate, report: DomainReport, date: datetime.date
+) -> dict[str, str]:
+    counted = ""
+    if certificate.n_examples < report.n.sum():
+        rule = f"a label counts in a domain with {report.min_cell_size} rows of it or more"
+        counted = f"; {certificate.n_examples:,} of them count, since {rule}"
     versions = ", ".join(f"{name} {version}" for name, version in model.versions.items())
     return {
         "Date": date.isoformat(),
         "Model": model.folder,
         "SHA-256": model.checksum,
-        "Table": f"{model.table}: {len(report.domain_names)} domains counted, with {model.n_rows:,} rows",
+        "Table": f"{model.table}: {len(report.domain_names)} domains counted, with {model.n_rows:,} rows{counted}",
         "Versions": versions,
     }
 

@@ -33,6 +33,16 @@ OF_SPLITS = {
     "internal_weight": float,
     "internal_count": int,
 }
+# Of an XGBoost tree: as many numbers as it has nodes.
+OF_NODES = {
+    **dict.fromkeys(("left_children", "right_children", "split_indices", "parents", "default_left"), np.int64),
+    "split_type": np.int64,
+    **dict.fromkeys(("split_conditions", "base_weights", "sum_hessian", "loss_changes"), np.float64),
+}
+OF_CATEGORIES = ("categories", "categories_nodes", "categories_segments", "categories_sizes")
+NO_PARENT = 2**31 - 1
+XGBOOST_OBJECTIVES = ("binary:logistic", "multi:softprob", "multi:softmax")
+XGBOOST_TYPES = ("float", "int", "i", "q")
 
 
 class LightGBMForest(NamedTuple):
@@ -98,6 +108,7 @@ def _lightgbm_tree(text: str, number: int, n_features: int) -> str:
         for name in kinds.keys() & given.keys():
             kept[name] = np.array(given[name].split(), dtype=kinds[name])
             _need(len(kept[name]) == n or (name != "leaf_value" and n_leaves == 1), f"{name} has a wrong length")
+            _need(not name.endswith("_count") or (np.abs(kept[name]) < 2**31).all(), f"{name} is out of bounds")
     _need("leaf_value" in kept, "a tree has no leaves")
     if n_splits:
         needed = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
@@ -109,6 +120,7 @@ def _lightgbm_tree(text: str, number: int, n_features: int) -> str:
         _check_children(left, right, split, n_splits + 1)
         _need(((kept["split_feature"] >= 0) & (kept["split_feature"] < n_features)).all(), "a column is out of bounds")
         _need(((kept["decision_type"] & 1) == 0).all(), "a tree has categories")
+        _need(np.isin(kept["decision_type"], range(0, 12, 2)).all(), "a missing value has no side")
     numbers = [f"{name}={' '.join(map(repr, values.tolist()))}" for name, values in kept.items() if len(values)]
     shrinkage = float(given.get("shrinkage", 1))
     return "\n".join(
@@ -117,49 +129,100 @@ def _lightgbm_tree(text: str, number: int, n_features: int) -> str:
 
 
 def checked_xgboost(content: bytes, n_classes: int) -> bytes:
-    """Return the JSON of an XGBoost model after checking its trees."""
+    """Return the JSON of an XGBoost model with nothing but what was checked."""
     model = json.loads(content)
     learner = model["learner"]
-    booster, shape = learner["gradient_booster"], learner["learner_model_param"]
+    booster, shape, objective = (
+        learner["gradient_booster"],
+        learner["learner_model_param"],
+        learner["objective"]["name"],
+    )
     _need(booster["name"] == "gbtree", "XGBoost has another booster than gbtree")
-    _need(learner["objective"]["name"] in ("binary:logistic", "multi:softprob", "multi:softmax"), "unknown objective")
+    _need(objective in XGBOOST_OBJECTIVES, "unknown objective")
     n_features, n_groups = int(shape["num_feature"]), max(1, int(shape["num_class"]))
     _need(0 < n_features <= MOST_FEATURES, "the number of columns is wrong")
     _need(n_groups == (1 if n_classes == 2 else n_classes), "the number of classes is wrong")
     _need(int(shape.get("num_target", "1")) == 1, "there are several targets")
-    is_binary = learner["objective"]["name"].startswith("binary")
-    _need(is_binary == (n_groups == 1), "the number of classes does not fit the objective")
-    for name in ("feature_names", "feature_types"):
-        _need(len(learner.get(name, [])) in (0, n_features), "the number of columns is wrong")
-    forest = booster["model"]
+    _need((objective == "binary:logistic") == (n_groups == 1), "the number of classes does not fit the objective")
+    names, types = (learner.get(name, []) for name in ("feature_names", "feature_types"))
+    _need(all(len(given) in (0, n_features) for given in (names, types)), "the number of columns is wrong")
+    _need(all(type(name) is str for name in names), "a name of a column is no text")
+    _need(all(kind in XGBOOST_TYPES for kind in types), "a column is not of numbers")
+    has_brackets = shape["base_score"].startswith("[")  # since version 3
+    base_score = [float(score) for score in shape["base_score"].strip("[]").split(",")]
+    _need(len(base_score) in (1, n_groups) and np.isfinite(base_score).all(), "the base score is wrong")
+    base_text = ",".join(map(repr, base_score))
+    _need(len(model["version"]) == 3 and all(type(n) is int and n >= 0 for n in model["version"]), "no known version")
+    number = str(n_groups if n_groups > 1 else 0)
+    forest = _checked_forest(booster["model"], n_features, n_groups)
+    of_objective = {"softmax_multiclass_param": {"num_class": number}, "reg_loss_param": {"scale_pos_weight": "1"}}
+    kept = {
+        "attributes": _best_round(learner.get("attributes", {}), len(forest["trees"])),
+        "feature_names": names,
+        "feature_types": types,
+        "gradient_booster": {"model": forest, "name": "gbtree"},
+        "learner_model_param": {
+            "base_score": f"[{base_text}]" if has_brackets else base_text,
+            "boost_from_average": "1",
+            "num_class": number,
+            "num_feature": str(n_features),
+            "num_target": "1",
+        },
+        "objective": {"name": objective, **of_objective},
+    }
+    return json.dumps({"learner": kept, "version": model["version"]}).encode()
+
+
+def _best_round(attributes: Json, n_trees: int) -> dict[str, str]:
+    """Return the round after which more were no better, which predictions end with."""
+    if "best_iteration" not in attributes:
+        return {}
+    best = int(attributes["best_iteration"])
+    _need(0 <= best < n_trees, "the best round is out of bounds")
+    return {"best_iteration": str(best), "best_score": repr(float(attributes.get("best_score", 0)))}
+
+
+def _checked_forest(forest: Json, n_features: int, n_groups: int) -> dict[str, Json]:
     trees, info, starts = forest["trees"], forest["tree_info"], forest.get("iteration_indptr", [])
-    n_trees = int(forest["gbtree_model_param"]["num_trees"])
+    sizes = {name: int(forest["gbtree_model_param"][name]) for name in ("num_trees", "num_parallel_tree")}
+    n_trees = sizes["num_trees"]
     _need(n_trees == len(trees) == len(info) > 0, "the number of trees is wrong")
-    _need(all(isinstance(group, int) and 0 <= group < n_groups for group in info), "a tree has no class")
+    _need(0 < sizes["num_parallel_tree"] <= n_trees, "the number of trees is wrong")
+    _need(all(type(group) is int and 0 <= group < n_groups for group in info), "a tree has no class")
     if starts:
-        steps = np.asarray(starts)
-        _need(steps.dtype.kind == "i" and steps[0] == 0 and steps[-1] == n_trees, "the rounds are wrong")
-        _need((np.diff(steps) > 0).all(), "the rounds are wrong")
+        _need(all(type(start) is int for start in starts), "the rounds are wrong")
+        _need(starts[0] == 0 and starts[-1] == n_trees and (np.diff(starts) > 0).all(), "the rounds are wrong")
     _need(not any((forest.get("cats") or {}).values()), "a column holds categories")
-    for tree in trees:
-        _check_xgboost_tree(tree, n_features)
-    return json.dumps(model).encode()
+    return {
+        "cats": {"enc": [], "feature_segments": [], "sorted_idx": []},
+        "gbtree_model_param": {name: str(size) for name, size in sizes.items()},
+        **({"iteration_indptr": starts} if starts else {}),
+        "tree_info": info,
+        "trees": [_xgboost_tree(tree, number, n_features) for number, tree in enumerate(trees)],
+    }
 
 
-def _check_xgboost_tree(tree: Json, n_features: int) -> None:
-    n_nodes, width = int(tree["tree_param"]["num_nodes"]), int(tree["tree_param"]["size_leaf_vector"])
-    _need(int(tree["tree_param"]["num_feature"]) == n_features and width <= 1, "a tree is of another table")
-    names = ("left_children", "right_children", "split_indices", "parents", "default_left", "split_type")
-    left, right, column, parents, *flags = (np.asarray(tree[name], dtype=np.int64) for name in names)
-    numbers = [np.asarray(tree[name], dtype=float) for name in ("split_conditions", "base_weights", "sum_hessian")]
-    lengths = {len(part) for part in (left, right, column, parents, *flags, *numbers, tree["loss_changes"])}
-    _need(lengths == {n_nodes} and n_nodes > 0, "a tree has a wrong number of nodes")
-    _need(not (tree["categories"] or tree["categories_nodes"] or flags[1].any()), "a tree has categories")
+def _xgboost_tree(tree: Json, number: int, n_features: int) -> dict[str, Json]:
+    shape = {name: int(tree["tree_param"][name]) for name in ("num_nodes", "size_leaf_vector", "num_feature")}
+    n_nodes, n_deleted = shape["num_nodes"], int(tree["tree_param"].get("num_deleted", "0"))
+    _need(shape["num_feature"] == n_features and shape["size_leaf_vector"] in (0, 1), "a tree is of another table")
+    _need(n_nodes > 0 and 0 <= n_deleted < n_nodes, "a tree has a wrong number of nodes")
+    kept = {name: np.asarray(tree[name], dtype=kind) for name, kind in OF_NODES.items()}
+    _need(all(part.shape == (n_nodes,) for part in kept.values()), "a tree has a wrong number of nodes")
+    no_categories: dict[str, Json] = {name: [] for name in OF_CATEGORIES}
+    _need(not any(tree.get(name) for name in no_categories) and not kept["split_type"].any(), "a tree has categories")
+    names = ("left_children", "right_children", "split_indices", "parents")
+    left, right, column, parents = (kept[name] for name in names)
     split = np.flatnonzero(left != -1)
     _need(np.array_equal(split, np.flatnonzero(right != -1)), "a node has one child")
     _check_children(left[split], right[split], split, n_nodes)
     _need((parents[left[split]] == split).all() and (parents[right[split]] == split).all(), "a parent is wrong")
+    _need((((parents >= 0) & (parents < n_nodes)) | (parents == NO_PARENT)).all(), "a parent is out of bounds")
     _need(((column >= 0) & (column < n_features)).all(), "a column is out of bounds")
+    _need(np.isin(kept["default_left"], (0, 1)).all(), "a missing value has no side")
+    written = {name: part.tolist() for name, part in kept.items()}
+    sizes = {name: str(size) for name, size in {**shape, "num_deleted": n_deleted}.items()}
+    return {"id": number, **written, **no_categories, "tree_param": sizes}
 
 
 def checked_catboost(content: bytes, n_classes: int) -> bytes:
@@ -168,26 +231,66 @@ def checked_catboost(content: bytes, n_classes: int) -> bytes:
     info, trees = model["features_info"], model.get("oblivious_trees", [])
     _need(set(info) == {"float_features"}, "CatBoost has other columns than numbers")
     _need(len(trees) > 0, "CatBoost has no symmetric trees")
-    columns = info["float_features"]
-    places = [(one["feature_index"], one["flat_feature_index"]) for one in columns]
-    _need(places == [(k, k) for k in range(len(columns))], "columns are not numbered from 0")
+    columns = [_catboost_column(one, number) for number, one in enumerate(info["float_features"])]
     n_outputs = 1 if n_classes == 2 else n_classes
-    borders = [(k, border) for k, one in enumerate(columns) for border in one["borders"] or []]
-    for tree in trees:
-        splits, leaves = tree["splits"] or [], tree["leaf_values"]
-        _need(len(splits) <= DEEPEST and len(leaves) == n_outputs * 2 ** len(splits), "a tree has a wrong size")
-        for split in splits:
-            place = split["split_index"]
-            _need(split["split_type"] == "FloatFeature" and type(place) is int, "a split is not of a number")
-            found = 0 <= place < len(borders) and borders[place] == (split["float_feature_index"], split["border"])
-            _need(found, "a split is out of bounds")
+    borders = [(k, border) for k, one in enumerate(columns) for border in one["borders"]]
     scale, bias = model["scale_and_bias"]
     _need(len(bias) == n_outputs, "the number of classes is wrong")
     classes, loss = model["model_info"]["class_params"], model["model_info"]["params"]["loss_function"]["type"]
     _need(loss == ("Logloss" if n_outputs == 1 else "MultiClass"), f"the loss {str(loss)[:40]!r} is unknown")
-    _need(len(classes["class_names"]) == n_classes, "the number of classes is wrong")
-    kept = {"class_params": classes, "params": {"loss_function": {"type": loss, "params": {}}}}
-    trees = [{"splits": tree["splits"], "leaf_values": tree["leaf_values"]} for tree in trees]
-    return json.dumps(
-        {"features_info": info, "model_info": kept, "oblivious_trees": trees, "scale_and_bias": [scale, bias]}
-    ).encode()
+    kept = {
+        "class_params": _catboost_classes(classes, n_classes),
+        "params": {"loss_function": {"type": loss, "params": {}}},
+    }
+    written = {
+        "features_info": {"float_features": columns},
+        "model_info": kept,
+        "oblivious_trees": [_catboost_tree(tree, borders, n_outputs) for tree in trees],
+        "scale_and_bias": [float(scale), [*map(float, bias)]],
+    }
+    return json.dumps(written).encode()
+
+
+def _catboost_column(given: Json, number: int) -> dict[str, Json]:
+    _need(given["feature_index"] == given["flat_feature_index"] == number, "columns are not numbered from 0")
+    nan = given.get("nan_value_treatment", "AsIs")
+    _need(nan in ("AsIs", "AsFalse", "AsTrue"), "a missing value has no side")
+    name = {"feature_id": str(given["feature_id"])} if "feature_id" in given else {}
+    return {
+        "borders": [*map(float, given["borders"] or [])],
+        "feature_index": number,
+        "flat_feature_index": number,
+        **name,
+        "has_nans": bool(given.get("has_nans", False)),
+        "nan_value_treatment": nan,
+    }
+
+
+def _catboost_tree(tree: Json, borders: list[tuple[int, float]], n_outputs: int) -> dict[str, Json]:
+    splits, leaves = tree["splits"] or [], [*map(float, tree["leaf_values"])]
+    _need(len(splits) <= DEEPEST and len(leaves) == n_outputs * 2 ** len(splits), "a tree has a wrong size")
+    kept = []
+    for split in splits:
+        place = split["split_index"]
+        _need(split["split_type"] == "FloatFeature" and type(place) is int, "a split is not of a number")
+        found = 0 <= place < len(borders) and borders[place] == (split["float_feature_index"], split["border"])
+        _need(found, "a split is out of bounds")
+        column, border = borders[place]
+        of_column = {"float_feature_index": column, "border": border}
+        kept.append({**of_column, "split_index": place, "split_type": "FloatFeature"})
+    return {"splits": kept, "leaf_values": leaves}
+
+
+def _catboost_classes(given: Json, n_classes: int) -> dict[str, Json]:
+    names, kind = given["class_names"], given["class_label_type"]
+    _need(len(names) == n_classes, "the number of classes is wrong")
+    _need(all(isinstance(one, str | int | float) for one in names), "classes are neither texts nor numbers")
+    _need(kind in ("Integer", "Float", "String", "Boolean"), "the type of classes is unknown")
+    codes = [*map(int, given["class_to_label"])]
+    _need(codes == [*range(n_classes)], "classes are not numbered from 0")
+    return {
+        "class_label_type": kind,
+        "class_names": [*names],
+        "class_to_label": codes,
+        "classes_count": int(given.get("classes_count", 0)),
+    }

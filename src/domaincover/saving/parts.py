@@ -181,6 +181,8 @@ class PartsReader:
             if not _is_learned(name) or hasattr(kind, name):
                 raise InputError(f"{kind.__name__} has no fitted attribute {name!r}.")
             setattr(model, name, self._value(value))
+        if hasattr(model, "thresholds_") and np.shape(model.thresholds_) != np.shape(model.classes_):
+            raise InputError(f"{part['kind']} has not one threshold for each label.")
         if part["kind"] == "Backbone":
             return self._backbone(number, model)
         if isinstance(model, PromisedPredictor) and model.can_adapt:
