@@ -120,7 +120,7 @@ def test_a_real_data_set_is_counted(here, tmp_path):
 def test_a_real_data_set_has_its_own_minimum_cell_size(here, tmp_path):
     build_wisdm(tmp_path)
     check = json.loads(here("data", "check", "wisdm", tmp_path, "--format", "json")[1])
-    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (30, 0, 10)
+    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (20, 0, 10)
     assert (check["examples"], check["domains"], check["faults"], check["missing"]) == (12, 2, 0, 0)
     assert check["enough_domains"] is None
 
