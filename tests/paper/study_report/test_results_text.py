@@ -295,7 +295,7 @@ def test_extra_columns_are_ignored(results):
 def test_the_terminal_explains_bold_only_where_it_shows_and_noise_alone_always(results):
     texts = (re.sub(r"\x1b\[\d*m", "", format_results(results, color=color)) for color in (True, False))
     shown, piped = (" ".join(text.split()) for text in texts)
-    assert "; in bold: the smallest sets" in shown
+    assert "; the share in bold is of the method with the smallest sets" in shown
     assert "bold" not in piped
     for text in (shown, piped):
         assert "by chance alone: the share at target if no domain differed" in text
