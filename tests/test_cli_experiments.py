@@ -199,6 +199,7 @@ def test_times_and_theory_of_ones_own_print_their_tables_and_tell_what_fails(her
     out = tmp_path / "runs"
     code, printed, _ = here("run", tmp_path / "fast.toml", "--quick", "--out", out)
     assert (code, "Ratio" in printed) == (0, True)
+    assert "Camelyon17" not in printed, "the paper's times stand beside those of its own experiment only"
     code, printed, _ = here("run", tmp_path / "bound.toml", "--out", out)
     assert code == 0
     assert [line.split()[0] for line in printed.splitlines()[3:]] == ["2", "3"]

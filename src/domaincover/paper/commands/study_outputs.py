@@ -47,7 +47,7 @@ def _maker(
     if experiment.kind == "theory":
         return lambda: _theory(folder, out, fmt)
     if experiment.kind == "times":
-        return lambda: _times(folder, out)
+        return lambda: _times(experiment, folder, out)
     return lambda: [] if tables is None else _grid(experiment, tables, folder, out, fmt)
 
 
@@ -144,14 +144,21 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
 
 
-def _times(folder: Path, out: Path) -> list[Path]:
-    from domaincover.paper.published import published_times
-    from domaincover.paper.study_report.time_tables import format_times, training_times
+def _times(experiment: Experiment, folder: Path, out: Path) -> list[Path]:
+    from domaincover.paper.study_report.time_tables import format_times
 
-    times = training_times(measured_times(out), published_times())
+    times = _compared_times(experiment, out)
     if times.empty:
         return []
     return _written(folder, lambda style: format_times(times, style))
+
+
+def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
+    """Return our times, beside the paper's where the experiment is of the paper."""
+    from domaincover.paper.published import published_times
+    from domaincover.paper.study_report.time_tables import training_times
+
+    return training_times(measured_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def measured_times(out: Path) -> pd.DataFrame:
@@ -216,16 +223,15 @@ def is_of_paper(out: Path) -> bool:
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    from domaincover.paper.published import published_times
     from domaincover.paper.study_report.results_text import format_results
     from domaincover.paper.study_report.theory_chart import learnability_table
-    from domaincover.paper.study_report.time_tables import format_times, training_times
+    from domaincover.paper.study_report.time_tables import format_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     if experiment.kind == "theory" and (content := read_theory(out)) is not None:
         text = learnability_table(content)
-    elif experiment.kind == "times" and not (seconds := measured_times(out)).empty:
-        text = format_times(training_times(seconds, published_times()), "table", **look)
+    elif experiment.kind == "times" and not measured_times(out).empty:
+        text = format_times(_compared_times(experiment, out), "table", **look)
     elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
         results = _of(experiment, tables.results)
         unseen = results[results["split"] == "unseen"]
