@@ -255,5 +255,13 @@ def _files_digest(read: Callable[[], DatasetTable]) -> str:
     X, y, domains = read_once(read)
     paths = [os.fspath(path) for path in X]
     above = os.path.commonpath(paths)
-    contents = [digest_of(Path(path)) or "" for path in paths]
+    contents = list(map(_content, paths))
     return table_digest({"name": [os.path.relpath(path, above) for path in paths], "content": contents}, y, domains)
+
+
+def _content(path: str) -> str:
+    """Return a digest of a file; nothing if it cannot be read, which is told where images are checked."""
+    try:
+        return digest_of(Path(path)) or ""
+    except OSError:
+        return ""
