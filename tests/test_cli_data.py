@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from domaincover.paper.real_sources import real_dataset
 from tests.paper.real.released_folders import build_audiomnist, build_malaria, build_reviews, build_wisdm
 from tests.paper.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
 
@@ -120,7 +121,7 @@ def test_a_real_data_set_is_counted(here, tmp_path):
 def test_a_real_data_set_has_its_own_minimum_cell_size(here, tmp_path):
     build_wisdm(tmp_path)
     check = json.loads(here("data", "check", "wisdm", tmp_path, "--format", "json")[1])
-    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (30, 0, 10)
+    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (20, 0, 10)
     assert (check["examples"], check["domains"], check["faults"], check["missing"]) == (12, 2, 0, 0)
     assert check["enough_domains"] is None
 
@@ -165,3 +166,17 @@ def test_a_folder_without_any_usable_file_is_refused(refused, tmp_path):
 @pytest.mark.parametrize("name", ["amazon", "audiomnist"])
 def test_a_folder_must_be_given_for_data_on_the_disk(refused, name):
     refused(name, "data", "check", name)
+
+
+def test_a_file_without_examples_is_refused(refused, tmp_path):
+    np.savez(tmp_path / "audiomnist.npz", X=np.zeros((0, 8, 8), np.uint8), label=np.zeros(0), domain=np.zeros(0))
+    refused("audiomnist.npz has no usable example of audiomnist: ", "data", "check", "audiomnist", tmp_path)
+    refused("audiomnist.npz has no usable example of audiomnist: ", "paper", "audiomnist", "--data", tmp_path)
+
+
+def test_cells_are_counted_as_a_study_counts_them(here, tmp_path):
+    labels, speakers = np.repeat(np.arange(3), [25, 19, 20]), np.zeros(64)
+    np.savez(tmp_path / "audiomnist.npz", X=np.zeros((64, 8, 8), np.uint8), label=labels, domain=speakers)
+    check = json.loads(here("data", "check", "audiomnist", tmp_path, "--format", "json")[1])
+    used = real_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
+    assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (used, 2, 1)

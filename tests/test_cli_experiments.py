@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from domaincover.paper.experiment import PAPER, paper_experiments
-from domaincover.paper.published import QUICK_MARK
+from domaincover.paper.published import QUICK_MARK, published
 from domaincover.paper.study_datasets import DATASET_GROUPS
 from domaincover.report.ranking import is_degenerate
 from tests.deep import IS_DEEP
@@ -199,6 +199,7 @@ def test_times_and_theory_of_ones_own_print_their_tables_and_tell_what_fails(her
     out = tmp_path / "runs"
     code, printed, _ = here("run", tmp_path / "fast.toml", "--quick", "--out", out)
     assert (code, "Ratio" in printed) == (0, True)
+    assert "Camelyon17" not in printed, "the paper's times stand beside those of its own experiment only"
     code, printed, _ = here("run", tmp_path / "bound.toml", "--out", out)
     assert code == 0
     assert [line.split()[0] for line in printed.splitlines()[3:]] == ["2", "3"]
@@ -257,3 +258,26 @@ def test_times_without_a_data_set_do_not_run_the_theory_in_their_place(here, tmp
         code, printed, told = here(*arguments)
         assert (code, "Failed" in told) == (0, False), told
         assert "times: Training time of ERM and SET-COVER" in printed
+
+
+LITTLE = {"methods": "erm,robust", "seeds": 1, "epochs": 1, "min_cell_size": 5}
+LITTLE |= {"n_train_domains": 4, "n_unseen_domains": 2, "max_train_rows": 40, "max_test_rows": 40}
+
+
+def test_a_study_of_ones_own_named_like_one_of_the_papers_is_not_the_papers(here, tmp_path):
+    few = [f"--set={key}={value}" for key, value in LITTLE.items()]
+    (tmp_path / "main.toml").write_text('datasets = ["synthetic-10-random"]\n', encoding="utf-8")
+    title = published().title
+    for command, is_of_paper in (
+        (["run", tmp_path / "main.toml"], False),
+        (["paper", "main", "--datasets", "synthetic-10-random"], True),
+        (["paper", "synthetic-10-random"], True),
+    ):
+        out = tmp_path / f"runs-{len(command)}"
+        code, printed, told = here(*command, *few, "--jobs", 1, "--out", out)
+        assert code == 0, told
+        assert ("Beside the paper" in printed) == is_of_paper, command
+        (table,) = out.glob("results/*/table.md")
+        assert ("Beside the paper" in table.read_text(encoding="utf-8")) == is_of_paper
+        assert (title in (out / "report.html").read_text(encoding="utf-8")) == is_of_paper
+        shutil.rmtree(out)

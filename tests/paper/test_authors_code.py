@@ -294,7 +294,7 @@ def test_runs_as_the_authors_have_their_own_directory_and_say_so_everywhere(tmp_
     assert f"As {said}." in page
     assert "as_authors" in page
     configs = [json.loads(file.read_text()) for file in out.glob("*/*/*/*/config.json")]
-    assert len(configs) == 5
+    assert len(configs) == 6
     assert all(config["as_authors"] is True for config in configs)
     assert call(tmp_path, *[part for part in wanted if part != "--as-authors"], "--out", out) == 2
     assert "was made with other settings (--as-authors True)" in capsys.readouterr().err

@@ -231,3 +231,28 @@ def test_the_papers_printed_settings_are_our_defaults():
         half = len(source.mean) // 2
         drawn = [source.low, source.high, source.mean[0], source.direction[0], source.direction[half], source.deviation]
         assert [float(value) for value in printed[dataset.name][-6:]] == drawn
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "--seeds=2",
+        "--set=epochs=3",
+        "--set=learning_rate=0.1",
+        "--set=min_cell_size=5",
+        "--set=steps=9",
+        "--set=max_train_rows=50",
+        "--set=domain_confidence=0.8",
+    ],
+)
+def test_a_quick_run_refuses_what_it_sets_itself(refused, given, tmp_path):
+    key = given.removeprefix("--set=").split("=")[0].removeprefix("--")
+    refused(f"--quick sets {key} itself", "paper", "synthetic-10", "--quick", given, "--out", tmp_path / "runs")
+
+
+def test_the_papers_synthetic_data_are_compared_over_20_seeds_with_the_best_iterate_too():
+    found = list(dataset_experiment("synthetic").studies((), False, print))
+    assert {len(study.seeds) for study in found} == {20}
+    assert {study.methods for study in found} == {(*GROUPS["paper"], "set-cover-best")}
+    (other,) = dataset_experiment("synthetic-200").studies((), False, print)
+    assert (len(other.seeds), other.methods) == (5, GROUPS["paper"])

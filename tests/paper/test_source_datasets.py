@@ -1,5 +1,8 @@
 """Images and texts in studies: registered by a function, or described in a TOML file."""
 
+from functools import partial, wraps
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,10 +17,11 @@ from domaincover.paper.data_tables import data_sets
 from domaincover.paper.experiment import read_experiment
 from domaincover.paper.plugins import register_dataset
 from domaincover.paper.runner import plan_study, run_study
-from domaincover.paper.source_datasets import SourceDataset
+from domaincover.paper.source_datasets import SourceDataset, code_digest
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
 from domaincover.paper.study_datasets import study_dataset
+from domaincover.paper.wilds.source import digest_of
 from tests.tiny_models import tiny_bert_folder
 
 SMALL = {"n_train_domains": 10, "n_unseen_domains": 2, "max_train_rows": 12, "max_test_rows": 12}
@@ -130,11 +134,48 @@ def test_a_run_is_identified_by_its_data_and_its_network():
     assert identity(network="small-conv") == identity()
     assert identity(network=two_layers)["network"] == {
         "model": "resnet-18",
-        "module": f"{__name__}:two_layers",
+        "module": [f"{__name__}:two_layers", code_digest(two_layers)],
         "crop": 0.0,
         "resize": "stretch",
     }
     assert identity(image_size=4) != identity()
+
+
+def test_an_edited_network_or_image_is_not_the_one_of_before(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    source, image = tmp_path / "made_up_networks.py", tmp_path / "0.png"
+    source.write_text("import torch\n\n\ndef network(n_labels):\n    return torch.nn.Linear(4, n_labels)\n")
+    Image.new("L", (8, 8), 1).save(image)
+    paths = np.array([str(image), str(image)], dtype=object)
+
+    def identity():
+        found = lambda: (paths, ["dark", "bright"], [0, 1])  # noqa: E731 - another function is read anew
+        return SourceDataset(name="shades", read=found, network="made_up_networks:network").identity()
+
+    before, size = identity(), image.stat().st_size
+    assert identity() == before
+    Image.new("L", (8, 8), 2).save(image)
+    assert image.stat().st_size == size
+    assert identity()["data"] != before["data"]
+    source.write_text(source.read_text().replace("(4,", "(5,"))
+    assert identity()["network"] != before["network"]
+
+
+@pytest.mark.parametrize("kind", ["function", "partial", "wrapped", "class", "object"])
+def test_code_is_that_of_the_file_that_defines_it(kind):
+    class Network:
+        def __call__(self, n_labels):
+            return n_labels
+
+    made = {"function": two_layers, "partial": partial(two_layers), "class": Network, "object": Network()}
+    made["wrapped"] = wraps(two_layers)(made["partial"])
+    assert code_digest(made[kind]) == digest_of(Path(__file__))
+
+
+def test_code_that_is_in_no_file_has_no_digest():
+    space = {}
+    exec("def network(n_labels): pass", space)  # noqa: S102 - as in a session
+    assert code_digest(space["network"]) is code_digest(len) is None
 
 
 def test_unreadable_images_of_a_folder_are_left_out(tmp_path):

@@ -13,10 +13,10 @@ from domaincover.networks.threads import one_thread
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, plan_study, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import study_dataset, synthetic_name
+from domaincover.paper.study_datasets import Sizes, study_dataset, synthetic_name
 
 SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
 
@@ -459,3 +459,10 @@ def test_a_groups_name_stands_for_its_methods_each_of_them_once():
     assert study_methods(["single-label", "robust", "erm"]) == (*GROUPS["single-label"], "robust")
     assert set(GROUPS["paper"]) | set(GROUPS["single-label"]) < set(METHODS)
     assert SMALL.methods == GROUPS["paper"]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_runs_that_differ_in_a_setting_that_one_of_them_lacks_are_told_by_it(tmp_path, order):
+    both = [Study(("synthetic-10",), ("erm",), seeds=(0,), sizes=sizes) for sizes in (None, Sizes(6, 4, 60, 60))]
+    with pytest.raises(InputError, match=r"have synthetic-10/erm/target-0\.9/seed-0 with n_train_domains"):
+        plan_studies(both[::order], tmp_path / "runs")

@@ -44,7 +44,9 @@ QUICK_SETTINGS = {"min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_TRAINING = {"epochs": 8, "learning_rate": 0.01}
 QUICK_TRAINING_OF_WHOLE_NETWORKS = {"epochs": 3}
 QUICK_SEEDS = 1
+SET_BY_QUICK = ("seeds", "steps", *SIZE_KEYS, *(key for key in QUICK_SETTINGS | QUICK_TRAINING if key != "quick"))
 SEEDS = 5
+SEEDS_OF_SYNTHETIC = 20
 Note = Callable[[str], object]
 
 
@@ -67,6 +69,7 @@ class Experiment:
     sizes: Mapping[str, int] = field(default_factory=dict)  # SIZE_KEYS
     own: tuple[StudyDataset, ...] = ()  # data sets that its file describes
     wilds: Mapping[str, Any] = field(default_factory=dict)  # WILDS_KEYS
+    is_of_paper: bool = False  # whether its results stand beside the paper's
 
     def with_values(self, values: Mapping[str, Any], place: str) -> Experiment:
         """Return the experiment with other values of some keys; `place` names their origin in errors."""
@@ -157,7 +160,8 @@ def paper_experiments() -> dict[str, Experiment]:
     """Return the paper's experiments by name, with the data sets and methods of plug-ins."""
     folder = files("domaincover.paper") / "experiments"
     texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in PAPER}
-    return {name: with_plugins(parsed(text, name, f"paper/{name}.toml")) for name, text in texts.items()}
+    found = {name: parsed(text, name, f"paper/{name}.toml") for name, text in texts.items()}
+    return {name: with_plugins(replace(experiment, is_of_paper=True)) for name, experiment in found.items()}
 
 
 def with_plugins(experiment: Experiment) -> Experiment:
@@ -174,11 +178,19 @@ def with_plugins(experiment: Experiment) -> Experiment:
 
 
 def dataset_experiment(name: str) -> Experiment:
-    """Return the experiment of one data set, or of a group of them: the paper's five methods at recall 0.9."""
-    for dataset in study_datasets([name]):
+    """Return the experiment of one data set, or of a group of them: the paper's methods at recall 0.9.
+
+    On the paper's synthetic data, with 20 seeds and the best iterate of SET-COVER's training, which take little time.
+    """
+    members = study_datasets([name])
+    for dataset in members:
         if dataset not in (*WILDS, *DATASET_GROUPS["real"]):
             study_dataset(dataset)
-    return Experiment(name, title="Comparison of the paper's methods", datasets=(name,))
+    own: dict[str, Any] = {"title": "Comparison of the paper's methods", "datasets": (name,)}
+    if {*members} <= {*DATASET_GROUPS["synthetic"]}:
+        own |= {"methods": ("paper", "set-cover-best"), "seeds": SEEDS_OF_SYNTHETIC}
+    is_of_paper = {*members} <= {*DATASET_GROUPS["synthetic"], *WILDS}
+    return Experiment(name, is_of_paper=is_of_paper, **own)
 
 
 def read_experiment(path: Path) -> Experiment:

@@ -98,8 +98,6 @@ def check_real(data: RealData, folder: Path | None, min_cell_size: int | None = 
     if place is None and folder is not None:
         raise InputError(f"{data.name} was {data.missing(folder)}")
     (X, y, domains), faults, missing = data.examine(place)
-    if len(X) == 0:
-        raise InputError(f"{place} has no usable example of {data.name}: {faults[0]}; copy it again.")
     labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
     dataset = DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
     return FolderCheck(

@@ -35,6 +35,7 @@ class Method:
     promises: bool = False  # whether its sets come with a domain confidence
     adapts: bool = False  # whether thresholds are adapted to the rows of each domain
     from_plugin: bool = False  # whether its estimator takes only numeric arrays
+    plugin_source: str | None = None  # a digest of the plug-in's source
     iterate: Iterate = "last"  # unless the study sets it; networks without multipliers have only the last
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from domaincover.errors import InputError
 from domaincover.paper.methods import METHODS, Method, add_method
 from domaincover.paper.packaged_data import INSTALLABLE
-from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.source_datasets import DataKind, code_digest, make_dataset
 from domaincover.paper.study_datasets import REGISTERED, add_dataset
 
 GROUP = "domaincover.plugins"
@@ -74,7 +74,8 @@ def register_method(name: str) -> Callable[[Made], Made]:
     """
 
     def register(make: Made) -> Made:
-        add_method(Method(name, lambda run: make(run.target_recall, run.seed), from_plugin=True))
+        source = code_digest(make)
+        add_method(Method(name, lambda run: make(run.target_recall, run.seed), from_plugin=True, plugin_source=source))
         return make
 
     return register

@@ -10,7 +10,6 @@ from typing import Any
 from domaincover.data.feature_cache import default_cache_folder
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.options import MIN_CELL_SIZE
 from domaincover.paper.real.catalogue import REAL
 from domaincover.paper.source_datasets import make_dataset, mini_lm_folder
 from domaincover.paper.study_datasets import DATASET_GROUPS, Sizes, TableDataset
@@ -25,8 +24,6 @@ SIZES = {
     "reviews": Sizes(10, 6, 1000, 1000),
     "wages": Sizes(26, 25, 1000, 1000),
 }
-# Where domains have hundreds of examples of each label, the paper's; the others have 25 to 60 of a label to train on.
-MIN_CELL_SIZES = {"reviews": 101, "wages": 101}
 
 
 @dataclass(frozen=True)
@@ -42,10 +39,15 @@ class RealFiles:
 
 
 def real_sources(
-    folder: Path, wanted: Collection[str], named: Collection[str], note: Callable[[str], object]
+    folder: Path | None, wanted: Collection[str], named: Collection[str], note: Callable[[str], object]
 ) -> tuple[TableDataset, ...]:
-    """Return the real data sets found in a folder or an installed package; one that is named must be there."""
-    if not folder.exists():
+    """Return the real data sets found in a folder or an installed package; one that is named must be there.
+
+    Without a folder, these are the named ones that a package carries.
+    """
+    if folder is None:
+        wanted = [name for name in named if name in REAL and REAL[name].is_installed]
+    elif not folder.exists():
         raise InputError(f"--data: there is no folder {folder}.")
     found = []
     for name in DATASET_GROUPS["real"]:
@@ -64,11 +66,11 @@ def real_sources(
 def real_dataset(name: str, place: Path | None, **settings: Any) -> TableDataset:
     """Return a real data set for studies, read from a place that was found; None is its package."""
     data = REAL[name]
-    own = {**SIZES[name]._asdict(), "min_cell_size": MIN_CELL_SIZES.get(name, MIN_CELL_SIZE), **settings}
+    own = {**SIZES[name]._asdict(), "min_cell_size": data.min_cell_size, **settings}
     return make_dataset(name, RealFiles(name, None if place is None else str(place)), kind=data.kind, **own)
 
 
-def _lacking(name: str, folder: Path) -> str | None:
+def _lacking(name: str, folder: Path | None) -> str | None:
     """Return what a data set lacks and how to get it; None if it can be used."""
     data = REAL[name]
     if not data.is_available(folder):

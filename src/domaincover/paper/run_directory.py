@@ -89,7 +89,8 @@ def is_finished(out: Path, run: Run) -> bool:
     made, asked = _read_json(folder / "config.json"), run.to_dict()
     differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
     if differing:
-        raise InputError(f"{folder} was made with other settings ({', '.join(differing)}); choose another directory.")
+        others = ", ".join(differing)
+        raise InputError(f"{folder} was made with other settings ({others}); delete it, or choose another directory.")
     return True
 
 

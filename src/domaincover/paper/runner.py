@@ -195,8 +195,8 @@ def _check_different(runs: Iterable[Run]) -> None:
         other = by_folder.setdefault(run.folder, run)
         if other != run:
             first, second = other.to_dict(), run.to_dict()
-            differing = next(name for name in second if first.get(name) != second[name])
+            differing = next(name for name in first | second if first.get(name) != second.get(name))
             raise InputError(
                 f"two experiments have {run.folder} with {differing} {first.get(differing)!r} and "
-                f"{second[differing]!r}; use separate directories."
+                f"{second.get(differing)!r}; use separate directories."
             )

@@ -6,9 +6,10 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import getfile, isclass, isroutine, unwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -226,9 +227,20 @@ def _settings(network: SourceNetwork) -> dict[str, Any]:
     }
 
 
+def code_digest(function: Callable[..., Any]) -> str | None:
+    """Return a digest of the file that defines a function or class; None if there is no such file."""
+    function = unwrap(function.func if isinstance(function, partial) else function)
+    try:
+        place = getfile(function if isroutine(function) or isclass(function) else type(function))
+    except TypeError:
+        return None
+    return digest_of(Path(place))
+
+
 def _plain(value: Any) -> Any:
     if callable(value):
-        return f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__name__)}"
+        name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__name__)}"
+        return [name, code_digest(value)]
     if isinstance(value, str | Path):
         return _digest_once(str(value)) or str(value)
     return list(value) if isinstance(value, tuple) else value
@@ -239,9 +251,17 @@ _digest_once = lru_cache(maxsize=8)(lambda path: digest_of(Path(path)))
 
 @lru_cache(maxsize=8)
 def _files_digest(read: Callable[[], DatasetTable]) -> str:
-    """Return a digest of the names and sizes of images in files, and of their labels and domains."""
+    """Return a digest of the names and contents of images in files, and of their labels and domains."""
     X, y, domains = read_once(read)
     paths = [os.fspath(path) for path in X]
     above = os.path.commonpath(paths)
-    sizes = [os.path.getsize(path) if os.path.isfile(path) else -1 for path in paths]
-    return table_digest({"name": [os.path.relpath(path, above) for path in paths], "size": sizes}, y, domains)
+    contents = list(map(_content, paths))
+    return table_digest({"name": [os.path.relpath(path, above) for path in paths], "content": contents}, y, domains)
+
+
+def _content(path: str) -> str:
+    """Return a digest of a file; nothing if it cannot be read, which is told where images are checked."""
+    try:
+        return digest_of(Path(path)) or ""
+    except OSError:
+        return ""

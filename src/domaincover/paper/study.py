@@ -22,7 +22,7 @@ from domaincover.prediction_sets import check_share, check_target_recall
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
 MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
-MARKS = ("quick", "as_authors")  # which a run has only where they are true
+MARKS = ("quick", "as_authors", "plugin_source")  # which a run has only where they are given
 
 Source = StudyDataset | WildsSource
 
@@ -50,6 +50,7 @@ class Run:
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
     as_authors: bool = False  # whether silent choices are those of the authors' released code
+    plugin_source: str | None = None  # for methods of plug-ins: a digest of their source
 
     @property
     def choices(self) -> SilentChoices:
@@ -69,7 +70,7 @@ class Run:
     def to_dict(self) -> dict[str, Any]:
         """Return the settings by name, including those of the source or the sizes."""
         own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", *MARKS)}
-        own |= {name: True for name in MARKS if getattr(self, name)}
+        own |= {name: value for name in MARKS if (value := getattr(self, name))}
         if self.source is not None:
             return own | self.source.to_dict()
         return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
@@ -185,7 +186,7 @@ class Study:
         if self.as_authors:
             settings["recall_from"] = _given(self.recall_from, AUTHORS_CODE.recall_from)
         settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset)}
-        settings |= {name: getattr(self, name) for name in MARKS}
+        settings |= {"quick": self.quick, "as_authors": self.as_authors}
         for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(
@@ -197,6 +198,7 @@ class Study:
                 domains_per_batch=self.domains_per_batch if own.compares_domains else None,
                 penalty_weight=self.penalty_weight if own.has_weight else None,
                 iterate=own.iterate if own.names_iterate else _given(self.iterate, own.iterate),
+                plugin_source=own.plugin_source,
                 **settings,
             )
 

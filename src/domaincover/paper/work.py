@@ -13,6 +13,7 @@ from pathlib import Path
 from domaincover.errors import InputError
 from domaincover.files import fault, is_full
 from domaincover.paper.job import Job, run_job
+from domaincover.paper.methods import study_method
 from domaincover.paper.plugins import load_plugins
 from domaincover.paper.run_directory import is_finished
 
@@ -70,6 +71,8 @@ class Work:
         if not out.is_dir():
             raise InputError(f"this worker cannot read {out}: a cluster's workers need the study's directory.")
         load_plugins(self.plugins)
+        for name in {run.method for run in job.runs if study_method(run.method).plugin_source != run.plugin_source}:
+            raise InputError(f"this worker has another version of the plug-in of {name}.")
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:
             run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file))

@@ -10,7 +10,7 @@ from domaincover.report.style import KNOWN_METHODS, SINGLE_LABEL_METHODS
 RIVALS = ["dataset", "target_recall", "split"]
 DAGGER = "†"
 SAME_SHARE = 0.05  # of domains: about one of the 25 that a seed of the paper has
-RULE = "In bold: the smallest sets among methods within 5 points of the highest share at target"
+RULE = "Share in bold: the method with the smallest sets among those within 5 points of the highest share at target"
 DEGENERATE = (
     f"{DAGGER} Degenerate and not ranked: less than a tenth smaller than sets drawn by lot with the same recall, since "
     "answering with every label reaches any target."

@@ -59,9 +59,9 @@ def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
             split=printable(row["split"]),
             seeds=str(row["n_seeds"]),
             domains=str(row["n_domains"]),
-            min_recall=with_spread(row["min_recall"], row["min_recall_std"]),
-            set_size=size_of(row["set_size"], row["set_size_std"], row["n_labels"], bool(no_better)),
-            share=percent(row["share_at_target"], row["share_at_target_std"]),
+            min_recall=with_spread(row["min_recall"], row["min_recall_ci"]),
+            set_size=size_of(row["set_size"], row["set_size_ci"], row["n_labels"], bool(no_better)),
+            share=percent(row["share_at_target"], row["share_at_target_ci"]),
             noise=percent(row["share_by_noise"]),
             p10=with_spread(row["min_recall_p10"]),
             worst=with_spread(row["min_recall_worst"]),
@@ -90,11 +90,11 @@ def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
     if seeds == {1}:
         return f"every number is of one seed with {each}, so the spread over seeds is unknown"
     over = f"{seeds.pop()} seeds" if len(seeds) == 1 else "seeds"
-    return f"every number is the mean over {over} of {each} each, ± standard deviation over seeds"
+    return f"every number is the mean over {over} of {each} each, ± half the 95 % interval of that mean"
 
 
 def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit: str = "") -> str:
-    """Return a number with its standard deviation, if there is one, and its unit.
+    """Return a number with what stands after ±, if that is known, and its unit.
 
     >>> with_spread(0.9431, 0.0123), with_spread(1.25)
     ('0.943 ± 0.012', '1.250')
@@ -115,7 +115,7 @@ def size_of(size: float, spread: float, n_labels: float, is_degenerate: bool = F
 
 
 def percent(share: float, spread: float = math.nan) -> str:
-    """Return a share in percent with its standard deviation, if there is one.
+    """Return a share in percent with what stands after ±, if that is known.
 
     >>> percent(0.896, 0.1), percent(0.5)
     ('90 ± 10 %', '50 %')

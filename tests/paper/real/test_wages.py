@@ -75,3 +75,8 @@ def test_the_package_has_every_state():
         pd.testing.assert_frame_equal(X, prepared.X, check_dtype=False)
         assert (prepared.y == y).all()
         assert (prepared.domains == domains).all()
+
+
+def test_a_survey_of_which_no_row_counts_is_rejected(tmp_path):
+    with pytest.raises(InputError, match="has no usable example of wages: none is in it, or none that counts"):
+        DATA.read(write(tmp_path, survey(age_head=[17, 80])))

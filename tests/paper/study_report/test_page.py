@@ -241,6 +241,26 @@ def test_our_numbers_stand_beside_the_paper_s_with_the_difference(tmp_path):
     assert row[6] == "92 %"
 
 
+def test_what_was_not_run_is_folded_into_one_line(tmp_path):
+    domains = full_study(np.random.default_rng(0), ("synthetic-10-random",), n_seeds=2, n_domains=5, targets=(0.9,))
+    for times in (None, SECONDS):
+        text = written(tmp_path / "a.html", results_of(domains), domains, published=published(), times=times)
+        sections = {found.partition('"')[0]: found for found in text.split('<section aria-labelledby="')[1:]}
+        folded = {
+            exhibit.slug
+            for exhibit in published().exhibits
+            if 'class="folded"><details>' in _one_line(sections[exhibit.slug])
+        }
+        assert {"table-1", "figure-2", "table-2", "table-6", "figure-6"} <= folded
+        assert not {"figure-3", "table-5"} & folded
+        assert ("table-9" in folded) == (times is None)
+        assert Page(sections["table-1"]).tables, "nothing of it is lost"
+
+
+def _one_line(html):
+    return re.sub(r">\s+<", "><", html)
+
+
 def test_a_quick_run_has_the_paper_s_index_but_none_of_its_numbers_and_says_so(tmp_path):
     domains = full_study(np.random.default_rng(0), ("synthetic-10-random",), n_seeds=2, n_domains=5, targets=(0.9,))
     results = results_of(domains).assign(note="quick run: not the paper's setting")

@@ -14,7 +14,7 @@ from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked
 from domaincover.paper.study_report.results_text import format_results
 from domaincover.paper.study_report.time_tables import format_times, training_times
 from domaincover.report.ranking import is_best
-from domaincover.report.readable import heads_of, readable_rows
+from domaincover.report.readable import heads_of, readable_rows, seeds_and_domains
 from domaincover.report.style import SINGLE_LABEL_METHODS
 
 from .made_up import METHODS, SECONDS, published_numbers, random_domains, results_of
@@ -154,11 +154,17 @@ def test_a_missing_number_is_a_dash_and_a_missing_spread_is_left_out(unseen):
     rows = readable_rows(
         checked_results(
             unseen.assign(
-                min_recall=0.9, min_recall_std=math.nan, share_by_noise=math.nan, train_seconds=math.nan
+                min_recall=0.9, min_recall_ci=math.nan, share_by_noise=math.nan, train_seconds=math.nan
             ).assign(min_recall_worst=math.nan)
         )
     )
     assert {(row.min_recall, row.noise, row.seconds, row.worst) for row in rows} == {("0.900", "–", "–", "–")}
+
+
+def test_a_number_stands_with_half_the_interval_of_its_mean(unseen):
+    table = checked_results(unseen.assign(min_recall=0.9, min_recall_std=0.5, min_recall_ci=0.01))
+    assert {row.min_recall for row in readable_rows(table)} == {"0.900 ± 0.010"}
+    assert seeds_and_domains(readable_rows(table)).endswith("± half the 95 % interval of that mean")
 
 
 def test_the_terminal_table_of_unseen_domains_fits_100_columns_without_wrapping(unseen):
@@ -295,7 +301,7 @@ def test_extra_columns_are_ignored(results):
 def test_the_terminal_explains_bold_only_where_it_shows_and_noise_alone_always(results):
     texts = (re.sub(r"\x1b\[\d*m", "", format_results(results, color=color)) for color in (True, False))
     shown, piped = (" ".join(text.split()) for text in texts)
-    assert "; in bold: the smallest sets" in shown
+    assert "; share in bold: the method with the smallest sets" in shown
     assert "bold" not in piped
     for text in (shown, piped):
         assert "by chance alone: the share at target if no domain differed" in text

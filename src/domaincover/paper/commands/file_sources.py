@@ -23,8 +23,7 @@ def sources_of(experiment: Experiment, options: StudyOptions, note: Note) -> tup
 
     wanted = study_datasets(experiment.datasets)
     found: list[StudyDataset] = [dataset for dataset in experiment.own if dataset.name in wanted]
-    if options.data is not None:
-        found += real_sources(options.data, wanted, experiment.datasets, note)
+    found += real_sources(options.data, wanted, experiment.datasets, note)
     of_wilds = wilds_sources.sources_of(experiment, options.wilds, options.quick, note)
     return (*of_wilds, *(_sized(dataset, experiment, options.quick) for dataset in found))
 

@@ -98,6 +98,7 @@ class StudyOptions:
 
     def values(self) -> dict[str, Any]:
         """Return the keys that `--set`, `--seeds` and `--as-authors` set."""
+        from domaincover.paper.experiment import SET_BY_QUICK
         from domaincover.paper.experiment_keys import parse_settings
 
         values = parse_settings(self.assignments or ())
@@ -109,6 +110,8 @@ class StudyOptions:
             if values.get("as_authors") is False:
                 raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")
             values["as_authors"] = True
+        if self.quick and (fixed := [key for key in SET_BY_QUICK if key in values]):
+            raise InputError(f"--quick sets {' and '.join(fixed)} itself; leave out --quick, or do not set this.")
         return values
 
     def applied(self, experiment: Experiment) -> Experiment:

@@ -33,7 +33,8 @@ def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat
     tables = _collected(out)
     for experiment in experiments:
         folder = out / RESULTS / experiment.name
-        n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", _maker(experiment, tables, folder, out, fmt))
+        make = _maker(experiment, tables, folder, out, fmt)
+        n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", make, experiment.is_of_paper)
         typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
     if tables is not None:
         _made_if_needed(out, state, lambda: [_write_page(tables, out)])
@@ -46,11 +47,11 @@ def _maker(
     if experiment.kind == "theory":
         return lambda: _theory(folder, out, fmt)
     if experiment.kind == "times":
-        return lambda: _times(folder, out)
+        return lambda: _times(experiment, folder, out)
     return lambda: [] if tables is None else _grid(experiment, tables, folder, out, fmt)
 
 
-def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) -> int:
+def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]], is_of_paper: bool = False) -> int:
     """Make files, unless all files made from the same state are present; return their number."""
     digest = hashlib.sha256(state.encode()).hexdigest()
     note = folder / MADE
@@ -62,16 +63,16 @@ def _made_if_needed(folder: Path, state: str, make: Callable[[], list[Path]]) ->
     names = [path.relative_to(folder).as_posix() for path in make()]
     for name in set(before.get("files", ())) - set(names):
         (folder / name).unlink(missing_ok=True)  # of other figures or formats, and outdated
-    write_whole(note, json.dumps({"state": digest, "files": names}).encode())
+    write_whole(note, json.dumps({"state": digest, "files": names, "is_of_paper": is_of_paper}).encode())
     return len(names)
 
 
 def _note(path: Path) -> dict[str, Any]:
-    """Return the files made before and their state; nothing if that is unknown."""
+    """Return the files made before, their state, and whether of the paper; nothing if that is unknown."""
     try:
         found = plain_json(path.read_text(encoding="utf-8"))
         own = [name for name in found["files"] if len(PurePath(name).parts) == 1 and name != ".."]
-        return {"state": found["state"], "files": own}
+        return {"state": found["state"], "files": own, "is_of_paper": found.get("is_of_paper") is True}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
 
@@ -107,9 +108,10 @@ def _grid(experiment: Experiment, tables: StudyTables, folder: Path, out: Path, 
 
     def table(style: TableStyle) -> str:
         shown = results if style == "csv" else unseen
-        return format_results(shown, style, published=paper.results, experiment=experiment.name)
+        return format_results(shown, style, **_published(experiment))
 
-    exhibits = [exhibit for exhibit in paper.exhibits if exhibit.experiment == experiment.name]
+    own = paper.exhibits if experiment.is_of_paper else ()
+    exhibits = [exhibit for exhibit in own if exhibit.experiment == experiment.name]
     histories = read_histories(out, results) if "training" in experiment.figures else []
     figures = figure_files(results, domains, folder, fmt, experiment.figures, exhibits, histories)
     return [*_written(folder, table), *figures]
@@ -122,6 +124,16 @@ def _written(folder: Path, table: Callable[[TableStyle], str]) -> list[Path]:
     return [folder / f"table.{ending}" for ending in TABLES.values()]
 
 
+def _published(experiment: Experiment) -> dict[str, Any]:
+    """Return the paper's numbers to stand beside an experiment's, and the experiment of the paper that has them."""
+    from domaincover.paper.published import published_results
+
+    if not experiment.is_of_paper:
+        return {}
+    theirs = published_results()
+    return {"published": theirs, "experiment": experiment.name if experiment.name in {*theirs["experiment"]} else None}
+
+
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
     from domaincover.paper.methods import study_methods
@@ -132,14 +144,21 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     return table[wanted & table["target_recall"].isin(experiment.target_recalls)]
 
 
-def _times(folder: Path, out: Path) -> list[Path]:
-    from domaincover.paper.published import published_times
-    from domaincover.paper.study_report.time_tables import format_times, training_times
+def _times(experiment: Experiment, folder: Path, out: Path) -> list[Path]:
+    from domaincover.paper.study_report.time_tables import format_times
 
-    times = training_times(measured_times(out), published_times())
+    times = _compared_times(experiment, out)
     if times.empty:
         return []
     return _written(folder, lambda style: format_times(times, style))
+
+
+def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
+    """Return our times, beside the paper's where the experiment is of the paper."""
+    from domaincover.paper.published import published_times
+    from domaincover.paper.study_report.time_tables import training_times
+
+    return training_times(measured_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def measured_times(out: Path) -> pd.DataFrame:
@@ -194,32 +213,29 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 
 def is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
-    from domaincover.paper.experiment import PAPER
     from domaincover.paper.study_datasets import DATASET_GROUPS
 
-    of_paper = {*PAPER, "synthetic", "wilds", *DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
     run = {path.parts[-5] for path in out.glob("*/*/target-*/seed-*/DONE")}
     if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
         return False
-    return any((out / RESULTS / name).is_dir() for name in of_paper)
+    return any(_note(path).get("is_of_paper", False) for path in out.glob(f"{RESULTS}/*/{MADE}"))
 
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    from domaincover.paper.published import published_results, published_times
     from domaincover.paper.study_report.results_text import format_results
     from domaincover.paper.study_report.theory_chart import learnability_table
-    from domaincover.paper.study_report.time_tables import format_times, training_times
+    from domaincover.paper.study_report.time_tables import format_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     if experiment.kind == "theory" and (content := read_theory(out)) is not None:
         text = learnability_table(content)
-    elif experiment.kind == "times" and not (seconds := measured_times(out)).empty:
-        text = format_times(training_times(seconds, published_times()), "table", **look)
+    elif experiment.kind == "times" and not measured_times(out).empty:
+        text = format_times(_compared_times(experiment, out), "table", **look)
     elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
         results = _of(experiment, tables.results)
         unseen = results[results["split"] == "unseen"]
-        text = format_results(unseen, "table", published=published_results(), experiment=experiment.name, **look)
+        text = format_results(unseen, "table", **_published(experiment), **look)
     else:
         return
     typer.echo(text.rstrip("\n"), color=look["color"] or None)

@@ -121,14 +121,20 @@ class RealData:
         return table
 
     def examine(self, place: Path | None, cache: Path | None = None) -> Contents:
-        """Return the usable examples of a place, and what is wrong with the others."""
+        """Return the usable examples of a place, and what is wrong with the others; raise if none is usable."""
         if place is None:
             if self.carrier is None or not self.is_installed:
                 raise InputError(f"{self.name}: {self.missing()}")
-            return Contents(self.carrier.read())
-        if place.name == self.prepared or self.layout is None:
-            return Contents(read_prepared(place, self.kind))
-        return self.layout.load(place, cache)
+            found = Contents(self.carrier.read())
+        elif place.name == self.prepared or self.layout is None:
+            found = Contents(read_prepared(place, self.kind))
+        else:
+            found = self.layout.load(place, cache)
+        if len(found.table.X) == 0:
+            reason = found.faults[0] if found.faults else "none is in it, or none that counts"
+            where = place or f"the package {self.carrier and self.carrier.package}"
+            raise InputError(f"{where} has no usable example of {self.name}: {reason}; copy it again.")
+        return found
 
     def missing(self, folder: Path | None = None) -> str:
         """Say why the data are absent, and how to get them."""

@@ -79,6 +79,11 @@ class Section(NamedTuple):
         """Whether it is drawn."""
         return self.exhibit.kind not in TABLES
 
+    @property
+    def is_folded(self) -> bool:
+        """Whether it shows nothing of ours."""
+        return self.exhibit.kind == "settings" or (self.status == NOT_RUN and not (self.others or self.other_groups))
+
 
 def exhibit_sections(published: Published, results: CheckedResults) -> list[Section]:
     """Return a section for every table and figure of the paper, in its order.

@@ -125,6 +125,7 @@ def write_page(
         rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         times=None if compared_times is None else times_table(compared_times),
+        has_times=times is not None and not times.empty,
         times_caption="" if compared_times is None else times_caption(compared_times),
         printed_settings=lambda name: {} if published is None else _printed_settings(published, name),
         theory=None
