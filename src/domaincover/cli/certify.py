@@ -76,7 +76,8 @@ def certify(
     n_domains = len(given.report.domain_names)
     if n_left_out := n_domains - certificate.domains.n_domains:
         say(f"Left out because the model was trained on them: {n_left_out} of {n_domains} domains.")
-    notes = [line for line in (judged.report.not_counted(), *judged.warnings) if line is not None]
+    lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)
+    notes = [line for line in lines if line is not None]
     if html is not None:
         settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
         write_certificate(html, certificate, judged.report, target, judged.model.promise, notes, settings)

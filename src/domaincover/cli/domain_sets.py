@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.cli.inputs import listed
+from domaincover.data.identity import canonical
 from domaincover.errors import InputError
 from domaincover.predictors.adapted_domains import Scored
 from domaincover.predictors.label_scoring import last_step
@@ -179,7 +180,7 @@ def meant_for_another_domain(model: Any, adapted_to: str | None, names: Sequence
     """Return a line if a model is adapted to one domain and the rows are of others, as far as that is known."""
     if not hasattr(last_step(model), "adapted_"):
         return None
-    others = [str(name) for name in names if adapted_to is not None and str(name) != adapted_to]
+    others = [str(name) for name in names if adapted_to is not None and canonical(name) != canonical(adapted_to)]
     if not others and len(names) < 2:
         return None
     own = "one domain" if adapted_to is None else f"domain {adapted_to}"

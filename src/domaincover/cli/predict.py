@@ -60,7 +60,7 @@ def predict(
 
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
-    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.inputs import ModelColumns, domains_in
     from domaincover.cli.set_columns import SetColumns
     from domaincover.data.part_tables import PartsTable
     from domaincover.data.table_writer import check_ending
@@ -126,7 +126,7 @@ def predict(
     if hasattr(last_step(fitted), "adapted_"):
         settings = (load_extra(model) or {}).get("settings", {})
         column = settings.get("domain")
-        names = data.read([column])[column].dropna().unique().tolist() if column in data.columns else []
+        names = domains_in(data, column) if column in data.columns else []
         if (line := meant_for_another_domain(fitted, settings.get("adapted_to"), names)) is not None:
             say(f"Note: {line}")
 
