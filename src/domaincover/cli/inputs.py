@@ -56,17 +56,12 @@ def feature_columns(data: Table, label: str, domain: str, drop: Sequence[str]) -
     for name in drop:
         data.check_column(name, "--drop")
         if name in (label, domain):
-            raise InputError(
-                f"--drop {name!r} is the column of {_role(name, label)}, which a fit needs; do not drop it."
-            )
+            role = "labels (--label)" if name == label else "domains (--domain)"
+            raise InputError(f"--drop {name!r} is the column of {role}, which a fit needs; leave out the option.")
     features = [name for name in data.columns if name not in {label, domain, *drop}]
     if not features:
         raise InputError(f"{data.path} has no columns left to learn from beside {label!r} and {domain!r}.")
     return features
-
-
-def _role(name: str, label: str) -> str:
-    return "labels (--label)" if name == label else "domains (--domain)"
 
 
 def read_training(
@@ -226,10 +221,9 @@ class ModelColumns(NamedTuple):
 
 def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     """Return the domains of some rows as text, numbered as in the table; reject missing ones."""
-    from domaincover.data.arrow_columns import as_text
     from domaincover.data.identity import canonical_texts
 
-    names = canonical_texts(as_text(column).set_axis(rows))
+    names = canonical_texts(column.set_axis(rows))
     _check_missing(names, "--domain")
     return names
 

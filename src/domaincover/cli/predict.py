@@ -154,7 +154,7 @@ def _adapted_blocks(
     from domaincover.data.tables import ROWS_AT_ONCE
 
     blocks = (
-        UnadaptedBlock(X, domain_names(kept[domain], X.index), written.beside(kept[written.ids], X))
+        UnadaptedBlock(X, domain_names(data.text_of(kept[domain]), X.index), written.beside(kept[written.ids], X))
         for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*written.ids, domain])))
     )
     for block in found.blocks(blocks, is_grouped):

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from domaincover.data.columns import day_texts, unreadable
-from domaincover.data.table import MISSING
 from domaincover.errors import InputError
 
 
@@ -40,9 +39,7 @@ def _plain(column: Any) -> Any:
 
 
 def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a copied column as `text_columns` are read."""
-    if not isinstance(column.dtype, pd.ArrowDtype):
-        return column.where(~column.isin(MISSING), None)
+    """Return a copied column as text columns are read."""
     found = _to_text(column.array.__arrow_array__(), str(column.name))
     return pd.Series(found.to_pandas().to_numpy(), index=column.index, name=column.name, dtype=object)
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.arrow_columns import copies, to_pandas
+from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.image_folder import image_folder
 from domaincover.data.table import Table
 from domaincover.data.table_errors import reading
@@ -24,6 +24,10 @@ INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 
 class TypedTable(Table):
     """A table whose format has types, read as Arrow tables."""
+
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return as_text(copied)
 
     def _blocks(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import copies, to_pandas
+from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.columns import category_text
 from domaincover.data.table import MISSING, Table
 from domaincover.data.table_errors import reading
@@ -58,6 +58,11 @@ class ExcelTable(Table):
         table = self._read(columns, text_columns, prose)
         for start in range(0, len(table), rows_at_once):
             yield table.iloc[start : start + rows_at_once].reset_index(drop=True)
+
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        texts = as_text(copied)
+        return texts.where(~texts.isin([*MISSING, *ERRORS]), None)
 
     def _with_copies(
         self,

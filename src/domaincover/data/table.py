@@ -87,6 +87,10 @@ class Table(ABC):
         wanted, kept = self._wanted(columns), self._wanted(copied)
         return self._with_copies(rows_at_once, wanted, kept, {*text_columns, *prose}, prose)
 
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return copied
+
     def _with_copies(
         self,
         rows_at_once: int,

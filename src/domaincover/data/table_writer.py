@@ -116,7 +116,7 @@ class _CsvSink:
     def append(self, block: pd.DataFrame) -> None:
         is_first = self._columns is None
         self._columns = self._columns or list(block.columns)
-        block = block.assign(**{name: as_text(column) for name, column in block.items() if has_bytes(column)})
+        block = block.assign(**{str(name): as_text(column) for name, column in block.items() if has_bytes(column)})
         form: dict[str, Any] = {"sep": self._separator, "index": False, "lineterminator": "\n"}
         block.to_csv(self._text, columns=self._columns, header=is_first, **form)
 
