@@ -23,7 +23,7 @@ MOMENT = re.compile(
     r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.(?P<fraction>[0-9]+))?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
 )
 BOOLEANS = {"true": "True", "TRUE": "True", "false": "False", "FALSE": "False"}
-INTEGER = re.compile(r"-?[0-9]{1,18}")  # of canonical texts, in 64 bits
+INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # in 64 bits
 DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 

@@ -107,6 +107,11 @@ class SetPredictor:
 
         Domains that it was trained or calibrated on are rejected. `target_recall=None` is the model's own.
         """
+        if self.seen_domains_ is None:
+            raise InputError(
+                "the model does not record the domains that it was trained on, so none is known to be new; fit it with "
+                "domains, or certify a report without: certify(model.domain_report(X, y, domains), 0.9)."
+            )
         report = self.domain_report(X, y, domains, min_cell_size=min_cell_size)
         target = self._own_target if target_recall is None else target_recall
         return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_)
