@@ -172,15 +172,9 @@ def test_labels_of_whole_numbers_are_those_of_the_model(here, tmp_path, learned,
         (["u", "v"], ["sick", "sick "], "different labels look alike: 'sick ' looks like 'sick'"),
     ],
 )
-def test_names_that_look_alike_are_told_when_a_model_is_fitted_or_a_table_checked(
-    domains, labels, message, here, tmp_path
-):
-    n = 80
-    X, y, d = (
-        pd.DataFrame({"x": np.arange(n) % 7.0}),
-        [labels[k % 2] for k in range(n)],
-        [domains[k // 40] for k in range(n)],
-    )
+def test_names_that_look_alike_are_told_by_fit_and_check(domains, labels, message, here, tmp_path):
+    X = pd.DataFrame({"x": np.arange(80) % 7.0})
+    y, d = [labels[row % 2] for row in range(80)], [domains[row // 40] for row in range(80)]
     with pytest.warns(UserWarning, match=re.escape(message)):
         ERMClassifier(epochs=1, network="linear", random_state=0).fit(X, y, domains=d)
     assert any(message in finding.what for finding in check_table(X, y, d).findings)

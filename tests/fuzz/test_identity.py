@@ -29,6 +29,7 @@ from domaincover.data.tables import open_table, write_table
 from domaincover.promises.certificates import certify, seen_among
 from tests.deep import IS_DEEP
 
+EXAMPLES = 2_500 if IS_DEEP else 60  # of four domains or more, or six identifiers: 10,000 or more in all
 N_ROWS = 6  # of each domain
 PER_MODEL = 12
 DAY = dt.date(2026, 1, 1)
@@ -142,7 +143,7 @@ def write(path, columns, stored, spelled):
     return open_table(path)
 
 
-def rows(names):
+def features(names):
     n = N_ROWS * len(names)
     x = np.linspace(-1, 1, n).tolist()
     return {"x": x, "y": ["ill", "well"] * (n // 2)}
@@ -154,7 +155,7 @@ def table_of(path, names, data, kind):
     values = [name for name in names for _ in range(N_ROWS)]
     spelled = [spell(value) for spell, value in zip(data.draw(several(spellings, len(values))), values, strict=True)]
     stored = {"d": data.draw(st.sampled_from(types))(values)} if path.suffix == ".parquet" else {}
-    return write(path, rows(names), stored, {"d": spelled})
+    return write(path, features(names), stored, {"d": spelled})
 
 
 def several(choices, n):
@@ -163,7 +164,7 @@ def several(choices, n):
 
 def names_of(kind):
     """Return distinct names of a kind: texts that are one name in canonical form are not drawn twice."""
-    return st.lists(kind[0], min_size=2, max_size=8, unique_by=str)
+    return st.lists(kind[0], min_size=2 if kind is BOOLEANS else 4, max_size=8, unique_by=str)
 
 
 @pytest.fixture(scope="module")
@@ -171,7 +172,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("spellings")
 
 
-@settings(max_examples=10_000 if IS_DEEP else 60)
+@settings(max_examples=EXAMPLES)
 @given(st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), names_of(kind))), st.data())
 @pytest.mark.filterwarnings("ignore:different")
 @pytest.mark.filterwarnings("ignore:no label has 20 examples")
@@ -233,7 +234,7 @@ def copied(fitted, table, out, names):
     write_table(out, _fixed_blocks(written, table, columns))
 
 
-@settings(max_examples=10_000 if IS_DEEP else 60)
+@settings(max_examples=EXAMPLES)
 @given(st.sampled_from(IDS), st.data())
 def test_identifiers_of_parquet_come_out_as_they_went_in(fitted, folder, kind, data):
     values, kind = kind
@@ -245,13 +246,11 @@ def test_identifiers_of_parquet_come_out_as_they_went_in(fitted, folder, kind, d
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
         copied(fitted, table, folder / "sets.csv", ["id"])
         found = pd.read_csv(folder / "sets.csv", dtype=str, keep_default_na=False)["id"].tolist()
-        assert found == [
-            "" if value is None else f"{value:f}" if kind != pa.int64() and kind != pa.uint64() else str(value)
-            for value in ids
-        ]
+        spell = "{:f}".format if pa.types.is_decimal(kind) else str
+        assert found == ["" if value is None else spell(value) for value in ids]
 
 
-@settings(max_examples=10_000 if IS_DEEP else 60)
+@settings(max_examples=EXAMPLES)
 @given(st.lists(NAMES | st.just(""), min_size=6, max_size=6), st.booleans())
 def test_identifiers_of_csv_come_out_as_they_went_in(fitted, folder, ids, twice):
     table = write(folder / "ids.csv", {"x": [0.5] * 6}, {}, {"id": ids})

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import corrupt_model_as_input_error
 from domaincover.cli.inputs import listed
-from domaincover.data.identity import canonical, doubt_about
+from domaincover.data.identity import canonical, look_alike_line
 from domaincover.errors import InputError
 from domaincover.predictors.adapted_domains import Scored
 from domaincover.predictors.label_scoring import last_step
@@ -68,7 +68,7 @@ class AdaptedNames(NamedTuple):
     def warning(self) -> str | None:
         """Return a line about unusual domains and those whose names look alike, if there are any."""
         unusual = unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
-        doubt = doubt_about(self.names, "domains")
+        doubt = look_alike_line(self.names, "domains")
         return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
 
 

@@ -120,7 +120,7 @@ def in_words(pairs: Collection[tuple[Any, Any]]) -> str:
     return ", ".join(said) + (f" and {len(pairs) - MOST_NAMES} more" if len(pairs) > MOST_NAMES else "")
 
 
-def doubt_about(names: Collection[Hashable], what: str) -> str | None:
+def look_alike_line(names: Collection[Hashable], what: str) -> str | None:
     """Return a line about names that look alike, and count as different ones; None where there are none."""
     pairs = look_alikes(names)
     return f"different {what} look alike: {in_words(pairs)}; if they are the same, write them alike." if pairs else None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
 from domaincover.data.cells import chosen_cell_size, count_cells
-from domaincover.data.identity import doubt_about
+from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
@@ -81,7 +81,7 @@ class SetPredictor:
         return report_of_tallies(tallies, tuple(self.classes_.tolist()), domain_names, size, self.own_criterion)
 
     def _warn_of_domains(self, names: tuple[Hashable, ...]) -> None:
-        if (doubt := doubt_about(names, "domains")) is not None:
+        if (doubt := look_alike_line(names, "domains")) is not None:
             warnings.warn(doubt, stacklevel=4)
         if hasattr(self, "adapted_") and len(names) > 1:
             warnings.warn(
