@@ -84,7 +84,7 @@ def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed") and kind != "mixed-integer-float":
         column = column.map(category_text, na_action="ignore")
-    return column.infer_objects()
+    return column
 
 
 def _name(cell: Any) -> str:
