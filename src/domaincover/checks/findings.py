@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from domaincover.calibration.confidence import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
+from domaincover.data.identity import in_words, look_alikes
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
 HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")
@@ -49,6 +50,7 @@ def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, 
     told = sorted((column for column in sound if leaks[column.name]), key=lambda column: -(column.tells_label or 0))
     found = [
         *_stops(cells, columns),
+        *_look_alikes(cells),
         *(finding for column in told if (finding := leaks[column.name])),
         *(finding for column in sound for finding in _of_column(column, cells, leaks[column.name])),
         *_small_cells(cells),
@@ -72,6 +74,16 @@ def _stops(cells: Cells, columns: Sequence[ColumnCheck]) -> Iterator[Finding]:
             yield Finding("stops", column.fault, "Correct the values, or leave the column out.", (column.name,))
     if columns and all(column.kind == "ignored" for column in columns):
         yield Finding("stops", "No column can be learned from: texts differ in almost every row.", "Add columns.")
+
+
+def _look_alikes(cells: Cells) -> Iterator[Finding]:
+    for column, names, what in (
+        (cells.label, cells.label_names, "labels"),
+        (cells.domain, cells.domain_names, "domains"),
+    ):
+        if pairs := look_alikes(names):
+            words = f"In {column}, different {what} look alike: {in_words(pairs)}."
+            yield Finding("weakens", words, "If they are the same, write them alike.")
 
 
 def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Iterator[Finding]:

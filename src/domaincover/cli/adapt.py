@@ -109,15 +109,15 @@ def _only_domain(data: Table, domain: str | None) -> str | None:
     """Return the domain of the rows, if the table has the column with which the model was fitted; reject several."""
     if domain is None or domain not in data.columns:
         return None
-    names = data.read([domain])[domain].dropna().unique().tolist()
-    if len(names) > 1:
-        from domaincover.cli.inputs import listed
+    from domaincover.cli.inputs import domains_in, listed
 
+    names = domains_in(data, domain)
+    if len(names) > 1:
         raise InputError(
             f"{data.path} has rows of {len(names):,} domains (column {domain!r}): {listed(names)}; adapt takes those "
             "of one. For many domains at once use domaincover predict --domain."
         )
-    return str(names[0]) if names else None
+    return names[0] if names else None
 
 
 def _with_last_step(fitted: Any, adapted: PromisedPredictor) -> Any:

@@ -76,7 +76,8 @@ def certify(
     certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
     if n_seen:
         say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
-    notes = [line for line in (judged.report.not_counted(), *judged.warnings) if line is not None]
+    lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)
+    notes = [line for line in lines if line is not None]
     if html is not None:
         settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
         write_certificate(html, certificate, judged.report, target, judged.model.promise, notes, settings)

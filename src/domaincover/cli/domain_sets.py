@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from domaincover.cli.evaluate import rejected_rows_as_input_error
 from domaincover.cli.inputs import listed
+from domaincover.data.identity import canonical, look_alike_line
 from domaincover.errors import InputError
 from domaincover.predictors.adapted_domains import Scored, moved_domains
 from domaincover.predictors.label_scoring import last_step
@@ -70,8 +71,10 @@ class AdaptedNames(NamedTuple):
         return int(moved_domains(self.thresholds, self.inner.thresholds_).sum())
 
     def warning(self) -> str | None:
-        """Return a line about unusual domains, if there are any."""
-        return unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
+        """Return a line about unusual domains and those whose names look alike, if there are any."""
+        unusual = unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
+        doubt = look_alike_line(self.names, "domains")
+        return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
 
 
 class DomainSets:
@@ -184,7 +187,7 @@ def meant_for_another_domain(model: Any, adapted_to: str | None, names: Sequence
     """Return a line if a model is adapted to one domain and the rows are of others, as far as that is known."""
     if not hasattr(last_step(model), "adapted_"):
         return None
-    others = [str(name) for name in names if adapted_to is not None and str(name) != adapted_to]
+    others = [str(name) for name in names if adapted_to is not None and canonical(name) != canonical(adapted_to)]
     if not others and len(names) < 2:
         return None
     own = "one domain" if adapted_to is None else f"domain {adapted_to}"

@@ -267,9 +267,11 @@ def _reports_of_table(
 ) -> Reports:
     """Report on the sets of a table in one file, which are kept with labels and domains."""
     from domaincover.cli.domain_sets import can_adapt
+    from domaincover.data.identity import typed_names
     from domaincover.predictors.label_scoring import last_step
 
     given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
+    given = given._replace(domains=typed_names(given.domains))
     found: AdaptedNames | None = None
     sets: tuple[Sets, ...]
     if can_adapt(fitted):
@@ -363,9 +365,10 @@ def _raised_by(error: Exception) -> str:
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:
     """Return a certificate if there are two or more domains and the model has seen none of them."""
+    from domaincover.data.identity import can_compare
     from domaincover.promises.certificates import certify, seen_among
 
-    seen = model.seen_domains_
-    if seen is None or len(report.domain_names) < 2 or any(seen_among(report.domain_names, seen)):
+    seen, names = model.seen_domains_, report.domain_names
+    if seen is None or len(names) < 2 or any(seen_among(names, seen)) or not can_compare(names, seen):
         return None
     return certify(report, target_recall, seen_domains=seen)

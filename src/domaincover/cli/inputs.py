@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from domaincover.predictors.set_predictor import SetPredictor
 
 MOST_LABELS = 200
-LARGEST_WHOLE = 2**53  # above it, floats that are written differently may be the same
 MOST_NAMES = 12
 BYTES_OF_VALUE = 16  # as a double, twice: read, and selected or encoded
 PLAIN_NUMBER = "plain number"
@@ -56,6 +55,9 @@ def feature_columns(data: Table, label: str, domain: str, drop: Sequence[str]) -
     check_roles(data, label, domain)
     for name in drop:
         data.check_column(name, "--drop")
+        if name in (label, domain):
+            role = "labels (--label)" if name == label else "domains (--domain)"
+            raise InputError(f"--drop {name!r} is the column of {role}, which a fit needs; leave out the option.")
     features = [name for name in data.columns if name not in {label, domain, *drop}]
     if not features:
         raise InputError(f"{data.path} has no columns left to learn from beside {label!r} and {domain!r}.")
@@ -73,7 +75,7 @@ def read_training(
 ) -> LabelledTable:
     """Read a table to fit on, and refuse one whose label or domain is probably another column."""
     texts = [name for name in (image_column, prose) if name is not None]
-    training = _labelled(data.read([*features, label, domain], prose=texts), features, label, domain)
+    training = _labelled(data.read([*features, label, domain], [label, domain], texts), features, label, domain)
     _check_classes(training.labels)
     _check_groups(training.domains, min_domains)
     for name in texts:
@@ -98,7 +100,7 @@ def read_on_disk(
     """Read the labels and domains of a table to fit on, and leave its features on disk."""
     from domaincover.data.disk_table import DiskTable
 
-    training = _labelled(data.read([label, domain]), [], label, domain)
+    training = _labelled(data.read([label, domain], [label, domain]), [], label, domain)
     _check_classes(training.labels)
     _check_groups(training.domains, min_domains)
     return training._replace(X=DiskTable.of(data, features, scratch, first_row=1))
@@ -106,9 +108,8 @@ def read_on_disk(
 
 def read_to_check(data: Table, features: Sequence[str], label: str, domain: str) -> LabelledTable:
     """Read a table as for a fit, but with rows that lack a label or a domain."""
-    frame = data.read([*features, label, domain])
-    frame.index = range(1, len(frame) + 1)  # type: ignore[assignment]
-    table = LabelledTable(frame[list(features)], _names(frame[label]), _names(frame[domain]))
+    frame = data.read([*features, label, domain], [label, domain])
+    table = _as_labelled(frame, features, label, domain)
     for column, option in ((table.labels, "--label"), (table.domains, "--domain")):
         if column.isna().all():
             raise InputError(f"column {column.name!r} ({option}) is empty in all rows.")
@@ -184,37 +185,32 @@ class ModelColumns(NamedTuple):
         return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER], spellings)
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
-        """Read a table in blocks: what the model wants, and the columns to keep beside it.
+        """Read a table in blocks: what the model wants, and beside it columns to copy as they are.
 
-        In CSV, where a block's types are its own, columns that are only kept are text, and so are those whose spelling
-        was learned; other formats bring their types.
+        In CSV, where a block's types are its own, columns whose spelling was learned are text; other formats bring
+        their types.
         """
-        columns, first = list(dict.fromkeys([*ids, *self.used])), 1
-        only_kept = set() if data.has_types else {*ids} - {*self.used}
-        spelled = set() if data.has_types else self.spellings.keys()
-        for block in data.blocks(rows_at_once, columns, {*self.categories, *only_kept, *spelled}, self.prose):
+        first = 1
+        texts = {*self.categories, *(() if data.has_types else self.spellings)}
+        for block, kept in data.blocks_with_copies(rows_at_once, self.used, list(ids), texts, self.prose):
             self._check_decimals(block, data, first)
-            yield self._arranged(block.set_axis(range(first, first + len(block))), data), block[list(ids)]
+            yield self._arranged(block.set_axis(range(first, first + len(block))), data), kept
             first += len(block)
 
     def read_labels(self, data: Table, label: str, domain: str, classes: Sequence[Any]) -> LabelledTable:
-        """Read labels that the model knows, and domains; where labels are text, "1" is not taken for a number.
+        """Read labels that the model knows, and domains.
 
         The features, which take most of the memory, are left to `blocks`.
         """
         check_roles(data, label, domain)
-        text_columns = {*self.categories, *([label] if all(isinstance(name, str) for name in classes) else [])}
-        labelled = _labelled(data.read([label, domain], text_columns, self.prose), [], label, domain)
-        _check_known(labelled.labels, classes)
-        return labelled
+        frame = _numbered(data.read([label, domain], [label, domain]))
+        table = LabelledTable(frame[[]], frame[label], domain_names(frame[domain], frame.index))
+        _check_missing(table.labels, "--label")
+        return table._replace(labels=_known_labels(table.labels, classes))
 
     def read_some_labels(self, data: Table, label: str, classes: Sequence[Any]) -> pd.Series[Any]:
         """Read labels that the model knows, missing where they are not known."""
-        text_columns = [label] if all(isinstance(name, str) for name in classes) else []
-        column = data.read([label], text_columns)[label]
-        labels = _names(column.set_axis(range(1, len(column) + 1)))
-        _check_known(labels.dropna(), classes)
-        return labels
+        return _known_labels(_numbered(data.read([label], [label]))[label], classes)
 
     def _check_decimals(self, block: pd.DataFrame, data: Table, first: int) -> None:
         """Reject 1,500 in a file with a decimal comma where the comma parted thousands when the model was fitted."""
@@ -245,10 +241,19 @@ class ModelColumns(NamedTuple):
 
 
 def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
-    """Return the domains of some rows, which are numbered as in the table; reject missing ones."""
-    names = _names(column.set_axis(rows))
+    """Return the domains of some rows as text, numbered as in the table; reject missing ones."""
+    from domaincover.data.identity import canonical_texts
+
+    names = canonical_texts(column.set_axis(rows))
     _check_missing(names, "--domain")
     return names
+
+
+def domains_in(data: Table, domain: str) -> list[str]:
+    """Return the domains of a table in the order in which they are met."""
+    from domaincover.data.identity import canonical_texts
+
+    return canonical_texts(data.read([domain], [domain])[domain].dropna()).unique().tolist()
 
 
 def _encoder(model: Any) -> Any:
@@ -271,22 +276,23 @@ def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
 
 
 def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:
-    frame.index = range(1, len(frame) + 1)  # type: ignore[assignment]
-    table = LabelledTable(frame[list(features)], _names(frame[label]), _names(frame[domain]))
+    table = _as_labelled(frame, features, label, domain)
     _check_missing(table.labels, "--label")
     _check_missing(table.domains, "--domain")
     return table
 
 
-def _names(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return labels or domains; days, times and durations as the text that one would write for them."""
-    from domaincover.data.columns import day_texts, unreadable
+def _as_labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:
+    """Return features, labels and domains; whole numbers and booleans if all names are."""
+    from domaincover.data.identity import canonical_texts, typed_names
 
-    try:
-        column.nunique()
-    except TypeError:
-        raise unreadable(column.name) from None
-    return day_texts(column) if column.dtype.kind in "mM" else column
+    frame = _numbered(frame)
+    names = (typed_names(canonical_texts(frame[role])) for role in (label, domain))
+    return LabelledTable(frame[list(features)], *names)
+
+
+def _numbered(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.set_axis(range(1, len(frame) + 1))
 
 
 def _check_missing(column: pd.Series[Any], option: str) -> None:
@@ -299,6 +305,8 @@ def _check_missing(column: pd.Series[Any], option: str) -> None:
 
 
 def _check_classes(labels: pd.Series[Any]) -> None:
+    import pandas as pd
+
     column, n_labels = f"column {labels.name!r} (--label)", labels.nunique()
     if n_labels < 2:
         raise InputError(f"{column} has one value only, {labels.tolist()[0]!r}; sets need two labels.")
@@ -307,12 +315,11 @@ def _check_classes(labels: pd.Series[Any]) -> None:
             f"{column} has {n_labels:,} different values; labels are classes, at most {MOST_LABELS}. "
             "Was another column meant?"
         )
-    if (
-        labels.dtype.kind == "f"
-        and not (whole := (labels % 1 == 0) & (labels.astype(float).abs() <= LARGEST_WHOLE)).all()
-    ):
-        broken = labels[~whole].iloc[0]
-        raise InputError(f"{column} holds numbers such as {broken:g}; labels are classes: whole numbers or names.")
+    numbers = pd.to_numeric(pd.Series(labels.unique().astype(str)), errors="coerce")
+    if numbers.notna().all() and (broken := numbers % 1 != 0).any():
+        raise InputError(
+            f"{column} holds numbers such as {numbers[broken].iloc[0]:g}; labels are classes: whole numbers or names."
+        )
 
 
 def _check_groups(domains: pd.Series[Any], fewest: int) -> None:
@@ -329,10 +336,18 @@ def _check_groups(domains: pd.Series[Any], fewest: int) -> None:
         )
 
 
-def _check_known(labels: pd.Series[Any], classes: Sequence[Any]) -> None:
-    unknown = ~labels.isin(list(classes))
+def _known_labels(labels: pd.Series[Any], classes: Sequence[Any]) -> pd.Series[Any]:
+    """Return texts as the labels of a model, as objects where some are missing; reject those that it does not know."""
+    from domaincover.data.identity import in_words, look_alikes, name_by_text
+
+    known = name_by_text(labels.dropna().unique().tolist(), classes)
+    unknown = labels.notna() & ~labels.isin(list(known))
     if unknown.any():
+        name = labels[unknown].tolist()[0]
+        alike = look_alikes([name], classes)
         raise InputError(
-            f"column {labels.name!r} (--label) holds {labels[unknown].tolist()[0]!r} in row {unknown.idxmax()}, a "
-            f"label that the model does not know; it knows {listed(list(map(repr, classes)))}."
+            f"column {labels.name!r} (--label) holds {name!r} in row {unknown.idxmax()}, a label that the model does "
+            f"not know; it knows {listed(list(map(repr, classes)))}{f'; {in_words(alike)}' if alike else ''}."
         )
+    found = labels.astype(object).map(known)
+    return found.astype(object).where(labels.notna(), None) if labels.isna().any() else found

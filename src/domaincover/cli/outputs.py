@@ -72,10 +72,14 @@ def check_output_folder(out: Path, data: PartsTable, model: Path) -> None:
 
 def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mapping[str, Any]) -> list[str]:
     """Return notes on domains seen in training, on the promise, and on the evaluation made by `fit`."""
+    from domaincover.data.identity import in_words, look_alikes
     from domaincover.promises.certificates import seen_among
 
-    n_seen = sum(seen_among(report.domain_names, model.domains_.tolist()))
+    known = model.domains_.tolist()
+    n_seen, alike = sum(seen_among(report.domain_names, known)), look_alikes(report.domain_names, known)
     notes = [line for line in (report.not_counted(),) if line is not None]
+    if alike:
+        notes.append(f"Some domains look like others that were in the training data: {in_words(alike)}.")
     if n_seen:
         notes.append(
             f"{n_seen} of {len(report.domain_names)} domains were in the training data; if their rows were too, their "

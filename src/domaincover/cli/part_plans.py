@@ -30,6 +30,7 @@ from domaincover.cli.part_steps import (
     digest_of,
 )
 from domaincover.data.dataset import code_names
+from domaincover.data.identity import typed_names
 from domaincover.data.part_tables import PartsTable
 from domaincover.data.table_writer import write_table
 from domaincover.errors import InputError
@@ -84,7 +85,7 @@ def numbered(data: PartsTable) -> list[NumberedPart]:
 def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTable, scratch: Path) -> SurveyedParts:
     """Count the rows of every domain in every part, number the domains as they are met, and deal them into buckets."""
     parts = numbered(data)
-    met: dict[Hashable, int] = {}
+    met: dict[str, int] = {}
     digests, of_part = [""] * len(parts), [np.empty(0, np.int64)] * len(parts)
     n_by_part = list(of_part)
     for part, survey in runs.each("Domains of parts", SurveyPart(model, domain), parts):
@@ -99,11 +100,11 @@ def surveyed(runs: PartRuns, model: PartModel, domain: str | None, data: PartsTa
     n_labels = len(model.load().classes_)
     buckets = (np.cumsum(n_rows) - n_rows) * n_labels // NUMBERS_IN_BUCKET
     in_order = tuple(names[code] for code in order)
-    table = pd.DataFrame({"domain": pd.Series(in_order, dtype=None if in_order else str), "bucket": buckets})
-    write_table(scratch / DOMAINS, [table])
+    texts = pd.Series(in_order, dtype=str)
+    write_table(scratch / DOMAINS, [pd.DataFrame({"domain": texts, "bucket": buckets})])
     return SurveyedParts(
         [part._replace(digest=digest) for part, digest in zip(parts, digests, strict=True)],
-        in_order,
+        tuple(typed_names(texts).tolist()),
         list(_buckets(buckets, n_rows, of_part)),
         digest_of([repr(name) for name in in_order], buckets.tolist()),
     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -38,7 +38,7 @@ from domaincover.evaluation import Tallies, tallied
 from domaincover.files import write_whole
 from domaincover.prediction_sets import Sets
 from domaincover.predictors.adapted_domains import AdaptedDomains, Scored
-from domaincover.predictors.names import label_codes
+from domaincover.predictors.names import ONLY_DOMAIN, label_codes
 from domaincover.predictors.set_predictor import predict_set, unwrapped
 from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
@@ -91,7 +91,7 @@ class NumberedPart(NamedTuple):
 class PartSurvey(NamedTuple):
     """The domains of a part in the order of its rows, the number of rows of each, and a digest of its bytes."""
 
-    names: list[Hashable]
+    names: list[str]
     n_rows: NDArray[np.int64]
     digest: str
 
@@ -118,7 +118,7 @@ class SurveyPart:
 
     def __call__(self, part: NumberedPart) -> PartSurvey:
         """Return the domains of a part."""
-        codes, names = _factorized(self.model, self.domain, part.table)
+        codes, names = _factorized(self.domain, part.table)
         return PartSurvey(names, np.bincount(codes, minlength=len(names)), file_digest(part.table))
 
 
@@ -140,7 +140,7 @@ class ScorePart:
     def codes(self, table: PartTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the numbers of a part's domains, row by row, and the bucket of every domain."""
         index, buckets = known_domains(self.scratch, self.domains_digest)
-        codes, names = _factorized(self.model, self.domain, table)
+        codes, names = _factorized(self.domain, table)
         return index.get_indexer(pd.Index(names, tupleize_cols=False))[codes], buckets
 
     def _scored(self, table: PartTable) -> Scored:
@@ -207,8 +207,7 @@ class WriteSets:
     def _blocks(self, part: NumberedPart, written: SetColumns) -> Iterator[pd.DataFrame]:
         table, model = part.table, self.model.load()
         if not table.has_rows:
-            kept = table.read(written.ids)
-            yield written.empty().assign(**{name: kept[name] for name in written.ids})
+            yield written.empty(table.no_copies(written.ids))
             return
         columns = ModelColumns.of(model, table)
         if self.scratch is None:
@@ -222,7 +221,7 @@ class WriteSets:
         if self.top or self.scores:
             blocks = (written.beside(kept, X) for X, kept in columns.blocks(table, ROWS_AT_ONCE, written.ids))
         else:
-            blocks = (b[written.ids] for b in table.blocks(ROWS_AT_ONCE, written.ids or [str(self.domain)]))
+            blocks = (kept for _, kept in table.blocks_with_copies(ROWS_AT_ONCE, [str(self.domain)], written.ids))
         for beside in blocks:
             yield written.block(beside, sets[start : start + len(beside)])
             start += len(beside)
@@ -308,12 +307,11 @@ def known_domains(scratch: str, digest: str) -> tuple[pd.Index, NDArray[np.int64
     return pd.Index(found["domain"], tupleize_cols=False), found["bucket"].to_numpy()
 
 
-def _factorized(model: PartModel, domain: str | None, table: PartTable) -> tuple[NDArray[np.int64], list[Hashable]]:
+def _factorized(domain: str | None, table: PartTable) -> tuple[NDArray[np.int64], list[str]]:
     """Return the code of each row's domain within a part, and the domains' names."""
-    columns = ModelColumns.of(model.load(), table)
-    column = table.read([domain or table.columns[0]], columns.categories, columns.prose).iloc[:, 0]
     if domain is None:
-        return np.zeros(len(column), dtype=np.int64), [0] if len(column) else []
+        return np.zeros(table.n_rows, dtype=np.int64), [ONLY_DOMAIN] if table.n_rows else []
+    column = table.read([domain], [domain])[domain]
     codes, names = pd.factorize(domain_names(column, range(1, len(column) + 1)))
     return codes.astype(np.int64), names.tolist()
 

@@ -61,7 +61,7 @@ def predict(
 
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
-    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.inputs import ModelColumns, domains_in
     from domaincover.cli.set_columns import SetColumns
     from domaincover.data.part_tables import PartsTable
     from domaincover.data.table_writer import check_ending
@@ -127,7 +127,7 @@ def predict(
     if hasattr(last_step(fitted), "adapted_"):
         settings = (load_extra(model) or {}).get("settings", {})
         column = settings.get("domain")
-        names = data.read([column])[column].dropna().unique().tolist() if column in data.columns else []
+        names = domains_in(data, column) if column in data.columns else []
         if (line := meant_for_another_domain(fitted, settings.get("adapted_to"), names)) is not None:
             say(f"Note: {line}")
 
@@ -159,7 +159,7 @@ def _adapted_blocks(
     from domaincover.data.tables import ROWS_AT_ONCE
 
     blocks = (
-        UnadaptedBlock(X, domain_names(kept[domain], X.index), written.beside(kept[written.ids], X))
+        UnadaptedBlock(X, domain_names(data.text_of(kept[domain]), X.index), written.beside(kept[written.ids], X))
         for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*written.ids, domain])))
     )
     for block in found.blocks(blocks, is_grouped):

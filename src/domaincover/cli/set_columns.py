@@ -68,13 +68,13 @@ class SetColumns:
         names = [*self._flags, "set", "set_size"]
         return beside.assign(**dict(zip(names, written, strict=True)))[[*self.ids, *self.names]]
 
-    def empty(self) -> pd.DataFrame:
-        """Return the columns without rows."""
-        beside: dict[str, Any] = {name: pd.Series(dtype=str) for name in self.ids}
+    def empty(self, kept: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return the columns without rows; those that are copied are text, or as they are given."""
+        beside = pd.DataFrame(columns=self.ids, dtype=str) if kept is None else kept
         if self._top:
-            beside["top"] = self.model.classes_[:0]
-        beside |= {name: np.empty(0) for name in self._score_names}
-        return self.block(pd.DataFrame(beside), np.empty((0, len(self._flags)), dtype=bool))
+            beside = beside.assign(top=self.model.classes_[:0])
+        beside = beside.assign(**{name: np.empty(0) for name in self._score_names})
+        return self.block(beside, np.empty((0, len(self._flags)), dtype=bool))
 
     @property
     def sizes(self) -> dict[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pandas as pd
@@ -25,6 +25,30 @@ def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
     return table.to_pandas(ignore_metadata=True, date_as_object=False, self_destruct=True)
 
 
+def copies(table: Any, columns: Sequence[str]) -> pd.DataFrame:
+    """Return columns of an Arrow table with the types of the file."""
+    kept = {name: pd.Series(pd.arrays.ArrowExtensionArray(_plain(table[name]))) for name in columns}
+    return pd.DataFrame(kept, index=range(table.num_rows), columns=list(columns))
+
+
+def _plain(column: Any) -> Any:
+    """Return categories as their values, and values of an extension as what they are stored as."""
+    if pa.types.is_dictionary(column.type):
+        return column.cast(column.type.value_type)
+    return column.cast(column.type.storage_type) if isinstance(column.type, pa.BaseExtensionType) else column
+
+
+def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a copied column as text columns are read."""
+    found = _to_text(column.array.__arrow_array__(), str(column.name))
+    return pd.Series(found.to_pandas().to_numpy(), index=column.index, name=column.name, dtype=object)
+
+
+def has_bytes(column: pd.Series[Any]) -> bool:
+    """Return whether a copied column has bytes."""
+    return isinstance(column.dtype, pd.ArrowDtype) and _is_binary(column.dtype.pyarrow_dtype)
+
+
 def _is_binary(kind: Any) -> bool:
     """Return whether a column contains bytes, which older writers use for text."""
     if isinstance(kind, pa.BaseExtensionType):
@@ -42,6 +66,8 @@ def _is_binary(kind: Any) -> bool:
 def _to_text(column: Any, name: str) -> Any:
     if pa.types.is_boolean(column.type):
         return pc.if_else(column, "True", "False")  # as in CSV; Arrow would write lower case
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), None, column)  # which Arrow would write as text
     if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_duration(column.type):
         spelled = day_texts(column.to_pandas(date_as_object=False))
         return pa.chunked_array([pa.array(spelled, pa.string(), from_pandas=True)])

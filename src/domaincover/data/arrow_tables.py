@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.arrow_columns import to_pandas
+from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.image_folder import image_folder
 from domaincover.data.table import Table
 from domaincover.data.table_errors import reading
@@ -22,17 +22,12 @@ from domaincover.errors import InputError
 INDEX_COLUMN = re.compile(r"__index_level_\d+__")
 
 
-class ParquetTable(Table):
-    """A Parquet file; `stored` are its columns and `stored_types` their types."""
+class TypedTable(Table):
+    """A table whose format has types, read as Arrow tables."""
 
-    n_rows: int
-
-    def __init__(self, path: Path) -> None:
-        with _parquet_file(path) as file:
-            schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, _named(path, schema.names), self.n_rows > 0)
-        self.stored = list(self.columns)
-        self.stored_types = [schema.field(name).type for name in self.stored]
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return as_text(copied)
 
     def _blocks(
         self,
@@ -43,6 +38,31 @@ class ParquetTable(Table):
     ) -> Iterator[pd.DataFrame]:
         for block in self.arrow_blocks(rows_at_once, columns):
             yield to_pandas(block, text_columns)
+
+    def _with_copies(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        copied: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        for block in self.arrow_blocks(rows_at_once, list(dict.fromkeys([*columns, *copied]))):
+            kept = copies(block, copied)
+            yield to_pandas(block.select(columns), text_columns), kept
+
+
+class ParquetTable(TypedTable):
+    """A Parquet file; `stored` are its columns and `stored_types` their types."""
+
+    n_rows: int
+
+    def __init__(self, path: Path) -> None:
+        with _parquet_file(path) as file:
+            schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+        super().__init__(path, _named(path, schema.names), self.n_rows > 0)
+        self.stored = list(self.columns)
+        self.stored_types = [schema.field(name).type for name in self.stored]
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""
@@ -71,23 +91,13 @@ class ParquetTable(Table):
         return table.select(columns)
 
 
-class ArrowTable(Table):
+class ArrowTable(TypedTable):
     """An Arrow file (Feather), whose batches are checked in full: Arrow itself trusts offsets within them."""
 
     def __init__(self, path: Path) -> None:
         with _arrow_file(path) as file:
             self.n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
             super().__init__(path, _named(path, file.schema.names), self.n_rows > 0)
-
-    def _blocks(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],  # noqa: ARG002
-    ) -> Iterator[pd.DataFrame]:
-        for block in self.arrow_blocks(rows_at_once, columns):
-            yield to_pandas(block, text_columns)
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""

@@ -82,6 +82,10 @@ class CsvTable(Table):
             while (block := _next_block(reader)) is not None:
                 yield block[columns].reset_index(drop=True)
 
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return copied.where(~copied.isin(MISSING), None)
+
     def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
         # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
         blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns, prose))

@@ -6,14 +6,14 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import to_pandas
+from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.columns import category_text
 from domaincover.data.table import MISSING, Table
 from domaincover.data.table_errors import reading
@@ -43,13 +43,15 @@ class ExcelTable(Table):
         super().__init__(path, header[first:], len(cells) > 0)
 
     def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
+        return to_pandas(self._arrow(columns, prose), text_columns)
+
+    def _arrow(self, columns: Sequence[str], prose: Collection[str]) -> Any:
         place = {name: k for k, name in enumerate(self.columns)}
         typed = {name: _typed(self._cells.iloc[:, place[name]], name in prose) for name in columns}
         try:
-            table = pa.table({name: pa.array(column, from_pandas=True) for name, column in typed.items()})
+            return pa.table({name: pa.array(column, from_pandas=True) for name, column in typed.items()})
         except pa.ArrowException as error:
             raise InputError(f"{self.path} cannot be read: {str(error).splitlines()[0]}.") from error
-        return to_pandas(table, text_columns)
 
     def _blocks(
         self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
@@ -58,6 +60,24 @@ class ExcelTable(Table):
         for start in range(0, len(table), rows_at_once):
             yield table.iloc[start : start + rows_at_once].reset_index(drop=True)
 
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        texts = as_text(copied)
+        return texts.where(~texts.isin([*MISSING, *ERRORS]), None)
+
+    def _with_copies(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        copied: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        table, kept = self._read(columns, text_columns, prose), copies(self._arrow(copied, copied), copied)
+        for start in range(0, len(table), rows_at_once):
+            rows = slice(start, start + rows_at_once)
+            yield table[rows].reset_index(drop=True), kept[rows].reset_index(drop=True)
+
 
 def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:
     """Return a column of one type; where types are mixed, all values become text."""
@@ -65,7 +85,7 @@ def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith("mixed") and kind != "mixed-integer-float":
         column = column.map(_cell_text, na_action="ignore")
-    return column.infer_objects()
+    return column
 
 
 def _cell_text(cell: Any) -> str:

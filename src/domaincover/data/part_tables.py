@@ -16,9 +16,8 @@ from urllib.parse import unquote
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import to_pandas
-from domaincover.data.arrow_tables import ParquetTable
-from domaincover.data.table import Table
+from domaincover.data.arrow_columns import copies, to_pandas
+from domaincover.data.arrow_tables import ParquetTable, TypedTable
 from domaincover.errors import InputError
 
 ENDINGS = (".parquet", ".pq")
@@ -54,6 +53,25 @@ class PartTable(ParquetTable):
         with self._opened() as file:
             return self._completed(file.read(self._stored(columns)), columns)
 
+    def _with_copies(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        copied: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],  # noqa: ARG002
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        with self._opened() as file:
+            for batch in file.iter_batches(rows_at_once, columns=self._stored([*dict.fromkeys([*columns, *copied])])):
+                stored = pa.Table.from_batches([batch])
+                kept = copies(stored, copied)  # with the types of this part
+                yield to_pandas(self._completed(stored, columns), text_columns), kept
+
+    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
+        """Return columns to copy without rows."""
+        with self._opened() as file:
+            return copies(file.schema_arrow.empty_table(), copied)
+
     def _stored(self, columns: Sequence[str]) -> list[str]:
         # One more where none is stored, for the number of rows.
         return [name for name in columns if name not in self.folder_values] or [self.stored[0]]
@@ -76,7 +94,7 @@ class PartTable(ParquetTable):
             raise InputError(f"{self.path}: column {name!r} is not {kind}, as in other parts: {error}") from error
 
 
-class PartsTable(Table):
+class PartsTable(TypedTable):
     """A folder of Parquet parts, in the order of their names."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
@@ -103,12 +121,6 @@ class PartsTable(Table):
     def files(self) -> list[Path]:
         """The files that the table consists of."""
         return [part.path for part in self.parts]
-
-    def _blocks(
-        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
-    ) -> Iterator[pd.DataFrame]:
-        for part in self.parts:
-            yield from part._blocks(rows_at_once, columns, text_columns, prose)
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""

@@ -6,6 +6,7 @@ import difflib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,38 @@ class Table(ABC):
         columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
         return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
+
+    def blocks_with_copies(
+        self,
+        rows_at_once: int,
+        columns: Sequence[str],
+        copied: Sequence[str],
+        text_columns: Collection[str] = (),
+        prose: Collection[str] = (),
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        """Read blocks of some columns, and beside each the columns to copy as they are: their types, or their text."""
+        wanted, kept = self._wanted(columns), self._wanted(copied)
+        return self._with_copies(rows_at_once, wanted, kept, {*text_columns, *prose}, prose)
+
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return copied
+
+    def _with_copies(
+        self,
+        rows_at_once: int,
+        columns: list[str],
+        copied: list[str],
+        text_columns: Collection[str],
+        prose: Collection[str],
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        apart = not {*columns}.isdisjoint(copied)  # the same column as number and as text
+        read = columns if apart else [*columns, *copied]
+        texts = ({*text_columns}, {*prose}) if apart else ({*text_columns, *copied}, {*prose, *copied})
+        blocks = self._blocks(rows_at_once, read, *texts)
+        copies = self._blocks(rows_at_once, copied, copied, copied) if apart else repeat(None)
+        for block, copy in zip(blocks, copies, strict=False):
+            yield block[columns], (block if copy is None else copy)[copied]
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""

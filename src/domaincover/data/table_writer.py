@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from domaincover.data.arrow_columns import as_text, has_bytes
 from domaincover.data.table_errors import writing
 from domaincover.errors import InputError
 from domaincover.files import move_into_place, remove_leftovers, unfinished_name
@@ -115,6 +116,7 @@ class _CsvSink:
     def append(self, block: pd.DataFrame) -> None:
         is_first = self._columns is None
         self._columns = self._columns or list(block.columns)
+        block = block.assign(**{str(name): as_text(column) for name, column in block.items() if has_bytes(column)})
         form: dict[str, Any] = {"sep": self._separator, "index": False, "lineterminator": "\n"}
         block.to_csv(self._text, columns=self._columns, header=is_first, **form)
 

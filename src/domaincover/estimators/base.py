@@ -17,6 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from domaincover.data.dataset import code_names
+from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.predictors.names import as_column, as_names, coded_domains
 from domaincover.predictors.set_predictor import SetPredictor
@@ -83,6 +84,9 @@ class SetClassifier(ClassifierMixin, SetPredictor, BaseEstimator):
                 stacklevel=4,
             )
         of_domains = coded_domains(domains, n_rows)
+        for names, what in ((coded.names, "labels"), (of_domains.names, "domains")):
+            if (doubt := look_alike_line(names, what)) is not None:
+                warnings.warn(doubt, stacklevel=4)
         self.domains_ = as_names(of_domains.names)
         return Targets(coded.codes, of_domains.codes, self.classes_, of_domains.names)
 

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from domaincover.calibration.adaptation import MISSING_LABEL
 from domaincover.data.dataset import code_names, one_dimensional
+from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError
 from domaincover.predictors.conventions import column_vector_warning, n_rows_of
 
@@ -50,7 +51,9 @@ def label_codes(y: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     codes = known.get_indexer(given)
     if (codes < 0).any():
         unknown = ", ".join(repr(label) for label in islice(dict.fromkeys(y[codes < 0].tolist()), MOST_NAMES))
-        raise InputError(f"y holds labels that training did not: {unknown}; the model knows {classes.tolist()}.")
+        alike = look_alikes(dict.fromkeys(y[codes < 0].tolist()), classes.tolist())
+        said = f"; {in_words(alike)}" if alike else ""
+        raise InputError(f"y holds labels that training did not: {unknown}; the model knows {classes.tolist()}{said}.")
     return codes.astype(np.int64)
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
 from domaincover.data.cells import chosen_cell_size, count_cells
+from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
@@ -63,7 +64,7 @@ class SetPredictor:
     ) -> DomainReport:
         """Report on sets that were already predicted, for example in blocks."""
         coded = coded_domains(domains, len(sets))
-        self._warn_of_other_domains(len(coded.names))
+        self._warn_of_domains(coded.names)
         labels = label_codes(y, self.classes_)
         if len(labels) != len(sets):
             raise InputError(f"there are {len(sets)} sets and {len(labels)} labels; every example needs one.")
@@ -75,14 +76,16 @@ class SetPredictor:
         self, tallies: Tallies, domain_names: tuple[Hashable, ...], *, min_cell_size: int | None = None
     ) -> DomainReport:
         """Report on sets that were counted by domain and label, for example in parts of a table."""
-        self._warn_of_other_domains(len(domain_names))
+        self._warn_of_domains(domain_names)
         size = self._cell_size(min_cell_size, tallies.n_by_cell)
         return report_of_tallies(tallies, tuple(self.classes_.tolist()), domain_names, size, self.own_criterion)
 
-    def _warn_of_other_domains(self, n_domains: int) -> None:
-        if hasattr(self, "adapted_") and n_domains > 1:
+    def _warn_of_domains(self, names: tuple[Hashable, ...]) -> None:
+        if (doubt := look_alike_line(names, "domains")) is not None:
+            warnings.warn(doubt, stacklevel=4)
+        if hasattr(self, "adapted_") and len(names) > 1:
             warnings.warn(
-                f"the model is adapted to one domain, and these are rows of {n_domains}: for others its promise does "
+                f"the model is adapted to one domain, and these are rows of {len(names)}: for others its promise does "
                 "not hold; use the model that it came from.",
                 stacklevel=4,
             )
@@ -104,6 +107,11 @@ class SetPredictor:
 
         Domains that it was trained or calibrated on are rejected. `target_recall=None` is the model's own.
         """
+        if self.seen_domains_ is None:
+            raise InputError(
+                "the model does not record the domains that it was trained on, so none is known to be new; fit it with "
+                "domains, or certify a report without: certify(model.domain_report(X, y, domains), 0.9)."
+            )
         report = self.domain_report(X, y, domains, min_cell_size=min_cell_size)
         target = self._own_target if target_recall is None else target_recall
         return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_)

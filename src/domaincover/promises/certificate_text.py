@@ -48,6 +48,7 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
     ]
     parts = [
         wrapped(f"From {n_domains} domains{_whose(certificate)}, {n_examples:,} examples{thresholds}.", width),
+        *([wrapped(certificate.doubt, width)] if certificate.doubt else []),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
         *([_label_table(certificate)] if certificate.labels else []),
         ["This rests on:", *_points(RESTS_ON, width)],

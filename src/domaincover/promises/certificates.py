@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from domaincover.criteria import TargetRecall
 from domaincover.data.dataset import texts
+from domaincover.data.identity import can_compare, canonical, in_words, look_alikes
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName, ThresholdKind
@@ -70,6 +71,7 @@ class Certificate:
     `thresholds` are those of the report: adapted to each domain's rows or fixed; None where the model has one kind.
     `known_unseen` tells whether the domains were compared with those that the model has seen. `criterion` says what is
     at target: every constrained label's recall, or the coverage of a domain, about which no label has a statement.
+    `doubt` names domains that were taken for new but look like some that the model has seen; None where none does.
     """
 
     target_recall: float | dict[str, float]
@@ -83,6 +85,7 @@ class Certificate:
     thresholds: ThresholdKind | None = None
     known_unseen: bool = False
     criterion: CriterionName = "min-recall"
+    doubt: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for strict JSON."""
@@ -136,7 +139,7 @@ def certify(
     report = report.under(target_recall)
     check_share(confidence, "confidence")
     beta = check_share(1 - confidence if row_error is None else row_error, "row error")
-    _check_domains(report, () if seen_domains is None else seen_domains)
+    _check_domains(report, seen_domains)
     criterion, recall = report.judged_by, report.group_recall
     targets = criterion.group_targets
     counts = ~np.isnan(recall)
@@ -165,6 +168,7 @@ def certify(
         thresholds=report.thresholds,
         known_unseen=seen_domains is not None,
         criterion=criterion.name,
+        doubt=_doubt(report, seen_domains),
     )
 
 
@@ -174,17 +178,12 @@ def seen_among(domain_names: Collection[Hashable], seen_domains: Collection[Hash
     >>> seen_among(["7", "north", 8.0], [7, "south", "8"])
     [True, False, True]
     """
-    seen = {_as_written(name) for name in seen_domains}
-    return [_as_written(name) in seen for name in domain_names]
+    seen = {canonical(name) for name in seen_domains}
+    return [canonical(name) in seen for name in domain_names]
 
 
-def _as_written(name: Any) -> str:
-    is_whole = isinstance(name, float | np.floating) and name.is_integer()
-    return str(int(name)) if is_whole else str(name).strip()
-
-
-def _check_domains(report: DomainReport, seen_domains: Collection[Hashable]) -> None:
-    is_seen = seen_among(report.domain_names, seen_domains)
+def _check_domains(report: DomainReport, seen_domains: Collection[Hashable] | None) -> None:
+    is_seen = seen_among(report.domain_names, seen_domains or ())
     if any(is_seen):
         names = [name for name, known in zip(texts(report.domain_names), is_seen, strict=True) if known]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
@@ -197,6 +196,19 @@ def _check_domains(report: DomainReport, seen_domains: Collection[Hashable]) -> 
             f"the report has one domain, {texts(report.domain_names)[0]}; what one domain did says next to nothing "
             "about the next: a certificate needs at least two, and is worth something from about ten."
         )
+    if seen_domains is not None and not can_compare(report.domain_names, seen_domains):
+        new, old = report.domain_names[0], next(iter(seen_domains), None)
+        raise InputError(
+            f"no domain can be compared with those seen in training, which are written in another way: {new!r} here, "
+            f"{old!r} in training; a certificate is about new domains: write their names as in training."
+        )
+
+
+def _doubt(report: DomainReport, seen_domains: Collection[Hashable] | None) -> str | None:
+    pairs = [] if seen_domains is None else look_alikes(report.domain_names, seen_domains)
+    if not pairs:
+        return None
+    return f"Of these domains, some look like domains seen in training: {in_words(pairs)}; they were taken for new."
 
 
 def _n_hits(report: DomainReport) -> NDArray[np.float64]:
