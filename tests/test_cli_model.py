@@ -193,9 +193,12 @@ COMBINATIONS = [
     if (method, base) != ("set-cover", "boosting")
 ]
 COMBINATIONS += [("vrex", "linear"), ("coral", "mlp")]
+DAILY = [("set-cover", "linear"), ("robust", "boosting"), ("pooled", "linear"), ("coral", "mlp")]
 
 
-@pytest.mark.parametrize(("method", "base"), COMBINATIONS)
+@pytest.mark.parametrize(
+    ("method", "base"), [pytest.param(*each, marks=[] if each in DAILY else pytest.mark.deep) for each in COMBINATIONS]
+)
 def test_every_method_goes_with_every_base_but_one(here, tmp_path, method, base):
     train = written(patients(300, 6), tmp_path / "train.csv")
     out = tmp_path / "model"

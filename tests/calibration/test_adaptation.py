@@ -9,6 +9,7 @@ from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thre
 from domaincover.calibration.slopes import shrunken_slope
 from tests.calibration.shifted_domains import Scene, draw, repeated
 from tests.calibration.small_data import quietly
+from tests.deep import deep
 
 SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
 RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10)
@@ -240,9 +241,7 @@ def check(found, confidence):
     "scene",
     [
         Scene(batch=30),
-        Scene(batch=200),
-        Scene(batch=100, recall_on="later rows"),
-        Scene(batch=100, recall_on="batch"),
+        *deep(Scene(batch=200), Scene(batch=100, recall_on="later rows"), Scene(batch=100, recall_on="batch")),
         Scene(n_labels=10, n_rows=300, batch=100, confidence=0.8),
     ],
 )

@@ -25,6 +25,7 @@ from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Execution, WildsSource, wilds_source
 from domaincover.report.style import dataset_label
 from domaincover.training import loop
+from tests.deep import deep
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import held_command
 from tests.tiny_models import draw_weights, tiny_bert_folder
@@ -53,6 +54,14 @@ def place(tmp_path_factory):
 def own_cache(place):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOMAINCOVER_CACHE", str(place / "cache"))
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def without_figures():
+    """Leave out what studies draw when they end; tests of `results`, `report` and `figures` draw it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("domaincover.paper.commands.study_outputs.make_outputs", lambda *_: None)
         yield
 
 
@@ -118,7 +127,7 @@ def test_the_five_methods_run_on_all_four_data_sets(finished):
     assert (unseen["n_domains"] == N_UNSEEN).all()
 
 
-@pytest.mark.parametrize("name", ["iwildcam", "amazon"])
+@pytest.mark.parametrize("name", ["iwildcam", *deep("amazon")])
 def test_as_the_authors_small_domains_only_train_and_networks_are_those_of_the_code(
     place, folders, options, finished, name
 ):
@@ -252,7 +261,7 @@ def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
     assert all(np.isfinite(report["thresholds"]))
 
 
-@pytest.mark.parametrize("name", ["camelyon17", "amazon"])
+@pytest.mark.parametrize("name", ["amazon", *deep("camelyon17")])
 def test_single_label_methods_run_on_whole_networks_and_on_perceptrons(name, folders, options, tmp_path):
     # Whole networks one at a time, BatchNorm and all; perceptrons as a stack.
     more = keys(methods="single-label", epochs=1)

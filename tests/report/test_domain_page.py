@@ -12,6 +12,7 @@ import pytest
 from domaincover import InputError, certify
 from domaincover.report.domain_page import domain_columns, write_domain_page
 from domaincover.report.domain_reports import worst_first
+from tests.deep import deep
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
 from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS, RUN, Visit
@@ -375,7 +376,7 @@ def test_hostile_labels_and_notes_are_escaped_in_the_block(tmp_path):
 
 
 @in_browser
-@pytest.mark.parametrize("width", [320, 400, 1200])
+@pytest.mark.parametrize("width", [320, *deep(400, 1200)])
 def test_the_certificate_fits_the_width_of_the_window(certified, tmp_path, width):
     frame = f'<iframe src="page.html" style="width:{width}px;height:900px;border:0" onload="measure(this)"></iframe>'
     script = "function measure(f){document.body.dataset.wide=f.contentDocument.documentElement.scrollWidth}"
