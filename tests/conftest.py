@@ -15,6 +15,9 @@ from hypothesis import HealthCheck, settings
 for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "TERMINAL_WIDTH"):
     os.environ.pop(name, None)
 
+# Before dask is imported: its processes wait for each other as long as it takes on a busy machine.
+os.environ |= {f"DASK_DISTRIBUTED__COMM__TIMEOUTS__{name}": "2h" for name in ("CONNECT", "TCP")}
+
 from domaincover.cli import main  # noqa: E402
 from tests import held as hold_script  # noqa: E402
 from tests.deep import IS_DEEP  # noqa: E402
@@ -107,8 +110,7 @@ def cluster(tmp_path, held, request):
     The parameter is a name at which the workers are held; what holds them comes last.
     """
     started, holds = [], held(request.param)
-    patience = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "2h", "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "2h"}
-    environment = os.environ | holds.environment | patience
+    environment = os.environ | holds.environment
 
     def start(name, *arguments):
         command = [Path(sys.executable).with_name("dask"), *arguments, "--host", "127.0.0.1", "--no-dashboard"]

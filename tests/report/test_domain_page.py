@@ -220,7 +220,9 @@ def visited(text, folder, *flags):
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
     run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
-    found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
+    done = re.search('data-found="(.*?)"', dom)
+    assert done, f"stopped at step {re.findall('data-waiting=.([0-9]+)', dom)}: {log}"
+    found = json.loads(html.unescape(done[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
 
 

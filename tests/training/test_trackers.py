@@ -11,7 +11,7 @@ from domaincover import InputError
 from domaincover.training.listeners import Step
 from domaincover.training.progress import SECONDS_BETWEEN_LINES, LoggedProgress, ProgressBar
 from domaincover.training.trackers import check_tracker, make_tracker
-from tests.processes import without_progress
+from tests.processes import LIMIT, without_progress
 
 STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]
 
@@ -69,6 +69,7 @@ def test_mlflows_local_store_has_the_run(tmp_path, monkeypatch):
 def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("WANDB_X_SERVICE_WAIT", str(LIMIT))  # for its own process to start
     track("wandb", tmp_path)
     wandb.teardown()  # its own process writes, and is done once it has ended
     (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")

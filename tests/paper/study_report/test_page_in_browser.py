@@ -51,7 +51,11 @@ const cut = () => all(".chart svg").filter((svg) => {
   });
 }).map((svg) => svg.closest(".chart").id);
 const drawAll = () => dispatchEvent(new Event("beforeprint"));
-const areDrawn = () => all(".chart").every((place) => !place.clientWidth || place.querySelector("svg.marks"));
+const areDrawn = () => {
+  drawAll(); // again, since the explorer hears it only when its data are unpacked
+  return all("#explore-table tbody tr").length
+    && all(".chart").every((place) => !place.clientWidth || place.querySelector("svg.marks"));
+};
 const hasTooltip = () => tooltip()?.textContent;
 const resources = () => performance.getEntriesByType("resource").filter((entry) => !entry.name.startsWith("data:"));
 """
@@ -59,11 +63,12 @@ const resources = () => performance.getEntriesByType("resource").filter((entry) 
 # Looks at the first data set's plots, points at marks, changes the choices, then works the explorer.
 VISITOR = """
 const namesOf = (kind) => all(`#${kind}-1 .role-axis-label text`).filter((text) => !/[0-9]/.test(text.textContent));
+const titles = (kind) => all(`#${kind}-1 .role-axis-title text`);
 const heights = (kind) => namesOf(kind).map((text) => Math.round(text.getBoundingClientRect().y));
 const opacities = () => all("#cross-1 .mark-rule.role-mark line[opacity]")
   .map((line) => Number(line.getAttribute("opacity")));
 const steps = [
-  [() => true, () => { found.lazy = all(".chart svg").length; drawAll(); }],
+  [() => true, () => { found.lazy = all(".chart svg").length; }],
   [areDrawn, () => {
     found.plots = all(".chart svg.marks").length;
     found.places = all(".chart").filter((place) => place.clientWidth).length;
@@ -99,9 +104,9 @@ const steps = [
     all("[name=target-1]")[0].click();
     all("[name=group-1]")[1].click();
   }],
-  [() => namesOf("share").length === 2 && all("#share-1 .role-axis-title text")[0].textContent.endsWith("0.8"), () => {
+  [() => namesOf("share").length === 2 && titles("share")[0].textContent.endsWith("0.8"), () => {
     found.chosen = namesOf("share").map((text) => text.textContent);
-    found.title = all("#share-1 .role-axis-title text")[0].textContent;
+    found.title = titles("share")[0].textContent;
     found.heads = all("#explore-table thead th").map((head) => head.textContent);
     found.count = document.getElementById("explore-count").textContent;
     found.recalls = column(3);
@@ -133,7 +138,7 @@ const steps = [
 """
 
 NARROW = """
-const steps = [[() => true, drawAll], [areDrawn, () => {
+const steps = [[areDrawn, () => {
   found.cut = cut();
   found.overflow = overflow();
   found.plots = all(".chart svg.marks").length;
@@ -143,7 +148,6 @@ const steps = [[() => true, drawAll], [areDrawn, () => {
 
 WITH_NAMES = """
 const steps = [
-  [() => true, drawAll],
   [areDrawn, () => {
     found.crosses = all("#cross-1 .mark-symbol.role-mark path").length;
     all("[name=points-1]")[0].click();
@@ -192,7 +196,9 @@ def visited(page, folder, visitor, flags=()):
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", copy.as_uri()]
     run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
-    found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
+    done = re.search('data-found="(.*?)"', dom)
+    assert done, f"stopped at step {re.findall('data-waiting=.([0-9]+)', dom)}: {log}"
+    found = json.loads(html.unescape(done[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
 
 
