@@ -39,10 +39,12 @@ def test_a_csv_file_has_a_line_for_each_step_and_an_older_one_is_kept(tmp_path):
 def test_tensorboard_reads_what_was_tracked(tmp_path):
     pytest.importorskip("tensorboard")
     track("tensorboard", tmp_path)
+    track("tensorboard", tmp_path)  # within the same second, perhaps
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (folder,) = tmp_path.iterdir()
-    events = EventAccumulator(str(folder))
+    folders = sorted(tmp_path.iterdir())
+    assert [folder.name for folder in folders] == ["SetCoverx3-1", "SetCoverx3-2"]
+    events = EventAccumulator(str(folders[0]))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(10, 0.75), (20, 0.25), (30, 0.125)]
     assert [event.step for event in events.Scalars("worst_recall")] == [10]
