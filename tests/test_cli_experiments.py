@@ -16,14 +16,13 @@ from domaincover.paper.experiment import PAPER, paper_experiments
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.study_datasets import DATASET_GROUPS
 from domaincover.report.ranking import is_degenerate
-from domaincover.report.style import dataset_label
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import LIMIT
 from tests.tiny_models import tiny_bert_folder
 
 ALL_DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
-DATASETS = ALL_DATASETS if IS_DEEP else ("votes",)
+DATASETS = ALL_DATASETS if IS_DEEP else ("synthetic-50-random", "votes")
 QUICK = ["--quick", "--format", "svg", *([] if IS_DEEP else ["--datasets", ",".join(DATASETS)])]
 OF_WILDS = """
 datasets = ["wilds"]
@@ -130,7 +129,8 @@ def test_the_page_is_small_and_shows_every_part(quick):
         QUICK_MARK.capitalize(),
         "Domain explorer",
         "Training times",
-        *map(dataset_label, DATASETS),
+        "Votes, by state",
+        "Synthetic 50-d, random covariance",
     ):
         assert words in text
 
