@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 FOLDER = Path(__file__).parent
-SECONDS = 120  # for a cell
+SECONDS = 7200  # until a kernel that does not start is given up; a cell takes as long as it does
 TRANSPORT = "ipc" if os.name == "posix" else "tcp"  # files in the folder, rather than ports of the machine
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -39,7 +39,8 @@ def run(notebook: NotebookNode) -> NotebookNode:
     with TemporaryDirectory() as folder:
         client = NotebookClient(
             notebook,
-            timeout=SECONDS,
+            timeout=None,
+            startup_timeout=SECONDS,
             kernel_manager_class=ThisPython,
             resources={"metadata": {"path": folder}},
             record_timing=False,

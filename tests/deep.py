@@ -2,4 +2,11 @@
 
 import os
 
+import pytest
+
 IS_DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
+
+
+def deep(*values):
+    """Return parameters of which only the deep tests run."""
+    return [pytest.param(value, marks=pytest.mark.deep) for value in values]

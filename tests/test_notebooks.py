@@ -19,9 +19,8 @@ def code_of(notebook):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "reviewers" else pytest.mark.deep) for name in NAMES]
-)
+@pytest.mark.deep
+@pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_to_its_end_without_a_word_on_standard_error(name):
     assert faults_of(run(read(FOLDER / f"{name}.ipynb"))) == []
 

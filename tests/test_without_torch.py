@@ -226,34 +226,36 @@ print(model.fit(X, y, domains=domains).predict_set(X).shape)
     assert done.stdout == "(400, 2)\n", done.stderr
 
 
-def modules_after(command, cwd):
-    """Return the slow libraries that a command has loaded when it ends."""
+def modules_after(given, cwd):
+    """Return the slow libraries that each of some commands has loaded when it ends, each in a fork of its own."""
     slow = {"torch", "sklearn", "scipy.stats", "scipy.optimize", "altair", "skops"}
     program = (
-        "import sys, domaincover.cli as c\n"
-        "try:\n    c.main()\n"
-        "except SystemExit as end:\n    assert not end.code\n"
-        f"print(*sorted(set(sys.modules) & {slow!r}), file=sys.stderr)"
+        "import json, os, sys, domaincover.cli as c\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    if child := os.fork():\n"
+        "        assert os.waitpid(child, 0)[1] == 0, command\n        continue\n"
+        "    sys.argv[1:] = command\n"
+        "    try:\n        c.main()\n"
+        "    except SystemExit as end:\n        assert not end.code\n"
+        f"    print('loaded', *sorted(set(sys.modules) & {slow!r}), file=sys.stderr)\n"
+        "    sys.exit()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, command)], cwd=cwd, capture_output=True, text=True, check=True
-    )
-    return done.stderr.splitlines()[-1].split()
+    texts = json.dumps([[str(part) for part in command] for command in given])
+    done = subprocess.run([sys.executable, "-c", program, texts], cwd=cwd, capture_output=True, text=True, check=True)
+    return [line.split()[1:] for line in done.stderr.splitlines() if line.split()[:1] == ["loaded"]]
 
 
-@pytest.mark.parametrize("place", [0, 1, 2, 4, 6, 7], ids=lambda place: str(commands(Path())[place][:2]))
-def test_a_perceptrons_commands_load_neither_torch_nor_scikit_learn(place, models, tmp_path):
-    assert modules_after(commands(models)[place], tmp_path) == []
-
-
-def test_plan_and_check_load_neither_torch_nor_scikit_learn(models, tmp_path):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_commands_load_neither_torch_nor_scikit_learn_but_for_trees(models, tmp_path):
+    listed = commands(models)
+    of_perceptrons = [listed[place] for place in (0, 1, 2, 4, 6, 7)]
     plan = ["plan", "--labels", "3", "--features", "50"]
     check = ["check", models / "new.csv", "--label", "outcome", "--domain", "ward"]
-    assert [modules_after(command, tmp_path) for command in (["--help"], plan, check)] == [[], [], []]
-
-
-def test_trees_load_no_torch(models, tmp_path):
-    assert "torch" not in modules_after(commands(models)[3], tmp_path)
+    light = [["--help"], plan, check, *of_perceptrons]
+    *found, of_trees = modules_after([*light, listed[3]], tmp_path)
+    assert found == [[]] * len(light)
+    assert "sklearn" in of_trees
+    assert "torch" not in of_trees
 
 
 @pytest.mark.parametrize("name", LIGHT)
@@ -275,29 +277,33 @@ def test_what_the_command_line_loads_is_saved_as_the_estimator(name, models, tmp
     assert files_in(tmp_path / "light").keys() == files_in(models / name).keys()
 
 
-@pytest.mark.parametrize("name", LIGHT)
-def test_a_score_at_its_threshold_is_in_the_set_with_and_without_torch(name, models, without_torch, tmp_path):
+def test_a_score_at_its_threshold_is_in_the_set_with_and_without_torch(models, without_torch, tmp_path):
     """Thresholds are scores of rows, as after calibration, and the rows are scored again in another order."""
-    model, X = load(models / name), NEW[FEATURES]
-    scores = model.label_scores(X)
-    at = np.argsort(scores, axis=0)[len(X) // 3]  # a row for every label
-    model.thresholds_ = scores[at, np.arange(scores.shape[1])].astype(float)
-    save(model, tmp_path / "model")
-    expected = scores >= model.thresholds_
-    assert expected[at, np.arange(scores.shape[1])].all()
+    X, expected = NEW[FEATURES], {}
+    for name in LIGHT:
+        model = load(models / name)
+        scores = model.label_scores(X)
+        at = np.argsort(scores, axis=0)[len(X) // 3]  # a row for every label
+        model.thresholds_ = scores[at, np.arange(scores.shape[1])].astype(float)
+        save(model, tmp_path / name)
+        expected[name] = scores >= model.thresholds_
+        assert expected[name][at, np.arange(scores.shape[1])].all()
     order = np.random.default_rng(0).permutation(len(X))
     X.iloc[order].to_csv(tmp_path / "rows.csv", index=False)
-    program = """
+    program = f"""
 import numpy as np, pandas as pd, domaincover
-X, model = pd.read_csv("rows.csv"), domaincover.load("model")
-one_by_one = [model.predict_set(X[k : k + 1]) for k in range(len(X))]
-np.savez("sets", whole=model.predict_set(X), one_by_one=np.concatenate(one_by_one))
+X = pd.read_csv("rows.csv")
+for name in {LIGHT!r}:
+    model = domaincover.load(name)
+    one_by_one = [model.predict_set(X[k : k + 1]) for k in range(len(X))]
+    np.savez(name, whole=model.predict_set(X), one_by_one=np.concatenate(one_by_one))
 """
     done = without_torch("-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    sets = np.load(tmp_path / "sets.npz")
-    for found in (sets["whole"], sets["one_by_one"], load_to_predict(tmp_path / "model").predict_set(X.iloc[order])):
-        np.testing.assert_array_equal(found, expected[order])
+    for name in LIGHT:
+        sets = np.load(tmp_path / f"{name}.npz")
+        for found in (sets["whole"], sets["one_by_one"], load_to_predict(tmp_path / name).predict_set(X.iloc[order])):
+            np.testing.assert_array_equal(found, expected[name][order])
 
 
 def test_the_threshold_of_set_cover_is_a_score_that_its_sets_hold():

@@ -10,6 +10,7 @@ from domaincover.calibration.row_batches import random_ranks
 from domaincover.calibration.slopes import shrunken_slope
 from tests.calibration.shifted_domains import Scene, draw, hits_and_domains, repeated, share_and_error
 from tests.calibration.small_data import quietly
+from tests.deep import deep
 
 SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
 RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10)
@@ -250,9 +251,8 @@ def check(found, confidence):
     "scene",
     [
         Scene(batch=30),
-        Scene(batch=200),
-        Scene(batch=100, recall_on="later rows"),
         Scene(batch=40, shift=0.1),
+        *deep(Scene(batch=200), Scene(batch=100, recall_on="later rows")),
         Scene(n_labels=10, n_rows=300, batch=100, confidence=0.8),
     ],
 )

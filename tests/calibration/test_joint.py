@@ -13,6 +13,7 @@ from tests.calibration.repeated import CONFIDENCE, TARGET, Scene, recalls_in_new
 from tests.calibration.small_data import DECIMALS, awkward_data, one_row_cells, quietly
 
 # Definition
+from tests.deep import deep
 
 
 @pytest.mark.parametrize("min_cell_size", [1, 2, 4])
@@ -177,14 +178,14 @@ def share_of_domains_at_target(scene, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("comparable", [True, False])
-@pytest.mark.parametrize("scene", SCENES)
+@pytest.mark.parametrize("scene", [SCENES[2], *deep(*SCENES[:2], *SCENES[3:])])
 def test_joint_keeps_its_confidence_in_the_min_recall_of_a_new_domain(scene, comparable):
     found = share_of_domains_at_target(scene, on_infeasible="widen", comparable=comparable)
     assert found.value >= CONFIDENCE - 3 * found.standard_error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", ["gaussian", "heavy tails", "skewed"])
+@pytest.mark.parametrize("noise", ["skewed", *deep("gaussian", "heavy tails")])
 def test_joint_is_as_sure_as_the_place_of_a_new_domain_says_and_no_surer(noise):
     # With distinct scores the new domain is below the second lowest of 19 when it is among the two lowest of 20.
     found = share_of_domains_at_target(Scene(19, 4, noise), comparable=True)

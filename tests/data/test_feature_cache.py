@@ -1,5 +1,6 @@
 import hashlib
 import json
+import math
 import os
 from pathlib import Path
 
@@ -92,7 +93,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 
 
 def test_a_shard_is_written_whenever_there_are_enough_items(tmp_path):
-    FeatureCache(tmp_path, shard_items=4).features("m", text_keys("abcdefghij"), 2, Lengths("abcdefghij"))
+    cache = FeatureCache(tmp_path, shard_items=4, shard_seconds=math.inf)
+    cache.features("m", text_keys("abcdefghij"), 2, Lengths("abcdefghij"))
     assert len(shards(tmp_path)) == 3
 
 

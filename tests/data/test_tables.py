@@ -452,23 +452,6 @@ def test_work_that_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path, end
 
 
 @pytest.mark.parametrize("ending", FORMATS)
-def test_a_killed_process_leaves_the_old_file(tmp_path, ending):
-    path = tmp_path / f"t{ending}"
-    path.write_text("old")
-    program = f"""
-import os, signal
-import pandas as pd
-from domaincover.data.tables import write_table
-def blocks():
-    yield pd.DataFrame({{"a": range(100_000)}})
-    os.kill(os.getpid(), signal.SIGKILL)
-write_table({str(path)!r}, blocks())
-"""
-    assert subprocess.run([sys.executable, "-c", program]).returncode == -9
-    assert path.read_text() == "old"
-
-
-@pytest.mark.parametrize("ending", FORMATS)
 def test_a_full_disk_is_told_in_one_line_and_leaves_nothing(tmp_path, ending):
     program = """
 import resource

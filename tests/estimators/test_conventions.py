@@ -38,14 +38,14 @@ X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
 QUICK = {"epochs": 30, "learning_rate": 0.02}  # the checks want an accuracy on a hundred rows, in many fits
 CHECKED = [
     SetCoverClassifier(**QUICK),
-    ERMClassifier(**QUICK),
-    DomainGeneralizationClassifier(**QUICK),
     ConformalSetClassifier(LogisticRegression()),
-    MeanClassifier([("a", LogisticRegression()), ("b", LogisticRegression(C=0.1))]),
     PromisedSetClassifier(LogisticRegression(), on_infeasible="widen"),
     TableEncoder(),
 ]
-VARIANTS = [
+CHECKED_DEEP = [  # networks share their base, and a mean is inside the promise of others
+    ERMClassifier(**QUICK),
+    DomainGeneralizationClassifier(**QUICK),
+    MeanClassifier([("a", LogisticRegression()), ("b", LogisticRegression(C=0.1))]),
     ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)),
     ConformalSetClassifier(make_pipeline(StandardScaler(), LogisticRegression())),
 ]
@@ -64,6 +64,22 @@ CLASSIFIERS = [
     ),
 ]
 of_each = pytest.mark.parametrize("model", CLASSIFIERS, ids=lambda model: type(model).__name__)
+
+
+def of_each_kind(name, kinds):
+    """Parametrize by each kind of names on one estimator, and by the first kind on every other; the rest is deep."""
+    whole = next(model for model in CLASSIFIERS if isinstance(model, ConformalSetClassifier))
+    cases = [
+        pytest.param(
+            model,
+            value,
+            id=f"{type(model).__name__}-{kind}",
+            marks=[] if model is whole or kind == next(iter(kinds)) else pytest.mark.deep,
+        )
+        for model in CLASSIFIERS
+        for kind, value in kinds.items()
+    ]
+    return pytest.mark.parametrize(("model", name), cases)
 
 
 def fitted(model, *data, **domains):
@@ -85,7 +101,7 @@ def learned(model):
 def test_every_public_estimator_is_checked():
     public = {getattr(domaincover, name) for name in domaincover.__all__}
     estimators = {thing for thing in public if inspect.isclass(thing) and issubclass(thing, BaseEstimator)}
-    assert {type(model) for model in CHECKED} == estimators
+    assert {type(model) for model in CHECKED + CHECKED_DEEP} == estimators
 
 
 def expected_to_fail(estimator):
@@ -106,8 +122,9 @@ def test_scikit_learns_checks_pass(estimator, check):
 
 @pytest.mark.deep
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
-@parametrize_with_checks(VARIANTS, expected_failed_checks=expected_to_fail)
-def test_scikit_learns_checks_pass_around_any_model(estimator, check):
+@pytest.mark.filterwarnings("ignore:a domain confidence of 0.9 takes 9:UserWarning")
+@parametrize_with_checks(CHECKED_DEEP, expected_failed_checks=expected_to_fail)
+def test_scikit_learns_checks_pass_for_others_and_around_any_model(estimator, check):
     check(estimator)
 
 
@@ -225,9 +242,8 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", NAMES.values(), ids=NAMES.keys())
+@of_each_kind("names", NAMES)
 @pytest.mark.no_cover
-@of_each
 def test_labels_of_any_kind_come_back_as_they_were(model, names):
     trained = fitted(model, X, names[Y])
     assert trained.classes_.tolist() == names.tolist()
@@ -244,9 +260,8 @@ DOMAIN_NAMES = {
 }
 
 
-@pytest.mark.parametrize("names", DOMAIN_NAMES.values(), ids=DOMAIN_NAMES.keys())
+@of_each_kind("names", DOMAIN_NAMES)
 @pytest.mark.no_cover
-@of_each
 def test_domains_of_any_kind_are_known_by_name(model, names):
     trained = fitted(model, X, Y, domains=[names[code] for code in DOMAINS])
     assert trained.domains_.shape == (6,)
@@ -299,8 +314,7 @@ def test_labels_in_a_column_warn_once(model):
     assert np.array_equal(trained.predict_set(X), learned(model).predict_set(X))
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
-@of_each
+@of_each_kind("missing", {"None": None, "NaN": np.nan, "NA": pd.NA, "NaT": pd.NaT})
 def test_a_missing_domain_is_refused_with_its_row(model, missing):
     domains = DOMAINS.astype(object)
     domains[[4, 9]] = missing
@@ -308,8 +322,7 @@ def test_a_missing_domain_is_refused_with_its_row(model, missing):
         fitted(model, X, Y, domains=domains)
 
 
-@pytest.mark.parametrize("names", [NAMES["text"].astype(object), NAMES["floats"]], ids=["text", "floats"])
-@of_each
+@of_each_kind("names", {"text": NAMES["text"].astype(object), "floats": NAMES["floats"]})
 def test_a_missing_label_is_refused_with_its_row(model, names):
     labels = names[Y]
     labels[7] = np.nan

@@ -73,7 +73,12 @@ def command(*arguments, said=os.devnull):
 
 
 def killed_at(step, folder, work):
-    """Do some work in a child that is killed as it comes to so many steps in a folder; return its exit code.
+    """Do some work in a child that is killed as it comes to so many steps in a folder; return its exit code."""
+    return Child(signalled_at(step, folder, work, signal.SIGKILL)).wait()
+
+
+def signalled_at(step, folder, work, number):
+    """Return work for a child that gets a signal as it comes to so many steps in a folder.
 
     Steps are whatever Python opens, makes, renames or removes there.
     """
@@ -85,13 +90,13 @@ def killed_at(step, folder, work):
             nonlocal left
             if event in STEPS and str(folder) in str(arguments[0]):
                 left -= 1
-                if left < 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                if left == -1:
+                    os.kill(os.getpid(), number)
 
         sys.addaudithook(look)
         work()
 
-    return Child(counted).wait()
+    return counted
 
 
 def contents(folder):

@@ -20,6 +20,7 @@ from domaincover.paper.run_directory import open_study, read_reports, write_json
 from domaincover.paper.run_report import OF_DOMAIN, SUMMARY
 from domaincover.paper.study import Run
 from domaincover.training.checkpoints import Checkpoints, State
+from tests.deep import deep
 from tests.faults.processes import Child, called, command, contents, killed_at
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -85,7 +86,7 @@ def test_a_new_model_is_there_whole_or_not_at_all(tmp_path):
     assert os.listdir(tmp_path) == ["model"]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".csv.gz", ".parquet"])
+@pytest.mark.parametrize("ending", [".csv", *deep(".csv.gz", ".parquet")])
 def test_a_table_is_the_older_one_or_whole_at_every_step(tmp_path, ending):
     path = tmp_path / f"sets{ending}"
     write_table(path, [TABLE])

@@ -9,11 +9,12 @@ import pytest
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier, save
 from domaincover.cli.part_runs import PartRuns
+from domaincover.terminal import executors
 from domaincover.terminal.executors import local_cluster
 from tests.faults.conftest import patients
-from tests.faults.processes import called, command, contents, killed_at
+from tests.faults.processes import Child, called, command, contents, killed_at, signalled_at
 from tests.faults.test_full_disk import WHAT_TO_DO
-from tests.processes import wait_until
+from tests.processes import LIMIT, wait_until
 
 ROLES_OF_MODEL = {"settings": {"label": "outcome", "domain": "ward"}}
 
@@ -40,18 +41,31 @@ def finished(out):
     return {path.name: path.stat().st_mtime_ns for path in out.glob("part-*.parquet")}
 
 
+def patient(*arguments, said):
+    """Start the command line in a child that waits for a scheduler however busy the machine is."""
+
+    def work():
+        executors.PATIENCE = LIMIT
+        called(*arguments)()
+
+    return Child(work, said)
+
+
 @pytest.mark.slow
-def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, here):
+@pytest.mark.parametrize("cluster", ["part-02.parquet"], indirect=True)
+def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, here, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
-    address, (first, _), scheduler = cluster
-    parts, out = in_parts(tmp_path / "parts", 40, 2000), tmp_path / "sets"
+    monkeypatch.setattr(executors, "PATIENCE", LIMIT)
+    address, _, scheduler, holds = cluster
+    parts, out, told = in_parts(tmp_path / "parts", 4, 100), tmp_path / "sets", tmp_path / "told.txt"
     predict = ["predict", promised, parts, "--domain", "ward"]
     assert here(*predict, "--out", tmp_path / "here")[0] == 0
     expected = contents(tmp_path / "here")
 
-    running = command(*predict, "--out", out, "--scheduler", address)
-    wait_until(lambda: finished(out), running)
-    first.kill()
+    running = patient(*predict, "--out", out, "--scheduler", address, said=told)
+    (pid,) = holds.wait(running)
+    os.kill(pid, signal.SIGKILL)
+    holds.let_go()
     assert running.wait() == 0
     assert contents(out) == expected
 
@@ -59,16 +73,16 @@ def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, her
     there = here(*evaluate, "--scheduler", address, "--scratch", tmp_path / "scratch")
     assert there == here(*evaluate)
 
-    again, told = tmp_path / "again", tmp_path / "told.txt"
-    running = command(*predict, "--out", again, "--scheduler", address, said=told)
-    wait_until(lambda: finished(again), running)
+    holds.again()
+    again = tmp_path / "again"
+    running = patient(*predict, "--out", again, "--scheduler", address, said=told)
+    holds.wait(running)
     scheduler.kill()
-    code = running.wait()
-    if code != 0:  # it may have been finished just before
-        assert code == 2
-        (line,) = [line for line in told.read_text().splitlines() if line.startswith("domaincover: ")]
-        assert re.search(rf"the scheduler at {address} is gone; start it and run the same command again", line)
+    assert running.wait() == 2
+    (line,) = [line for line in told.read_text().splitlines() if line.startswith("domaincover: ")]
+    assert re.search(rf"the scheduler at {address} is gone; start it and run the same command again", line)
     kept = finished(again)
+    assert 0 < len(kept) < 4
     assert here(*predict, "--out", again)[0] == 0
     assert contents(again) == expected
     assert finished(again).items() >= kept.items()
@@ -143,16 +157,10 @@ def test_a_command_that_is_killed_leaves_whole_parts_and_the_next_goes_on(tmp_pa
 
 
 def test_ctrl_c_says_that_finished_parts_are_kept(tmp_path, promised):
-    parts, told = in_parts(tmp_path / "parts", 60, 2000), tmp_path / "told.txt"
-    for number in range(5):
-        out = tmp_path / f"sets-{number}"
-        running = command("predict", promised, parts, "--out", out, said=told)
-        wait_until(lambda out=out: finished(out), running)
-        running.send_signal(signal.SIGINT)
-        code = running.wait()
-        if code != 0:  # else all parts were done before the signal came, as on a busy machine
-            break
-    assert code == 130
+    parts, out, told = in_parts(tmp_path / "parts", 3, 100), tmp_path / "sets", tmp_path / "told.txt"
+    predict = called("predict", promised, parts, "--out", out)
+    assert Child(signalled_at(0, out / ".part-01", predict, signal.SIGINT), told).wait() == 130
+    assert list(finished(out)) == ["part-00.parquet"]
     assert "stopped; finished parts are kept, and the same command continues from there." in told.read_text()
 
 

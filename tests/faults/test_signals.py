@@ -9,23 +9,26 @@ import pytest
 
 from domaincover.cli import main
 from tests.faults.conftest import FIT, patients
-from tests.faults.processes import Child, command
-from tests.processes import LIMIT, wait_until
+from tests.faults.processes import Child, called, signalled_at
+from tests.processes import LIMIT, without_progress
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
 
 
-def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_path, table):
+STOPS = pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+
+
+@STOPS
+def test_a_fit_that_is_told_to_end_says_so_in_one_line_and_leaves_nothing(tmp_path, table, number, code):
     # not forked: a fork of a process with threads may wait for ever for a lock of one that it does not have
     arguments = ["fit", table, *FIT[:-1], 10**6, "--out", tmp_path / "model"]
     command_line = [sys.executable, "-m", "domaincover", *map(str, arguments)]
-    process = subprocess.Popen(command_line, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    told = ""
-    while "Evaluating" not in told:
-        told = process.stderr.readline()
-    process.send_signal(signal.SIGTERM)
-    rest = process.communicate(timeout=LIMIT)[1]
-    assert (process.returncode, rest) == (143, "domaincover: stopped; no model was written.\n")
+    process = subprocess.Popen(command_line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert any("Evaluating" in line for line in process.stderr)
+    process.send_signal(number)
+    printed, rest = process.communicate(timeout=LIMIT)
+    assert (process.returncode, printed) == (code, "")
+    assert without_progress(rest) == ["domaincover: stopped; no model was written."]
     assert os.listdir(tmp_path) == []
 
 
@@ -46,14 +49,13 @@ def test_an_interrupt_while_a_module_is_imported_ends_with_the_status_of_an_inte
     assert (done.returncode, done.stderr) == (130, "domaincover: stopped; nothing was written.\n")
 
 
-def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model):
+@STOPS
+def test_predict_that_is_told_to_end_leaves_the_older_file(tmp_path, model, number, code):
     new, said, out = tmp_path / "new.parquet", tmp_path / "said", tmp_path / "sets.csv"
-    patients(400_000).to_parquet(new)
+    patients(400).to_parquet(new)
     out.write_text("older")
-    process = command("predict", model, new, "--out", out, said=said)
-    wait_until(lambda: list(tmp_path.glob(".*.part")), process)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == 143
+    predict = called("predict", model, new, "--out", out)
+    assert Child(signalled_at(1, tmp_path / ".sets.csv", predict, number), said).wait() == code  # 0 is to open it
     assert said.read_text() == "domaincover: stopped; nothing was written.\n"
     assert out.read_text() == "older"
     assert sorted(os.listdir(tmp_path)) == ["new.parquet", "said", "sets.csv"]

@@ -1,7 +1,6 @@
 """Two processes at once in one place: work is done once, or one of them says why it leaves."""
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -37,11 +36,15 @@ def test_two_studies_in_one_directory_do_every_run_once(tmp_path):
 def test_a_run_that_two_processes_write_at_once_is_one_of_theirs_whole(tmp_path):
     run = Run("synthetic-10", "erm", 0.9, 0)
 
+    begun = tmp_path / "begun"
+    begun.mkdir()
+
     def write(number):
         def files(folder):
-            for name in "ab":
-                write_json(folder / name, number)
-                time.sleep(0.05)
+            write_json(folder / "a", number)
+            (begun / str(number)).touch()
+            wait_until(lambda: len(os.listdir(begun)) == 3)
+            write_json(folder / "b", number)
 
         return lambda: write_run(tmp_path, run, files)
 
@@ -73,15 +76,20 @@ def test_a_model_can_be_loaded_while_others_are_saved_in_its_place(tmp_path):
         for seed in range(2)
     ]
     models[0].save(tmp_path / "model")
-    processes = [Child(lambda model=model: [model.save(tmp_path / "model") for _ in range(15)]) for model in models]
+    enough = tmp_path / "enough"
+
+    def save_again_and_again(model):
+        while not enough.exists():
+            model.save(tmp_path / "model")
+
+    processes = [Child(lambda model=model: save_again_and_again(model)) for model in models]
     expected = [model.predict_proba(rows[["x0", "x1"]]) for model in models]
-    n_loaded = 0
-    while any(process.poll() is None for process in processes):
+    for _ in range(30):
         found = load(tmp_path / "model").predict_proba(rows[["x0", "x1"]])
         assert any(np.array_equal(found, each) for each in expected)
-        n_loaded += 1
-    assert [process.poll() for process in processes] == [0, 0]
-    assert n_loaded > 0
+    enough.touch()
+    assert [process.wait() for process in processes] == [0, 0]
+    enough.unlink()
     assert os.listdir(tmp_path) == ["model"]
 
 

@@ -12,9 +12,10 @@ import pytest
 from domaincover import InputError, certify
 from domaincover.report.domain_page import domain_columns, write_domain_page
 from domaincover.report.domain_reports import worst_first
+from tests.deep import deep
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
-from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS, Visit
+from tests.paper.study_report.test_page_in_browser import ALARM, BROWSER, FLAGS, RUN, Visit
 from tests.processes import LIMIT
 
 from .made_up_domains import random_reports, report
@@ -165,7 +166,7 @@ def test_reports_that_do_not_belong_together_make_no_page(tmp_path):
 
 # Points at the last large mark, clicks on the last label of the legend, sorts by set size and by the last label's
 # recall, twice each, then searches and sorts by name.
-VISITOR = """<script>
+VISITOR = """
 const found = {};
 const all = (selector) => [...document.querySelectorAll(selector)];
 const send = (element, types, box) => types.forEach((type) => element.dispatchEvent(
@@ -174,22 +175,23 @@ const sizes = () => all("#domain-table tbody tr").map((row) => Number(row.cells[
 const recalls = () => all("#domain-table tbody tr").map((row) => row.cells[row.cells.length - 1].textContent);
 const head = (i) => all("#domain-table thead th")[i];
 const marks = () => all("#chart-domains .mark-symbol.role-mark path");
+const dimmed = () => marks().filter((mark) => Number(mark.getAttribute("opacity") ?? 1) < 0.2);
 const steps = [
-  () => {
+  [() => marks().length, () => {
     found.marks = marks().length;
     found.bars = all("#chart-domains .mark-rect.role-mark path").length;
     found.scrolls = document.documentElement.scrollWidth > document.documentElement.clientWidth;
     const large = marks().at(-1);
     send(large, ["pointermove", "mousemove"], large.getBoundingClientRect());
-  },
-  () => {
+  }],
+  [() => document.getElementById("vg-tooltip-element")?.textContent, () => {
     found.tooltip = document.getElementById("vg-tooltip-element").textContent;
     found.tooltipTags = all("#vg-tooltip-element script, #vg-tooltip-element img, #vg-tooltip-element b").length;
     const entry = all("#chart-domains .role-legend-label text").at(-1);
     send(entry, ["click"], entry.getBoundingClientRect());
-  },
-  () => {
-    found.dim = marks().filter((mark) => Number(mark.getAttribute("opacity") ?? 1) < 0.2).length;
+  }],
+  [() => dimmed().length, () => {
+    found.dim = dimmed().length;
     head(5).querySelector("button").click();
     found.rising = sizes();
     found.sorted = head(5).getAttribute("aria-sort");
@@ -206,20 +208,21 @@ const steps = [
     head(0).querySelector("button").click();
     found.rows = all("#domain-table tbody tr:not([hidden])").map((row) => row.cells[0].textContent);
     found.status = document.getElementById("found").textContent;
-    document.body.dataset.found = JSON.stringify(found);
-  },
+  }],
 ];
-steps.forEach((step, i) => setTimeout(step, 1500 * (i + 1)));
-</script></body>"""
+"""
 
 
 def visited(text, folder, *flags):
     page = folder / "page.html"
-    page.write_text(VISITOR.join(text.replace("<head>", ALARM, 1).rsplit("</body>", 1)), encoding="utf-8")
+    script = f"<script>{{{VISITOR}{RUN}}}</script></body>"
+    page.write_text(script.join(text.replace("<head>", ALARM, 1).rsplit("</body>", 1)), encoding="utf-8")
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", page.as_uri()]
     run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
-    found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
+    done = re.search('data-found="(.*?)"', dom)
+    assert done, f"stopped at step {re.findall('data-waiting=.([0-9]+)', dom)}: {log}"
+    found = json.loads(html.unescape(done[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
 
 
@@ -375,7 +378,7 @@ def test_hostile_labels_and_notes_are_escaped_in_the_block(tmp_path):
 
 
 @in_browser
-@pytest.mark.parametrize("width", [320, 400, 1200])
+@pytest.mark.parametrize("width", [320, *deep(400, 1200)])
 def test_the_certificate_fits_the_width_of_the_window(certified, tmp_path, width):
     frame = f'<iframe src="page.html" style="width:{width}px;height:900px;border:0" onload="measure(this)"></iframe>'
     script = "function measure(f){document.body.dataset.wide=f.contentDocument.documentElement.scrollWidth}"

@@ -16,6 +16,7 @@ from domaincover.training.listeners import Listener
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.run import close_checkpoints, open_command
+from tests.deep import deep
 
 DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
 AT_EVERY_BATCH = 1e-9  # minutes
@@ -105,7 +106,7 @@ def same(one, other):
 
 
 @pytest.mark.parametrize("kind", ["one", "stack", "erm"])
-@pytest.mark.parametrize("n_batches", [0, 3, 13, 14, 20, 38])
+@pytest.mark.parametrize("n_batches", [3, 14, 38, *deep(0, 13, 20)])
 def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):
         run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {"a": 1}, AT_EVERY_BATCH))
@@ -115,7 +116,7 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
 
 # The switch comes before the 21st of 42 batches; one network has statistics and dropout, two are a stack
 @pytest.mark.parametrize("kind", [("irm", False), ("coral", True), ("group-dro", False), ("qrm", True)], ids=str)
-@pytest.mark.parametrize("n_batches", [5, 14, 19, 20, 21, 41])
+@pytest.mark.parametrize("n_batches", [20, 21, *deep(5, 14, 19, 41)])
 def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_killed(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):
         compare_domains(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))

@@ -1,4 +1,5 @@
 import io
+import itertools
 import logging
 import sqlite3
 
@@ -8,8 +9,9 @@ from rich.console import Console
 
 from domaincover import InputError
 from domaincover.training.listeners import Step
-from domaincover.training.progress import LoggedProgress, ProgressBar
+from domaincover.training.progress import SECONDS_BETWEEN_LINES, LoggedProgress, ProgressBar
 from domaincover.training.trackers import check_tracker, make_tracker
+from tests.processes import LIMIT, without_progress
 
 STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]
 
@@ -37,10 +39,12 @@ def test_a_csv_file_has_a_line_for_each_step_and_an_older_one_is_kept(tmp_path):
 def test_tensorboard_reads_what_was_tracked(tmp_path):
     pytest.importorskip("tensorboard")
     track("tensorboard", tmp_path)
+    track("tensorboard", tmp_path)  # within the same second, perhaps
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    (folder,) = tmp_path.iterdir()
-    events = EventAccumulator(str(folder))
+    folders = sorted(tmp_path.iterdir())
+    assert [folder.name for folder in folders] == ["SetCoverx3-1", "SetCoverx3-2"]
+    events = EventAccumulator(str(folders[0]))
     events.Reload()
     assert [(event.step, event.value) for event in events.Scalars("loss")] == [(10, 0.75), (20, 0.25), (30, 0.125)]
     assert [event.step for event in events.Scalars("worst_recall")] == [10]
@@ -67,6 +71,7 @@ def test_mlflows_local_store_has_the_run(tmp_path, monkeypatch):
 def test_weights_and_biases_keeps_an_offline_run(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb")
     monkeypatch.delenv("WANDB_MODE", raising=False)
+    monkeypatch.setenv("WANDB_X_SERVICE_WAIT", str(LIMIT))  # for its own process to start
     track("wandb", tmp_path)
     wandb.teardown()  # its own process writes, and is done once it has ended
     (written,) = tmp_path.glob("wandb/offline-run-*/run-*.wandb")
@@ -94,7 +99,9 @@ def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
 
 def test_the_bar_shows_loss_recall_size_speed_and_time_left():
     written = io.StringIO()
-    bar = ProgressBar("SetCoverClassifier", Console(file=written, force_terminal=True, width=160))
+    clock = itertools.count(step=10)
+    console = Console(file=written, force_terminal=True, width=160)
+    bar = ProgressBar("SetCoverClassifier", console, lambda: float(next(clock)))
     bar.start(3, 10)
     for _ in range(10):
         bar.batch(64)
@@ -125,8 +132,10 @@ def test_a_training_that_fails_is_not_said_to_have_stopped_early():
 
 
 def logged(caplog, level, seconds):
+    """Return what is logged of a training whose clock goes on by so many seconds from each look at it to the next."""
+    clock = itertools.count(step=seconds)
     with caplog.at_level(level, logger="domaincover"):
-        log = LoggedProgress("ERMClassifier", seconds)
+        log = LoggedProgress("ERMClassifier", lambda: next(clock))
         log.start(3, 10)
         for step in STEPS:
             log.step(step)
@@ -135,13 +144,19 @@ def logged(caplog, level, seconds):
 
 
 def test_a_long_training_logs_lines_and_why_it_stopped(caplog):
-    lines = logged(caplog, logging.INFO, seconds=0)
+    lines = logged(caplog, logging.INFO, SECONDS_BETWEEN_LINES)
     assert len(lines) == len(STEPS) + 1
     assert lines[0].startswith("ERMClassifier: epoch 1 of 3, loss 0.750")
     assert lines[-1] == "ERMClassifier: stopped early, at epoch 2 of 3: held-out domains no longer improved"
+    assert not without_progress("\n".join(lines))
+
+
+def test_between_lines_there_is_half_a_minute(caplog):
+    lines = logged(caplog, logging.INFO, SECONDS_BETWEEN_LINES / 2)
+    assert [line.split(",")[0] for line in lines[:-1]] == ["ERMClassifier: epoch 2 of 3"]
 
 
 def test_a_short_training_logs_nothing_but_for_debugging(caplog):
-    assert logged(caplog, logging.INFO, seconds=1e9) == []
-    lines = logged(caplog, logging.DEBUG, seconds=1e9)
+    assert logged(caplog, logging.INFO, 0) == []
+    lines = logged(caplog, logging.DEBUG, 0)
     assert len(lines) == len({step.epoch for step in STEPS}) + 1

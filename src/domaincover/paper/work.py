@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import traceback
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter, sleep
 
 from domaincover.errors import InputError
 from domaincover.files import fault, is_full
@@ -52,9 +52,9 @@ class Work:
             _prepare_process(self.parent)
         try:
             with _in_turn:
-                started = time.perf_counter()
+                started = perf_counter()
                 self._do(job)
-                seconds = time.perf_counter() - started
+                seconds = perf_counter() - started
         except InputError as error:
             return Done(reason=str(error), is_input=True)
         except AbandonedError:
@@ -119,5 +119,5 @@ def _prepare_process(parent: int) -> None:
 
 def _leave_without(parent: int) -> None:
     while os.getppid() == parent:
-        time.sleep(0.3)
+        sleep(0.3)
     os._exit(1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections.abc import Callable
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -18,15 +19,16 @@ logger = logging.getLogger(__name__)
 class ProgressBar(Listener):
     """Show epochs, loss, worst recall, set size, examples per second and remaining time; at the end, why it stopped."""
 
-    def __init__(self, name: str, console: Console | None = None) -> None:
+    def __init__(self, name: str, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         columns = (TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[about]}"))
+        columns += (TimeRemainingColumn(), TextColumn("left"))
         self._console = console or Console(stderr=True)
-        self._bar = Progress(*columns, TimeRemainingColumn(), TextColumn("left"), console=self._console, transient=True)
-        self._name, self._n_examples, self._end = name, 0, ""
+        self._bar = Progress(*columns, console=self._console, transient=True, get_time=clock)
+        self._name, self._n_examples, self._end, self._clock = name, 0, "", clock
 
     def start(self, epochs: int, n_batches: int) -> None:
         """Show an empty bar."""
-        self._epochs, self._n_batches, self._started = epochs, n_batches, time.monotonic()
+        self._epochs, self._n_batches, self._started = epochs, n_batches, self._clock()
         self._task = self._bar.add_task("", total=epochs * n_batches, name=self._name, about="")
         self._bar.start()
 
@@ -37,7 +39,7 @@ class ProgressBar(Listener):
 
     def step(self, step: Step) -> None:
         """Update the metrics."""
-        rate = self._n_examples / max(time.monotonic() - self._started, 1e-9)
+        rate = self._n_examples / max(self._clock() - self._started, 1e-9)
         about = f"{_figures(step, self._epochs)}, {rate:,.0f} examples/s,"
         self._bar.update(self._task, completed=step.n_batches, about=about)
 
@@ -55,16 +57,16 @@ class ProgressBar(Listener):
 class LoggedProgress(Listener):
     """Log a line every half minute, and why training stopped; at the level DEBUG, a line for every epoch."""
 
-    def __init__(self, name: str, seconds: float = SECONDS_BETWEEN_LINES) -> None:
-        self._name, self._seconds = name, seconds
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._name, self._clock = name, clock
 
     def start(self, epochs: int, n_batches: int) -> None:  # noqa: ARG002
         """Note the time."""
-        self._epochs, self._last_line, self._last_epoch, self._is_long = epochs, time.monotonic(), -1, False
+        self._epochs, self._last_line, self._last_epoch, self._is_long = epochs, self._clock(), -1, False
 
     def step(self, step: Step) -> None:
         """Log the metrics if it is time."""
-        is_due = time.monotonic() - self._last_line >= self._seconds
+        is_due = self._clock() - self._last_line >= SECONDS_BETWEEN_LINES
         is_new_epoch, self._last_epoch = step.epoch > self._last_epoch, step.epoch
         if is_due or (is_new_epoch and logger.isEnabledFor(logging.DEBUG)):
             self._log(_figures(step, self._epochs), is_due)
@@ -76,7 +78,7 @@ class LoggedProgress(Listener):
     def _log(self, what: str, matters: bool) -> None:
         logger.log(logging.INFO if matters else logging.DEBUG, "%s: %s", self._name, what)
         if matters:
-            self._last_line, self._is_long = time.monotonic(), True
+            self._last_line, self._is_long = self._clock(), True
 
 
 def why_stopped(n_done: int, epochs: int) -> str:

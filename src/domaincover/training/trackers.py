@@ -48,6 +48,13 @@ class Tracker(Listener):
             self._close()
             self._is_open = False
 
+    def _unused(self, ending: str = "") -> Path:
+        """Return the first of `NAME-1`, `NAME-2`, … that does not exist."""
+        stem, number = self.name.replace(" ", "").replace("×", "x"), 1
+        while (path := self.folder / f"{stem}-{number}{ending}").exists():
+            number += 1
+        return path
+
     def _open(self) -> None: ...
 
     def _log(self, n_batches: int, figures: dict[str, float]) -> None: ...
@@ -61,10 +68,8 @@ class CsvTracker(Tracker):
     COLUMNS = ("batch", "epoch", "loss", "worst_recall", "set_size", "seconds")
 
     def _open(self) -> None:
-        stem, number = self.name.replace(" ", "").replace("×", "x"), 1
-        while (path := self.folder / f"{stem}-{number}.csv").exists():
-            number += 1
-        self._file = path.open("x", buffering=1, encoding="utf-8")  # line-buffered, so that interrupted runs keep lines
+        # line-buffered, so that interrupted runs keep lines
+        self._file = self._unused(".csv").open("x", buffering=1, encoding="utf-8")
         self._file.write(",".join(self.COLUMNS) + "\n")
         self._started = time.monotonic()
 
@@ -77,12 +82,12 @@ class CsvTracker(Tracker):
 
 
 class TensorBoardTracker(Tracker):
-    """Log event files for `tensorboard --logdir FOLDER`."""
+    """Log event files for `tensorboard --logdir FOLDER`, in a folder `NAME-1`; an existing one is kept."""
 
     def _open(self) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer: Any = SummaryWriter(str(self.folder / f"{self.name} {time.strftime('%Y-%m-%d %H-%M-%S')}"))
+        self._writer: Any = SummaryWriter(str(self._unused()))
         self._writer.add_text("settings", "\n".join(f"    {key} = {value}" for key, value in self.settings.items()))
 
     def _log(self, n_batches: int, figures: dict[str, float]) -> None:

@@ -22,7 +22,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = [
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
-    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--virtual-time-budget=15000", "--dump-dom"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--virtual-time-budget=600000", "--dump-dom"),
 ]
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="chromium is not installed")
 
@@ -51,18 +51,25 @@ const cut = () => all(".chart svg").filter((svg) => {
   });
 }).map((svg) => svg.closest(".chart").id);
 const drawAll = () => dispatchEvent(new Event("beforeprint"));
+const areDrawn = () => {
+  drawAll(); // again, since the explorer hears it only when its data are unpacked
+  return all("#explore-table tbody tr").length
+    && all(".chart").every((place) => !place.clientWidth || place.querySelector("svg.marks"));
+};
+const hasTooltip = () => tooltip()?.textContent;
 const resources = () => performance.getEntriesByType("resource").filter((entry) => !entry.name.startsWith("data:"));
 """
 
 # Looks at the first data set's plots, points at marks, changes the choices, then works the explorer.
 VISITOR = """
 const namesOf = (kind) => all(`#${kind}-1 .role-axis-label text`).filter((text) => !/[0-9]/.test(text.textContent));
+const titles = (kind) => all(`#${kind}-1 .role-axis-title text`);
 const heights = (kind) => namesOf(kind).map((text) => Math.round(text.getBoundingClientRect().y));
 const opacities = () => all("#cross-1 .mark-rule.role-mark line[opacity]")
   .map((line) => Number(line.getAttribute("opacity")));
 const steps = [
-  () => { found.lazy = all(".chart svg").length; drawAll(); },
-  () => {
+  [() => true, () => { found.lazy = all(".chart svg").length; }],
+  [areDrawn, () => {
     found.plots = all(".chart svg.marks").length;
     found.places = all(".chart").filter((place) => place.clientWidth).length;
     found.legends = all(".panel .role-legend").length;
@@ -76,30 +83,30 @@ const steps = [
     found.cut = cut();
     found.overflow = overflow();
     all("[name=points-1]")[0].click();
-  },
-  () => {
+  }],
+  [() => all("#cross-1 .mark-symbol.role-mark path").length > found.crosses, () => {
     const points = all("#cross-1 .mark-symbol.role-mark path");
     found.points = points.length;
     send(points[0], ["pointermove", "mousemove"]);
-  },
-  () => {
+  }],
+  [hasTooltip, () => {
     found.tooltip = tooltip().textContent;
     const entry = all("#cross-1 .role-legend-label text").find((label) => label.textContent === "SET-COVER");
     send(entry, ["click"]);
-  },
-  () => {
+  }],
+  [() => opacities().some((opacity) => opacity < 1), () => {
     found.bright = opacities().filter((opacity) => opacity === 1).length;
     found.dim = opacities().filter((opacity) => opacity < 1).length;
     send(document.querySelector("#min-recall-1 .mark-symbol.role-mark path"), ["pointermove", "mousemove"]);
-  },
-  () => {
+  }],
+  [() => tooltip().textContent !== found.tooltip, () => {
     found.outlier = tooltip().textContent;
     all("[name=target-1]")[0].click();
     all("[name=group-1]")[1].click();
-  },
-  () => {
+  }],
+  [() => namesOf("share").length === 2 && titles("share")[0].textContent.endsWith("0.8"), () => {
     found.chosen = namesOf("share").map((text) => text.textContent);
-    found.title = all("#share-1 .role-axis-title text")[0].textContent;
+    found.title = titles("share")[0].textContent;
     found.heads = all("#explore-table thead th").map((head) => head.textContent);
     found.count = document.getElementById("explore-count").textContent;
     found.recalls = column(3);
@@ -126,36 +133,51 @@ const steps = [
     choose("explore-method", "irm");
     found.targets = all("#explore-target option").map((option) => option.value);
     found.resources = resources().length;
-  },
+  }],
 ];
 """
 
 NARROW = """
-const steps = [drawAll, () => {
+const steps = [[areDrawn, () => {
   found.cut = cut();
   found.overflow = overflow();
   found.plots = all(".chart svg.marks").length;
   found.figures = ["share-1", "min-recall-1"].map((id) => document.getElementById(id).getBoundingClientRect().x);
-}];
+}]];
 """
 
 WITH_NAMES = """
 const steps = [
-  () => { drawAll(); all("[name=points-1]")[0].click(); },
-  () => send(all("#cross-1 .mark-symbol.role-mark path")[0], ["pointermove", "mousemove"]),
-  () => {
+  [areDrawn, () => {
+    found.crosses = all("#cross-1 .mark-symbol.role-mark path").length;
+    all("[name=points-1]")[0].click();
+  }],
+  [() => all("#cross-1 .mark-symbol.role-mark path").length > found.crosses, () =>
+    send(all("#cross-1 .mark-symbol.role-mark path")[0], ["pointermove", "mousemove"])],
+  [hasTooltip, () => {
     found.tooltip = tooltip().textContent;
     found.tags = all("img, #vg-tooltip-element script, main script").length;
     found.domain = column(0)[0];
     found.heads = all("#explore-table thead th").map((head) => head.textContent);
     found.titles = all("#explore-table .track-cell").map((cell) => cell.title)[0];
     found.methods = all("#explore-method option").map((option) => option.textContent);
-  },
+  }],
 ];
 """
-LAST = """
-steps.forEach((step, i) => setTimeout(step, 1200 * (i + 1)));
-setTimeout(() => { document.body.dataset.found = JSON.stringify(found); }, 1200 * (steps.length + 1));
+# Does each step as soon as what it takes is there, however long the browser takes to draw it.
+RUN = """
+const from = (number) => {
+  if (number === steps.length) {
+    document.body.dataset.found = JSON.stringify(found);
+  } else if (steps[number][0]()) {
+    steps[number][1]();
+    setTimeout(from, 0, number + 1);
+  } else {
+    document.body.dataset.waiting = number;
+    setTimeout(from, 100, number);
+  }
+};
+addEventListener("load", () => from(0));
 """
 ALARM = "<head><script>window.alert = () => { document.documentElement.dataset.alarm = 'rang'; };</script>"
 
@@ -168,13 +190,15 @@ class Visit(NamedTuple):
 
 def visited(page, folder, visitor, flags=()):
     text = page.read_text(encoding="utf-8").replace("<head>", ALARM, 1)
-    script = f"<script>{{{TOOLS}{visitor}{LAST}}}</script></body>"
+    script = f"<script>{{{TOOLS}{visitor}{RUN}}}</script></body>"
     copy = folder / "visited.html"
     copy.write_text(script.join(text.rsplit("</body>", 1)), encoding="utf-8")
     command = [BROWSER, *FLAGS, *flags, f"--user-data-dir={folder / 'profile'}", copy.as_uri()]
     run = subprocess.run(command, capture_output=True, timeout=LIMIT, check=True)
     dom, log = run.stdout.decode(), run.stderr.decode(errors="replace")
-    found = json.loads(html.unescape(re.search('data-found="(.*?)"', dom)[1]))
+    done = re.search('data-found="(.*?)"', dom)
+    assert done, f"stopped at step {re.findall('data-waiting=.([0-9]+)', dom)}: {log}"
+    found = json.loads(html.unescape(done[1]))
     return Visit(dom, found, [line for line in log.splitlines() if "CONSOLE" in line])
 
 

@@ -106,7 +106,7 @@ class WorkToDo(NamedTuple):
 class PlainLines:
     """Prints a line now and then, where no terminal shows bars: at every tenth of the work, and once a minute."""
 
-    def __init__(self, work: WorkToDo, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, work: WorkToDo, clock: Callable[[], float]) -> None:
         self._work, self._clock = work, clock
         self._started = self._last = clock()
         self._next_tenth = 1
@@ -123,19 +123,19 @@ class PlainLines:
 
 
 @contextmanager
-def shown_progress(plan: StudyPlan) -> Iterator[OnProgress]:
+def shown_progress(plan: StudyPlan, clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
     """Show a bar for the study, with the time left, and one for each running job; lines without a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
     console = Console(stderr=True)
     length = {job.name: job.epochs for job in plan.jobs}
-    work, started = WorkToDo.of(plan.jobs), time.monotonic()
+    work, started = WorkToDo.of(plan.jobs), clock()
     if not console.is_terminal or not plan.jobs:
-        yield PlainLines(work) if plan.jobs else lambda _: None
+        yield PlainLines(work, clock) if plan.jobs else lambda _: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
+    with Progress(*columns, console=console, transient=True, get_time=clock) as bars:
         all_jobs = f"all {_counted(len(length), 'job')}"
         whole = bars.add_task(all_jobs, total=1.0)
         shown: dict[str, TaskID] = {}
@@ -143,7 +143,7 @@ def shown_progress(plan: StudyPlan) -> Iterator[OnProgress]:
 
         def on_progress(done: Mapping[str, int]) -> None:
             share = work.share(done)
-            left = work.time_left(done, time.monotonic() - started)
+            left = work.time_left(done, clock() - started)
             bars.update(whole, completed=share, description=f"{all_jobs}{left}")
             # a job that starts and ends between two calls is shown once
             running = [name for name, n in done.items() if n > 0 and (n < length[name] or name not in seen)]
