@@ -5,11 +5,14 @@ from domaincover import plan_domains
 from domaincover.paper.study_report.theory_chart import (
     learnability_chart,
     learnability_data,
+    learnability_sentence,
     learnability_table,
     theory_notes,
     write_theory_figures,
 )
 from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
+
+from .made_up import made_up_theory
 
 
 @pytest.fixture
@@ -81,3 +84,11 @@ def test_the_figure_is_written_as_png_and_svg(content, tmp_path):
     png, svg = write_theory_figures(content, tmp_path)
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "New domains below the target recall of 0.9" in svg.read_text()
+
+
+def test_the_sentence_on_theory_tells_medians_and_the_bound_of_the_most_domains():
+    sentence = learnability_sentence(made_up_theory())
+    assert sentence.startswith(
+        "Trained on 50 domains, SET-COVER misses the target recall of 0.9 in 0.8% of new domains"
+    )
+    assert "promises nothing yet" in sentence
