@@ -34,17 +34,12 @@ class Exhibit(NamedTuple):
     name: str
     title: str
     place: str
-    kind: str  # a kind of figure, or "results", "times" or "settings" for a table
+    kind: str  # a kind of figure, or "results" or "times" for a table
     datasets: tuple[str, ...]
     methods: tuple[str, ...] = FIVE
     target_recalls: tuple[float, ...] = (0.9,)
     experiment: str = ""
     ours: tuple[str, ...] = ("set-cover-best",)  # methods that stand beside the paper's
-
-    @property
-    def compares(self) -> tuple[Any, ...]:
-        """What is alike in tables or figures that differ in their data sets only."""
-        return self.kind, self.methods, self.target_recalls
 
     @property
     def slug(self) -> str:
@@ -61,7 +56,6 @@ class Published(NamedTuple):
     exhibits: tuple[Exhibit, ...]
     results: pd.DataFrame
     times: pd.DataFrame
-    settings: pd.DataFrame
     n_labels: Mapping[str, int]  # by data set
 
 
@@ -76,7 +70,6 @@ def published() -> Published:
         exhibits,
         published_results(),
         published_times(),
-        _read("settings.csv", dtype=str, keep_default_na=False),
         content["labels"],
     )
 
@@ -99,9 +92,9 @@ def _file(name: str) -> Any:
     return files("domaincover.paper") / "experiments" / name
 
 
-def _read(name: str, **options: Any) -> pd.DataFrame:
+def _read(name: str) -> pd.DataFrame:
     import pandas as pd
 
     with _file(name).open(encoding="utf-8") as text:
-        table: pd.DataFrame = pd.read_csv(text, **options)
+        table: pd.DataFrame = pd.read_csv(text)
     return table

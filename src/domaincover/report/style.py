@@ -14,6 +14,11 @@ class MethodStyle(NamedTuple):
     ours: bool = False  # not a method of the paper: drawn hollow
 
     @property
+    def fill(self) -> str:
+        """The fill of its points in a chart."""
+        return "transparent" if self.ours else self.color
+
+    @property
     def glyph(self) -> str:
         """The point shape as a character, for text."""
         return GLYPHS[self.shape]

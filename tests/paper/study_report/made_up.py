@@ -1,6 +1,7 @@
 """Made-up results in the shape every report takes."""
 
 import base64
+import json
 import zlib
 
 import numpy as np
@@ -199,7 +200,6 @@ PUBLISHED_TIMES = pd.DataFrame(
 )
 
 
-def unpacked_values(packed):
-    """Return the whole numbers of a page's single domains: a row of set sizes, then one for every label's recall."""
-    low, high = np.frombuffer(zlib.decompress(base64.b64decode(packed["values"])), np.uint8).reshape(2, -1)
-    return (low + 256 * high.astype(int)).reshape(1 + len(packed["labels"]), -1)
+def unpacked(packed):
+    """Return the single domains of a page."""
+    return json.loads(zlib.decompress(base64.b64decode(packed)))

@@ -74,9 +74,9 @@ const steps = [
     found.plots = all(".chart svg.marks").length;
     found.places = all(".chart").filter((place) => place.clientWidth).length;
     found.legends = all(".panel .role-legend").length;
-    found.panels = ["figure-1-1", "figure-8-1", "figure-8-2"].map((id) => all(`#${id} svg.marks`).length);
+    found.panels = all(".panel svg.marks").map((svg) => svg.closest(".chart").id);
     found.crosses = all("#cross-1 .mark-symbol.role-mark path").length;
-    found.hollow = all("#cross-1 .role-legend-symbol path").map((path) => path.getAttribute("fill-opacity") === "0");
+    found.hollow = all("#cross-1 .role-legend-symbol path").map((path) => path.getAttribute("fill") === "transparent");
     found.heights = [heights("share"), heights("min-recall")];
     found.figures = ["share-1", "min-recall-1"].map((id) => document.getElementById(id).getBoundingClientRect().x);
     found.said = ["share-1", "min-recall-1"].map((id) =>

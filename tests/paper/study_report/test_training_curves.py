@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 
 from domaincover.paper.histories import TrainingHistory
-from domaincover.paper.study_report.figures import figure_files
+from domaincover.paper.study_report.chart_templates import PARTS
+from domaincover.paper.study_report.figures import figure_files, training_figure
 from domaincover.paper.study_report.page import write_page
 from domaincover.paper.study_report.training_curves import (
     MOST_CELLS,
-    PARTS,
     swing_in_words,
     training_curves,
-    training_figure,
 )
 
 
@@ -63,10 +62,9 @@ def test_a_sentence_says_how_far_the_last_is_from_the_best():
 
 
 def test_the_figure_has_three_plots_for_each_data_set_and_the_mark_of_a_quick_run():
-    curves = [training_curves(history(dataset=name)) for name in ("synthetic-10", "votes")]
-    spec = training_figure(curves, ["quick run: a note"])
-    alt.VConcatChart.from_dict(json.loads(json.dumps(spec)))  # checks
-    assert [len(row["hconcat"]) for row in spec["vconcat"]] == [3, 3, 1]
+    spec = training_figure([history(dataset=name) for name in ("synthetic-10", "votes")], ["quick run: a note"])
+    alt.ConcatChart.from_dict(json.loads(json.dumps(spec)))  # checks
+    assert (len(spec["concat"]), spec["columns"]) == (6, 3)
     assert spec["title"]["subtitle"][0] == "Quick run: a note."
 
 

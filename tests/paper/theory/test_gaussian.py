@@ -6,13 +6,9 @@ from scipy.linalg import null_space
 from scipy.special import ndtri
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.gaussian import (
-    GaussianCells,
-    could_be_reached,
-    impossible_assignment,
-    scorer_reaching,
-)
-from domaincover.paper.theory.shattering import check_shattering, members
+from domaincover.paper.theory.gaussian import GaussianCells
+from tests.paper.theory.gaussian_shattering import could_be_reached, impossible_assignment, scorer_reaching
+from tests.paper.theory.shattering import check_shattering, members
 
 TARGETS = [0.05, 0.3, 0.5, 0.9, 0.99]
 SEEDS = st.integers(0, 2**32 - 1)

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.one_dimension import (
+from tests.paper.theory.one_dimension import (
     HalfLineBounds,
     half_line_bounds,
     impossible_assignment,
     reached_by_half_lines,
     shattered_domains,
 )
-from domaincover.paper.theory.shattering import check_shattering
+from tests.paper.theory.shattering import check_shattering
 
 VALUES = st.lists(st.integers(-3, 3), min_size=1, max_size=5)
 TARGETS = st.sampled_from([0.1, 0.5, 0.6, 0.9])

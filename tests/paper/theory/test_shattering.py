@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.shattering import check_shattering, members, performs_well, subset_numbers
+from tests.paper.theory.shattering import check_shattering, members, performs_well, subset_numbers
 
 TABLES = st.integers(1, 4).flatmap(lambda n: arrays(bool, st.tuples(st.integers(0, 20), st.just(n))))
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.shattering import check_shattering, members
-from domaincover.paper.theory.sliding_windows import PAPERS_SIDE_SHARE, largest_target_recall, sliding_windows
+from tests.paper.theory.shattering import check_shattering, members
+from tests.paper.theory.sliding_windows import PAPERS_SIDE_SHARE, largest_target_recall, sliding_windows
 
 SHAPES = ("line", "circle")
 GAMMAS = [Fraction(gamma) for gamma in ("1/1000000", "1/1000", "1/10", "1/3", "1/2", "9/10", "999/1000")]

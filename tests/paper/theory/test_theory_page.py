@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from domaincover.paper.theory.gaussian import GaussianCells, could_be_reached, impossible_assignment, scorer_reaching
-from domaincover.paper.theory.shattering import check_shattering
-from domaincover.paper.theory.sliding_windows import sliding_windows
+from domaincover.paper.theory.gaussian import GaussianCells
+from tests.paper.theory.gaussian_shattering import could_be_reached, impossible_assignment, scorer_reaching
+from tests.paper.theory.shattering import check_shattering
+from tests.paper.theory.sliding_windows import sliding_windows
 
 PAGE = Path(__file__).parents[3] / "docs" / "theory.md"
 TEXT = PAGE.read_text()

@@ -4,16 +4,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pandas as pd
-
 from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
-from domaincover.paper.study_report.published_comparison import NOT_RUN, compared_with_published, signed
+from domaincover.paper.study_report.captions import caption
+from domaincover.paper.study_report.chart_data import has_curves
+from domaincover.paper.study_report.published_comparison import (
+    COMPARED,
+    MEASURES,
+    NOT_RUN,
+    compared_with_published,
+    measure_texts,
+)
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, notes_of, of_dataset
-from domaincover.paper.study_report.tradeoffs import has_curves
 from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
 from domaincover.report.ranking import DAGGER, DEGENERATE, is_best, is_degenerate, rule_in_words
-from domaincover.report.readable import ABSENT, percent, size_of, with_spread
+from domaincover.report.readable import ABSENT
 from domaincover.report.style import (
     SINGLE_LABEL_METHODS,
     MethodStyle,
@@ -23,8 +28,7 @@ from domaincover.report.style import (
     splits_in_order,
 )
 
-TABLES = ("results", "times", "settings")
-NOT_IN_PAPER = "Not in the paper"
+TABLES = ("results", "times")
 
 
 class BesidePaper(NamedTuple):
@@ -33,14 +37,14 @@ class BesidePaper(NamedTuple):
     ours: str
     paper: str
     difference: str
-    bold: bool = False
+    bold: bool
 
 
 class Row(NamedTuple):
     """A method's min recall, set size and share at target."""
 
     style: MethodStyle
-    cells: tuple[BesidePaper, BesidePaper, BesidePaper]
+    cells: list[BesidePaper]
 
 
 class Group(NamedTuple):
@@ -60,18 +64,16 @@ class Panel(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A table or figure of the paper on the page; `others` and `other_groups` are on data that it does not have."""
+    """A table or figure of the paper on the page."""
 
     exhibit: Exhibit
     number: int
     status: str
     missing: str
-    legend: list[tuple[str, list[MethodStyle]]]
+    legend: list[MethodStyle]
     panels: list[Panel]
-    others: list[Panel]
     groups: list[Group]
-    other_groups: list[Group]
-    rule: str
+    caption: str
     notes: list[str]
 
     @property
@@ -82,7 +84,7 @@ class Section(NamedTuple):
     @property
     def is_folded(self) -> bool:
         """Whether it shows nothing of ours."""
-        return self.exhibit.kind == "settings" or (self.status == NOT_RUN and not (self.others or self.other_groups))
+        return self.status == NOT_RUN
 
 
 def exhibit_sections(published: Published, results: CheckedResults) -> list[Section]:
@@ -104,34 +106,30 @@ def rows_of(exhibit: Exhibit, results: CheckedResults) -> CheckedResults:
 def _section(published: Published, place: int, results: CheckedResults) -> Section:
     exhibit = published.exhibits[place]
     rows = rows_of(exhibit, results)
-    if exhibit.kind == "curves":
-        drawn = [name for name in rows["dataset"].unique() if has_curves(rows, name)]
-        rows = CheckedResults(rows[rows["dataset"].isin(drawn)])
+    rows = CheckedResults(rows[rows["dataset"].isin(exhibit.datasets)])
     if exhibit.kind != "cross-splits":
         rows = CheckedResults(rows[rows["split"] == "unseen"])
     run = [name for name in exhibit.datasets if name in set(rows["dataset"])]
-    missing = [name for name in exhibit.datasets if name not in run]
-    others = _others(published, place, rows)
+    if exhibit.kind == "curves":
+        run = [name for name in run if has_curves(rows, name)]
     is_table = exhibit.kind in TABLES
-    is_results = exhibit.kind == "results"
+    n_seeds = 1 if rows.empty else int(rows["n_seeds"].max())
     return Section(
         exhibit=exhibit,
         number=place,
         status=_status(exhibit, run),
-        missing="" if exhibit.kind == "settings" else _missing_in_words(missing),
-        legend=[] if is_table else _legend(rows[rows["dataset"].isin([*run, *others])]),
+        missing=_missing_in_words([name for name in exhibit.datasets if name not in run]),
+        legend=[] if is_table else list(method_styles(rows[rows["dataset"].isin(run)]["method"]).values()),
         panels=[] if is_table else _panels(exhibit, results, run),
-        others=[] if is_table else _panels(exhibit, results, others),
-        groups=_groups(published, exhibit, rows, exhibit.datasets) if is_results else [],
-        other_groups=_groups(published, exhibit, rows, others) if is_results else [],
-        rule=_rule(published, exhibit, rows) if is_results else "",
+        groups=_groups(published, exhibit, rows) if exhibit.kind == "results" else [],
+        caption=_rule(published, exhibit, rows) if is_table else caption(exhibit.kind, n_seeds),
         notes=notes_of(rows),
     )
 
 
 def _status(exhibit: Exhibit, run: Sequence[str]) -> str:
     """Return how much of an exhibit was run, for the index."""
-    if exhibit.kind in ("settings", "times"):
+    if exhibit.kind == "times":
         return ""
     if not run:
         return NOT_RUN
@@ -164,16 +162,6 @@ def _why_missing(dataset: str) -> str:
     return WILDS_MISSING if dataset in WILDS else NOT_RUN
 
 
-def _others(published: Published, place: int, rows: CheckedResults) -> list[str]:
-    """Return the data sets that were run and that no like exhibit has; the last of these exhibits shows them."""
-    exhibit = published.exhibits[place]
-    alike = [other for other in published.exhibits if other.compares == exhibit.compares]
-    if alike[-1] is not exhibit:
-        return []
-    theirs = {name for other in alike for name in other.datasets}
-    return [name for name in dict.fromkeys(rows["dataset"]) if name not in theirs]
-
-
 def _panels(exhibit: Exhibit, results: CheckedResults, datasets: Sequence[str]) -> list[Panel]:
     numbers = {name: number for number, name in enumerate(dict.fromkeys(results["dataset"]))}
     if exhibit.kind != "cross-splits":
@@ -186,74 +174,37 @@ def _panels(exhibit: Exhibit, results: CheckedResults, datasets: Sequence[str]) 
     ]
 
 
-def _legend(rows: pd.DataFrame) -> list[tuple[str, list[MethodStyle]]]:
-    """Return the methods of a figure in groups: the paper's, and others."""
-    styles = list(method_styles(rows["method"]).values())
-    groups = [("", [style for style in styles if not style.ours]), (NOT_IN_PAPER, [s for s in styles if s.ours])]
-    return [(name, members) for name, members in groups if members]
-
-
-def _groups(published: Published, exhibit: Exhibit, rows: CheckedResults, datasets: Sequence[str]) -> list[Group]:
-    """Return the rows of these data sets: what was published, what was run, or both."""
+def _groups(published: Published, exhibit: Exhibit, rows: CheckedResults) -> list[Group]:
+    """Return the rows of each data set: what was published, what was run, or both."""
     compared = compared_with_published(rows, published.results, exhibit.experiment)
     compared = compared[compared["source"] == exhibit.name]
-    theirs = {(row["dataset"], row["method"]): row for row in compared.to_dict("records")}
     marked = rows.assign(best=is_best(rows), degenerate=is_degenerate(rows)) if len(rows) else rows
-    ours = {(row["dataset"], row["method"]): row for row in marked.to_dict("records")}
+    unknown = dict.fromkeys(COMPARED, math.nan) | {"best": False, "degenerate": False}
+    records: dict[tuple[str, str], dict[Any, Any]] = {}
+    for row in (*marked.to_dict("records"), *compared.to_dict("records")):
+        key = (str(row["dataset"]), str(row["method"]))
+        records[key] = {**records.get(key, unknown), **row}
     styles = method_styles([*exhibit.methods, *rows["method"]])
     groups = []
-    for dataset in datasets:
-        methods = [method for method in styles if (dataset, method) in ours or (dataset, method) in theirs]
-        own = [
-            Row(styles[method], _cells(ours.get((dataset, method)), theirs.get((dataset, method)), published, dataset))
-            for method in methods
-        ]
-        n_labels = published.n_labels.get(dataset)
-        title = dataset_label(dataset) + (f", {n_labels} labels" if n_labels else "")
-        is_missing = not any((dataset, method) in ours for method in methods)
-        groups.append(Group(title, _why_missing(dataset) if is_missing else "", own))
+    for dataset in exhibit.datasets:
+        own = {method: records[dataset, method] for method in styles if (dataset, method) in records}
+        n_labels = published.n_labels[dataset]
+        note = "" if dataset in set(rows["dataset"]) else _why_missing(dataset)
+        found = [Row(styles[method], _cells(record, n_labels)) for method, record in own.items()]
+        groups.append(Group(f"{dataset_label(dataset)}, {n_labels} labels", note, found))
     return [group for group in groups if group.rows]
 
 
-def _cells(
-    ours: Mapping[Any, Any] | None, theirs: Mapping[Any, Any] | None, published: Published, dataset: str
-) -> tuple[BesidePaper, BesidePaper, BesidePaper]:
+def _cells(row: Mapping[Any, Any], n_labels: int) -> list[BesidePaper]:
     """Return the three measures; bold is the share of the method that comes first."""
-    own = [ABSENT] * 3
-    if ours is not None:
-        own = [
-            with_spread(ours["min_recall"], ours["min_recall_std"], decimals=2),
-            size_of(ours["set_size"], ours["set_size_std"], ours["n_labels"], bool(ours["degenerate"])),
-            percent(ours["share_at_target"], ours["share_at_target_std"]),
-        ]
-    paper = [ABSENT] * 3
-    gaps = [""] * 3
-    if theirs is not None:
-        size, recall = theirs["set_size_published"], theirs["min_recall_published"]
-        printed = {"method": theirs["method"], "set_size": size, "min_recall": recall}
-        mark = f" {DAGGER}" if _is_marked(printed, published.n_labels[dataset]) else ""
-        paper = [
-            with_spread(recall, theirs["min_recall_published_std"], decimals=2),
-            with_spread(size, theirs["set_size_published_std"], decimals=2) + mark,
-            percent(theirs["share_at_target_published"], theirs["share_at_target_published_std"]),
-        ]
-        names = ("min_recall", "set_size", "share_at_target")
-        differences = [theirs[f"{name}_difference"] for name in names]
-        scales = ((1, 2), (1, 2), (100, 0))
-        gaps = [
-            "" if math.isnan(value) else signed(scale * value, decimals)
-            for value, (scale, decimals) in zip(differences, scales, strict=True)
-        ]
-    bold = ours is not None and bool(ours["best"])
-    first, second, third = (BesidePaper(*texts) for texts in zip(own, paper, gaps, strict=True))
-    return first, second, third._replace(bold=bold)
-
-
-CAPTIONS = {
-    "cross": "Points are medians over domains, bars run from the 25th to the 75th percentile; the line is the target.",
-    "curves": "A line per method through its target recalls, which stand beside its points.",
-    "share": "Share of unseen domains whose min recall is at least the target; thin lines are one standard deviation.",
-    "min-recall": "Box: the middle half of the domains of all seeds; whiskers within 1.5 box lengths; points beyond.",
-    "coverage": "Share of unseen domains at target against set size; thin lines are one standard deviation over seeds.",
-}
-CAPTIONS["cross-splits"] = CAPTIONS["cross"]
+    cells = []
+    for measure in MEASURES:
+        ours, paper, difference = measure_texts(row, measure).values()
+        if measure == "set_size":
+            printed = {"method": row["method"], **{name: row[f"{name}_published"] for name in MEASURES}}
+            ours += f" {DAGGER}" if row["degenerate"] else ""
+            paper += f" {DAGGER}" if _is_marked(printed, n_labels) else ""
+        ours = ABSENT if math.isnan(row[measure]) else ours
+        bold = measure == "share_at_target" and bool(row["best"])
+        cells.append(BesidePaper(ours, paper, "" if difference == ABSENT else difference, bold))
+    return cells

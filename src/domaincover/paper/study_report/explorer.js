@@ -33,25 +33,23 @@ function exploredData() {
 
 function offerChoices() {
   const data = exploredData();
-  const { runs } = data.unpacked;
-  const methods = different(runs.map((run) => run.method));
+  const methods = different(data.rows.map((row) => row.method));
   offer(explorer.method, methods.map((method) => [method, styleOf[method].label]), "set-cover");
-  const ofMethod = runs.filter((run) => run.method === explorer.method.value);
-  const targets = different(ofMethod.map((run) => run.target)).sort((a, b) => a - b);
-  offer(explorer.target, targets.map((code) => [data.targets[code], data.targets[code]]), data.targets[data.main]);
-  const ofTarget = ofMethod.filter((run) => data.targets[run.target] === Number(explorer.target.value));
-  const splits = different(ofTarget.map((run) => run.split)).sort((a, b) => a - b);
+  const ofMethod = data.rows.filter((row) => row.method === explorer.method.value);
+  const targets = different(ofMethod.map((row) => row.target)).sort((a, b) => a - b);
+  offer(explorer.target, targets.map((target) => [target, target]), data.targets[data.main]);
+  const ofTarget = ofMethod.filter((row) => row.target === Number(explorer.target.value));
+  const splits = different(ofTarget.map((row) => charts.split_names.indexOf(row.split))).sort((a, b) => a - b);
   offer(explorer.split, splits.map((split) => [split, charts.splits[split]]), 0);
-  const seeds = different(ofTarget.map((run) => run.seed));
+  const seeds = different(ofTarget.map((row) => row.seed));
   offer(explorer.seed, [["", `all ${seeds.length}`], ...seeds.map((seed) => [seed, seed])], "");
 }
 
 function chosenDomains() {
-  const data = exploredData();
-  return domainsOf(data, (run) => run.method === explorer.method.value
-    && data.targets[run.target] === Number(explorer.target.value)
-    && run.split === Number(explorer.split.value)
-    && (explorer.seed.value === "" || String(run.seed) === explorer.seed.value));
+  return exploredData().rows.filter((row) => row.method === explorer.method.value
+    && row.target === Number(explorer.target.value)
+    && row.split === charts.split_names[Number(explorer.split.value)]
+    && (explorer.seed.value === "" || String(row.seed) === explorer.seed.value));
 }
 
 // Columns: what to sort by, and how to fill a cell.

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from domaincover.errors import check_choice
 from domaincover.options import FIGURES
 from domaincover.paper.published import Exhibit
+from domaincover.paper.study_report.chart_data import has_curves
 from domaincover.paper.study_report.exhibits import rows_of
 from domaincover.paper.study_report.results_table import CheckedResults, of_dataset, targets_of
-from domaincover.paper.study_report.tradeoffs import has_curves
 from domaincover.report.style import COMPARISON_LABELS, comparisons_of, dataset_label, unused_name
 
 LONGEST_SLUG = 80

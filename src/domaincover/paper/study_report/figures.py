@@ -1,34 +1,32 @@
-"""The figures of a study: cross-plots of set size against min recall, and every figure as a file."""
+"""Every figure of a study as a file for a paper: a plot per data set, and one legend below them."""
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+import json
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, NamedTuple
 
-import altair as alt
 import pandas as pd
-from altair.utils.schemapi import debug_mode
+from altair.vegalite import SCHEMA_URL
 
-from domaincover.errors import InputError
 from domaincover.options import FigureFormat
 from domaincover.paper.histories import TrainingHistory
 from domaincover.paper.published import Exhibit
-from domaincover.paper.study_report.comparison_charts import min_recall_boxes, share_bars
-from domaincover.paper.study_report.cross_plot_layers import (
-    RECALL_LINES,
-    RECALL_TITLE,
-    interactive_cross_plot,
-    static_cross_plot,
-    with_hollow_symbols,
+from domaincover.paper.study_report.captions import caption
+from domaincover.paper.study_report.chart_data import (
+    cross_limits,
+    cross_table,
+    curve_limits,
+    curve_table,
+    random_line,
+    recall_boxes,
+    share_limits,
+    share_table,
+    unseen_rows,
 )
-from domaincover.paper.study_report.crosses import (
-    CrossPlotTables,
-    cross_plot_data,
-    cross_plot_tables,
-    note_on_random_sets,
-    single_domains,
-)
+from domaincover.paper.study_report.chart_templates import ITERATES, PARTS, chart_templates, filled
 from domaincover.paper.study_report.figure_plan import PlannedFigure, planned_figures
-from domaincover.paper.study_report.panels import pages_of, panel_figure
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -36,95 +34,44 @@ from domaincover.paper.study_report.results_table import (
     checked_results,
     main_target,
     notes_of,
-    of_dataset,
+    of_experiment,
     sentences_of_notes,
 )
-from domaincover.paper.study_report.tradeoff_charts import recall_against_size, share_against_size
-from domaincover.paper.study_report.training_curves import training_curves, training_figure
-from domaincover.report.look import (
-    BESIDE_AXIS,
-    COLUMN,
-    PAPER,
-    SCREEN,
-    TWO_COLUMNS,
-    Look,
-    chart_config,
-    fitted,
-    title_of,
-)
-from domaincover.report.pictures import AnyChart, Spec, save_chart
-from domaincover.report.style import INK, dataset_label, method_styles, split_label, splits_in_order
+from domaincover.paper.study_report.training_curves import CAPTION, training_curves
+from domaincover.report.look import COLUMN, PAPER, TWO_COLUMNS, Look, broken, chart_config, legend_columns, title_of
+from domaincover.report.pictures import Rows, Spec, rows_for_json, save_chart
+from domaincover.report.readable import sentence
+from domaincover.report.style import INK, MethodStyle, dataset_label, method_styles, split_label, splits_in_order
 
-__all__ = ["cross_plot", "cross_plot_data", "cross_splits_plot", "figure_files", "save_chart"]
-
-PLOT_HEIGHT = 165  # points of a plot in a column
-LEFT_OF_PLOTS = 52  # points of the recall axis with its title
-PANEL_GAP = 12
+MOST_COLUMNS = 3
+GAP = 10  # points between plots
+LOW, HIGH = 100, 165  # points of a plot among several and of a plot alone
+TICK, TICKS, TITLE = 5, 27, 13  # points that an axis takes: a tick, ticks with numbers, and its title
+TARGETS = 18  # points of the axis of targets
+RIGHT = 8  # points at the right of all plots, where numbers of an axis may end
+NAMES = 88  # points of the methods' names
+MOST_POINTS = 620  # of height, which leaves room for a caption on a page
+ABOVE_AND_BELOW = 60  # points of a plot's title and axis
 MOST_ROWS = 4  # data sets of a figure of training
-
-SomeChart = TypeVar("SomeChart", alt.LayerChart, alt.HConcatChart)
-
-
-def cross_plot(
-    results: CheckedResults,
-    domains: CheckedDomains,
-    dataset: str,
-    split: str = "unseen",
-    target_recall: float | None = None,
-    points: bool = True,
-    paper: bool = False,
-) -> alt.LayerChart:
-    """Return the cross-plot of one split; without points it holds no single domains and no controls.
-
-    For a paper it is one column wide, with text of 8 points, and holds no points.
-    """
-    tables = cross_plot_tables(results, dataset, target_recall)
-    if split not in splits_of(tables):
-        raise InputError(f"data set {dataset!r} has no split {split!r}, only {', '.join(splits_of(tables))}.")
-    crosses = tables.crosses[tables.crosses["split"] == split]
-    notes = sentences_of_notes(of_dataset(results, dataset))
-    if paper:
-        chart = fitted(static_cross_plot(tables, crosses, PAPER, BESIDE_AXIS, RECALL_LINES), COLUMN, PLOT_HEIGHT)
-        return _with_look(chart.properties(title=_title(tables, split_label(split), notes, PAPER, COLUMN)), PAPER)
-    if points:
-        chart = interactive_cross_plot(tables, single_domains(tables, domains), split)
-    else:
-        chart = static_cross_plot(tables, crosses, SCREEN, 480, RECALL_TITLE)
-    chart = chart.properties(width=480, height=340, title=_title(tables, split_label(split), notes, SCREEN, 480))
-    return _with_look(chart, SCREEN)
+LONGEST_LINE = 18  # characters of a method's name per line, of at most two
+BARE_ROWS = ("share", "min-recall")  # kinds whose rows are named, so that no legend is needed
+TITLES = {
+    "cross": ("Mean set size", "Min recall"),
+    "cross-splits": ("Mean set size", "Min recall"),
+    "curves": ("Mean set size", "Min recall"),
+    "coverage": ("Mean set size", "Share at target"),
+    "share": ("Share at target", None),
+    "min-recall": ("Min recall", None),
+}
 
 
-def cross_splits_plot(
-    results: CheckedResults,
-    dataset: str,
-    target_recall: float | None = None,
-    paper: bool = False,
-) -> alt.HConcatChart:
-    """Return the cross-plots of all splits side by side on the same axes; for a paper, two columns wide."""
-    tables = cross_plot_tables(results, dataset, target_recall)
-    splits, notes = list(reversed(splits_of(tables))), sentences_of_notes(of_dataset(results, dataset))
-    look, gap = (PAPER, PANEL_GAP) if paper else (SCREEN, 24)
-    width = int((TWO_COLUMNS - LEFT_OF_PLOTS - gap * (len(splits) - 1)) / len(splits)) if paper else 280
-    whole = TWO_COLUMNS if paper else 3 * width
-    panels = []
-    for place, split in enumerate(splits):
-        crosses = tables.crosses[tables.crosses["split"] == split]
-        recall_title = None if place else RECALL_LINES if paper else RECALL_TITLE
-        panel = static_cross_plot(tables, crosses, look, whole - LEFT_OF_PLOTS, recall_title)
-        name = alt.TitleParams(
-            split_label(split).capitalize(), fontSize=8 if paper else 12, fontWeight="normal", frame="group", offset=6
-        )
-        panels.append(panel.properties(width=width, height=130 if paper else 280, title=name))
-    chart = alt.hconcat(*panels, title=_title(tables, "all splits", notes, look, whole), spacing=gap)
-    styled = _with_look(chart, look)
-    if paper:
-        styled.padding = {"left": 1, "right": 2, "top": 2, "bottom": 2}
-    return styled
+class Plot(NamedTuple):
+    """One plot of a figure: its kind and title, the values of its template, and its tables."""
 
-
-def splits_of(tables: CrossPlotTables) -> list[str]:
-    """Return the splits that have crosses, unseen domains first."""
-    return splits_in_order(tables.crosses["split"])
+    kind: str
+    title: str
+    values: dict[str, Any]
+    tables: Mapping[str, pd.DataFrame]
 
 
 def figure_files(
@@ -143,28 +90,208 @@ def figure_files(
 
     Kinds are "cross" (cross-plots of unseen domains), "cross-splits" (of all splits side by side, two columns wide),
     "share" (bars of the share of unseen domains at target), "min-recall" (boxes of their min recalls), "curves"
-    (min recall against set size by target, one per data set that has several), and "coverage" (share at target
+    (min recall against set size by target, for data sets that have several), and "coverage" (share at target
     against set size). "training" (recall by cell, set size and multipliers of SET-COVER at each dual step) needs
     histories. None draws all that apply.
     """
     table = checked_results(results)
     single = checked_domains(domains, table)
-    paths = []
-    for planned in planned_figures(table, kinds, exhibits):
-        for page in pages_of(planned):
-            paths.append(Path(out_dir) / f"{page.name}.{fmt}")
-            with debug_mode(False):
-                chart = drawn_figure(page, single)
-            save_chart(_with_hollow_legend(chart, page), paths[-1], fmt, True)
+    figures = {
+        page.name: functools.partial(planned_figure, page, single)
+        for planned in planned_figures(table, kinds, exhibits)
+        for page in pages_of(planned)
+    }
     trained = _at_main_targets(histories, table) if kinds is None or "training" in kinds else []
     for first in range(0, len(trained), MOST_ROWS):
-        number = "" if first == 0 else f"-{first // MOST_ROWS + 1}"
-        paths.append(Path(out_dir) / f"training{number}.{fmt}")
-        curves = [training_curves(history) for history in trained[first : first + MOST_ROWS]]
-        with debug_mode(False):
-            spec = training_figure(curves, notes_of(table))
-        save_chart(spec, paths[-1], fmt, True)
-    return paths
+        name = "training" if first == 0 else f"training-{first // MOST_ROWS + 1}"
+        figures[name] = functools.partial(training_figure, trained[first : first + MOST_ROWS], notes_of(table))
+    for name, figure in figures.items():
+        save_chart(figure(), Path(out_dir) / f"{name}.{fmt}", fmt, True)
+    return [Path(out_dir) / f"{name}.{fmt}" for name in figures]
+
+
+def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
+    """Return a figure as several if it would be higher than a page; their names have numbers."""
+    per_row = 1 if planned.kind == "cross-splits" else MOST_COLUMNS
+    most = max(1, int(MOST_POINTS // (_height(planned) + ABOVE_AND_BELOW))) * per_row
+    parts = [planned.datasets[first : first + most] for first in range(0, len(planned.datasets), most)]
+    names = [planned.name, *(f"{planned.name}-{number}" for number in range(2, len(parts) + 1))]
+    return [planned._replace(name=name, datasets=part) for name, part in zip(names, parts, strict=True)]
+
+
+def planned_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
+    """Return the plots of a figure in rows, with one legend below them unless rows are named."""
+    methods = methods_of(planned)
+    is_named, is_alone = planned.kind in BARE_ROWS, len(planned.datasets) == 1 and planned.kind != "cross-splits"
+    n_plots = len(planned.datasets)
+    n_columns = 2 if n_plots in (2, 4) else min(n_plots, MOST_COLUMNS)
+    n_columns = MOST_COLUMNS if planned.kind == "cross-splits" else n_columns
+    whole = COLUMN if is_alone else TWO_COLUMNS
+    targets = TARGETS if planned.kind in ("cross", "cross-splits", "curves") else 0
+    left, between = (NAMES, GAP) if is_named else (TICKS + TITLE, TICKS + GAP)
+    width = (whole - left - RIGHT - (n_columns - 1) * between - n_columns * targets) // n_columns
+    styles = looks_of(methods.values()) | rows_of(methods.values())
+    legend = None if is_named else legend_of(methods.values(), whole - left)
+    given = {**styles, "legend": legend, "end": width - PAPER.room_for_numbers}
+    labels = {method: style.label for method, style in methods.items()}
+    plots = [
+        plot._replace(
+            values=given | plot.values,
+            tables={name: _named(table, labels) for name, table in plot.tables.items()},
+        )
+        for dataset in planned.datasets
+        for plot in plots_of(planned, domains, dataset)
+    ]
+    shown = planned.results[planned.results["dataset"].isin(planned.datasets)]
+    notes = [*sentences_of_notes(planned.results), caption(planned.kind, int(shown["n_seeds"].max()))]
+    extent = NAMES - TICK if is_named else TICKS - TICK
+    spec = figure_of(plots, n_columns, width, _height(planned), planned.title, notes, whole)
+    # Axes have a fixed extent, so that figures have the requested width.
+    spec["config"] |= {
+        "axisLeft": {"minExtent": extent * (not is_named), "maxExtent": extent},
+        "axisRight": {"minExtent": TARGETS - 2, "maxExtent": TARGETS - 2},
+        "axisX": {"labelFlush": True, "tickCount": 4, "labelSeparation": 3},
+        "axisTop": {"labelFlush": 24},
+    }
+    return spec
+
+
+def training_figure(histories: Sequence[TrainingHistory], notes: Sequence[str]) -> Spec:
+    """Return how SET-COVER trains on several data sets: a row for each, two columns wide."""
+    width = (TWO_COLUMNS - RIGHT - len(PARTS) * (TICKS + TITLE) - (len(PARTS) - 1) * GAP) // len(PARTS)
+    plots = []
+    for curves in map(training_curves, histories):
+        data = {
+            "steps": curves.steps,
+            "iterates": curves.iterates,
+            "target": pd.DataFrame({"target": [curves.target_recall]}),
+        }
+        values = looks_of(ITERATES.values()) | {"legend": legend_of(ITERATES.values(), TWO_COLUMNS - 60)}
+        names = (dataset_label(curves.dataset), *[""] * (len(PARTS) - 1))
+        plots += [Plot(f"training-{part}", name, values, data) for part, name in zip(PARTS, names, strict=True)]
+    title = f"SET-COVER in training, target recall {histories[0].target_recall:g}, first seed"
+    said = [*map(sentence, notes), CAPTION]
+    spec = figure_of(plots, len(PARTS), width, 90, title, said, TWO_COLUMNS)
+    spec["config"] |= {"axisLeft": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}}
+    return spec
+
+
+def figure_of(
+    plots: Sequence[Plot], n_columns: int, width: int, height: int, title: str, notes: Sequence[str], whole: int
+) -> Spec:
+    """Return plots in rows as one figure; axes have titles at the left and the bottom of it only."""
+    placed: list[Spec] = []
+    datasets: dict[str, Rows] = {}
+    for place, plot in enumerate(plots):
+        x_title, y_title = TITLES.get(plot.kind, ("Dual step", None))
+        values = plot.values | {
+            "x_title": x_title if place + n_columns >= len(plots) else None,
+            "y_title": y_title if place % n_columns == 0 else None,
+            "is_named": place % n_columns == 0,
+        }
+        spec = filled(_templates()[plot.kind], values)
+        for layer in spec["layer"]:
+            layer["data"] = {"name": f"{layer['data']['name']}-{place}"}
+        datasets |= {f"{name}-{place}": rows_for_json(table) for name, table in plot.tables.items()}
+        look = {"fontSize": PAPER.text, "fontWeight": "normal", "frame": "group", "offset": 5, "limit": width}
+        name = {"title": {"text": broken(plot.title, width, PAPER.text), **look}} if len(plots) > 1 else {}
+        placed.append(spec | name | {"width": width, "height": height})
+    return {
+        "$schema": SCHEMA_URL,
+        "title": title_of(title, notes, PAPER, whole - RIGHT).to_dict(validate=False),
+        "concat": placed,
+        "columns": n_columns,
+        "datasets": datasets,
+        "resolve": {"scale": {"size": "independent"}},
+        "align": "each",
+        "spacing": GAP,
+        "padding": {"left": 1, "right": 2, "top": 2, "bottom": 2},
+        "config": chart_config(INK, PAPER),
+    }
+
+
+def methods_of(planned: PlannedFigure) -> dict[str, MethodStyle]:
+    """Return the methods that any plot of a figure shows, in their order."""
+    shown = planned.results[planned.results["dataset"].isin(planned.datasets)]
+    if planned.kind == "curves":
+        shown = shown[shown.groupby(["dataset", "method"])["target_recall"].transform("nunique") > 1]
+    return method_styles(shown["method"])
+
+
+def looks_of(methods: Iterable[MethodStyle]) -> dict[str, Any]:
+    """Return the names, colours and shapes of methods as values of a template."""
+    styles = list(methods)
+    return {
+        "labels": [style.label for style in styles],
+        "colors": [style.color for style in styles],
+        "fills": [style.fill for style in styles],
+        "shapes": [style.shape for style in styles],
+    }
+
+
+def rows_of(methods: Iterable[MethodStyle]) -> dict[str, str]:
+    """Return how the rows of methods are named, as values of a template."""
+    labels = [style.label for style in methods]
+    names = f"{json.dumps([two_lines(label) for label in labels])}[indexof({json.dumps(labels)}, datum.value)]"
+    return {"names": names, "is_long": f"length({names}) > 1"}
+
+
+def legend_of(methods: Iterable[MethodStyle], width: float) -> Spec:
+    """Return a legend below all plots, in as many columns as fit."""
+    return {"orient": "bottom", "columns": legend_columns([style.label for style in methods], PAPER, width)}
+
+
+def plots_of(planned: PlannedFigure, domains: CheckedDomains, dataset: str) -> Iterable[Plot]:
+    """Yield the plots of a data set: one, or one per split."""
+    name, kind, target = dataset_label(dataset), planned.kind, planned.target_recall
+    if kind.startswith("cross"):
+        yield from _crosses(planned, dataset)
+        return
+    if kind == "curves":
+        curves = curve_table(planned.results, dataset)
+        targets = sorted(set(curves["target"]))
+        values = {"targets": targets, "sizes": point_sizes(len(targets), PAPER)} | curve_limits(curves)
+        yield Plot(kind, name, values, {"rows": curves, "target": pd.DataFrame({"target": targets})})
+        return
+    rows = unseen_rows(planned.results, dataset, target)
+    if kind == "min-recall":
+        found = recall_boxes(rows, domains)
+        values = {"targets": [target], "recall": found.limits(target)}
+        tables = {"rows": found.boxes, "outliers": found.outliers, "target": pd.DataFrame({"target": [target]})}
+        yield Plot(kind, name, values, tables)
+        return
+    shares = share_table(rows)
+    yield Plot(kind, name, share_limits(shares), {"rows": shares})
+
+
+def _crosses(planned: PlannedFigure, dataset: str) -> Iterable[Plot]:
+    """Yield the cross-plot of unseen domains, or those of all splits on the same axes."""
+    target = planned.target_recall
+    results = of_experiment(planned.results, dataset, target)
+    crosses = cross_table(results if planned.kind == "cross-splits" else unseen_rows(results, dataset, target))
+    limits = cross_limits(crosses, target)
+    line = random_line(int(results["n_labels"].max()), **limits)
+    for split in reversed(splits_in_order(crosses["split"])):
+        name = dataset_label(dataset) + ("" if planned.kind == "cross" else f": {split_label(split)}")
+        tables = {"rows": crosses[crosses["split"] == split], "random_line": line}
+        tables["target"] = pd.DataFrame({"target": [target]})
+        yield Plot(planned.kind, name, {"targets": [target], **limits}, tables)
+
+
+def point_sizes(n_targets: int, look: Look) -> list[float]:
+    """Return the areas of points, growing with the target."""
+    return [round(look.point * (0.3 + 0.7 * place / max(n_targets - 1, 1)), 1) for place in range(n_targets)]
+
+
+def two_lines(name: str) -> list[str]:
+    """Return a name on at most two lines, truncated if longer.
+
+    >>> two_lines("Pooled CDFs (held-out domains)"), two_lines("a-name-that-goes-on-and-on-and-on-and-on")
+    (['Pooled CDFs', '(held-out domains)'], ['a-name-that-goes-o', 'n-and-on-and-on-a…'])
+    """
+    first, *rest = textwrap.wrap(name, LONGEST_LINE, break_on_hyphens=False) or [name]
+    cut = [f"{rest[0][: LONGEST_LINE - 1]}…"] if len(rest) > 1 else rest
+    return [first, *cut]
 
 
 def _at_main_targets(histories: Sequence[TrainingHistory], table: CheckedResults) -> list[TrainingHistory]:
@@ -174,35 +301,16 @@ def _at_main_targets(histories: Sequence[TrainingHistory], table: CheckedResults
     return sorted(own, key=lambda one: order.index(one.dataset))
 
 
-def drawn_figure(planned: PlannedFigure, single: CheckedDomains) -> AnyChart:
-    """Return a figure: several plots with one legend, or a plot alone."""
-    if len(planned.datasets) > 1:
-        return panel_figure(planned, single)
-    table, target, dataset = planned.results, planned.target_recall, planned.datasets[0]
-    draw: dict[str, Callable[[], AnyChart]] = {
-        "cross": lambda: cross_plot(table, single, dataset, "unseen", target, paper=True),
-        "cross-splits": lambda: cross_splits_plot(table, dataset, target, paper=True),
-        "share": lambda: share_bars(table, dataset, target, paper=True),
-        "min-recall": lambda: min_recall_boxes(table, single, dataset, target, paper=True),
-        "coverage": lambda: share_against_size(table, dataset, target, paper=True),
-        "curves": lambda: recall_against_size(table, dataset, paper=True),
-    }
-    return draw[planned.kind]()
+def _named(table: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
+    return table.assign(label=table["method"].map(labels)) if "method" in table else table
 
 
-def _with_hollow_legend(chart: AnyChart, planned: PlannedFigure) -> Spec:
-    """Return a figure whose legend shows methods as its plots do; a figure of several plots draws its own."""
-    if isinstance(chart, dict):
-        return chart
-    methods = method_styles(planned.results["method"]).values()
-    return with_hollow_symbols(chart.to_dict(validate=False), methods)
+@functools.cache
+def _templates() -> dict[str, Spec]:
+    return chart_templates(PAPER)
 
 
-def _with_look(chart: SomeChart, look: Look) -> SomeChart:
-    styled: SomeChart = chart.configure(**chart_config(INK, look))
-    return styled
-
-
-def _title(tables: CrossPlotTables, domains: str, notes: list[str], look: Look, width: float) -> alt.TitleParams:
-    said = [*notes, note_on_random_sets(tables.n_labels, tables.near)]
-    return title_of(f"{dataset_label(tables.dataset)}: {domains}", said, look, width)
+def _height(planned: PlannedFigure) -> int:
+    if planned.kind in BARE_ROWS:
+        return PAPER.row * len(methods_of(planned))
+    return HIGH if len(planned.datasets) == 1 and planned.kind != "cross-splits" else LOW

@@ -1,30 +1,32 @@
-const ABSENT = 65535;
-const UNIT = 1e-4;
-const styleOf = Object.fromEntries(charts.methods.map((method, code) => [method, charts.styles[code]]));
-
-// Unpacks a data set's single domains: `runs` have codes, a place in each column of `values`, and a roster.
-async function unpack(data) {
-  const packed = Uint8Array.from(atob(data.values), (char) => char.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const half = bytes.length / 2; // low bytes, then high ones
-  const values = Uint16Array.from({ length: half }, (_, i) => bytes[i] + 256 * bytes[half + i]);
-  let start = 0;
-  const runs = data.runs.map(([method, target, split, seed, roster]) => {
-    const run = { method: charts.methods[method], target, split, seed, roster: data.rosters[roster], start };
-    start += run.roster.domains.length;
-    return run;
-  });
-  data.unpacked = { runs, values, nDomains: start };
-}
-
-const unpackedAll = Promise.all(charts.datasets.map(unpack));
+const styleOf = Object.fromEntries(charts.styles.map((style) => [style.method, style]));
 
 // The rows of a table that is packed as columns.
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return (columns[names[0]] ?? []).map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
 }
+
+// Unpacks a data set's single domains.
+async function unpack(data) {
+  const bytes = Uint8Array.from(atob(data.domains), (char) => char.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const { names, labels, rows, recalls } = await new Response(stream).json();
+  data.labels = labels;
+  data.rows = rowsOf(rows).map((row, i) => ({
+    ...row,
+    domain: names[row.domain],
+    target: row.target_recall,
+    label: styleOf[row.method].label,
+    recalls: recalls.map((column) => ({ value: column[i], below: column[i] !== null && column[i] < row.target_recall })),
+  }));
+  data.rows.forEach((row) => {
+    const known = row.recalls.map(({ value }) => value).filter((value) => value !== null);
+    row.min_recall = known.length ? Math.min(...known) : null;
+    row.below = row.recalls.some(({ below }) => below);
+  });
+}
+
+const unpackedAll = Promise.all(charts.datasets.map(unpack));
 
 charts.datasets.forEach((data) => {
   data.by_target.forEach((own) => {
@@ -36,25 +38,6 @@ charts.datasets.forEach((data) => {
     data.training = { steps: rowsOf(steps).map((step) => ({ ...step, cell: cells })), ...others };
   }
 });
-
-function domainsOf(data, keep) {
-  const { runs, values, nDomains } = data.unpacked;
-  const number = (whole, unit) => (whole === ABSENT ? null : whole * unit);
-  return runs.filter(keep).flatMap(({ method, seed, target, roster, start }) => roster.domains.map((domain, i) => {
-    const [size, ...recalls] = Array.from({ length: 1 + data.labels.length }, (_, column) => values[column * nDomains + start + i]);
-    const least = Math.min(...recalls); // what is absent is larger
-    return {
-      label: styleOf[method].label,
-      domain: data.domains[domain],
-      seed,
-      n: typeof roster.n === "number" ? roster.n : roster.n[i],
-      min_recall: number(least, UNIT),
-      set_size: number(size, data.size_unit),
-      below: least < data.least[target],
-      recalls: recalls.map((whole) => ({ value: number(whole, UNIT), below: whole < data.least[target] })),
-    };
-  }));
-}
 
 function recallsInWords(labels, recalls) {
   const shown = recalls.map(({ value }, i) => [labels[i], value]).sort(([, a], [, b]) => (a ?? 2) - (b ?? 2));
@@ -77,13 +60,10 @@ function randomLine(nLabels, size, recall) {
   return ends[0] < ends[1] ? ends.map((end) => ({ set_size: end, min_recall: end / nLabels })) : [];
 }
 
-// Replaces "@name" and ["@name"] in a template by the value of that name.
+// Replaces "@name" in a template by the value of that name.
 function filled(node, values) {
   if (typeof node === "string") return node.startsWith("@") ? values[node.slice(1)] : node;
-  if (Array.isArray(node)) {
-    const alone = node.length === 1 && typeof node[0] === "string" && node[0].startsWith("@");
-    return alone ? values[node[0].slice(1)] : node.map((item) => filled(item, values));
-  }
+  if (Array.isArray(node)) return node.map((item) => filled(item, values));
   if (node === null || typeof node !== "object") return node;
   return Object.fromEntries(Object.entries(node).map(([key, value]) => [key, filled(value, values)]));
 }
@@ -94,166 +74,154 @@ function chosenIn(data, number) {
     const box = form.querySelector(`[name="${name}-${number + 1}"]:checked`);
     return box ? Number(box.value) : usual;
   };
-  const [target, group] = [chosen("target", data.main), chosen("group", 0)];
   return {
-    target,
-    group: data.groups[group],
-    frame: data.by_target[target].frames[group],
-    split: chosen("split", data.splits[0]),
+    target: chosen("target", data.main),
+    methods: data.groups[chosen("group", 0)].methods,
+    split: charts.split_names[chosen("split", data.splits[0])],
     points: form.querySelector("[type=checkbox]").checked,
   };
 }
 
 // What a plot of one of the paper's figures shows; nothing of it can be chosen.
 function exhibited(data, place) {
-  const { methods, target, frames } = charts.exhibits[place.dataset.exhibit];
+  const { methods, target } = charts.exhibits[place.dataset.exhibit];
   return {
     target: data.targets.indexOf(target),
-    group: { methods: charts.methods.filter((method) => methods.includes(method)) },
-    frame: frames[place.dataset.number],
-    split: place.dataset.split ? Number(place.dataset.split) : data.splits[0],
+    methods: charts.styles.map((style) => style.method).filter((method) => methods.includes(method)),
+    split: charts.split_names[place.dataset.split ? Number(place.dataset.split) : data.splits[0]],
+    splits: place.dataset.split ? charts.split_names : ["unseen"],
     points: false,
+    isPanel: true,
   };
 }
 
-const SHORT = { x: "Mean set size", cross: "Min recall", curves: "Min recall", coverage: "Share at target" };
+const kept = (rows, methods) => rows.filter((row) => methods.includes(row.method))
+  .map((row) => ({ ...row, label: styleOf[row.method].label }));
 
-// A plot of a figure of several: lower, with short titles, and without a legend, which the figure has once.
-function asPanel(spec, kind) {
-  if (!(kind in SHORT)) return spec;
-  spec.height = 230;
-  spec.layer.forEach(({ encoding }) => {
-    Object.values(encoding).filter((channel) => channel.legend).forEach((channel) => { channel.legend = null; });
-    if (encoding.x?.title) encoding.x.title = SHORT.x;
-    if (encoding.y?.title) encoding.y.title = SHORT[kind];
-  });
-  return spec;
-}
-
-// What every template needs: the methods of the choice that have rows, in order, with their looks.
-function looks(rows, group, width) {
-  const present = new Set(rows.map((row) => row.method));
-  const methods = group.methods.filter((method) => present.has(method));
-  const styles = methods.map((method) => styleOf[method]);
+// What every template needs: the looks of the methods that have rows, in order; a legend, but in a plot of several.
+function looks(styles, isPanel) {
   const labels = styles.map((style) => style.label);
   const longest = Math.max(...labels.map((label) => label.length));
-  const lines = JSON.stringify(styles.map((style) => style.lines));
-  const names = `${lines}[indexof(${JSON.stringify(labels)}, datum.value)]`;
+  const names = `${JSON.stringify(styles.map((style) => style.lines))}[indexof(${JSON.stringify(labels)}, datum.value)]`;
+  // an expression, so that a window that becomes narrower cuts no name
+  const columns = { expr: `max(1, min(3, floor((containerSize()[0] - 60) / ${30 + 6.3 * longest})))` };
   return {
-    kept: rows.filter((row) => methods.includes(row.method)).map((row) => ({ ...row, label: styleOf[row.method].label })),
-    values: {
-      labels,
-      colors: styles.map((style) => style.color),
-      shapes: styles.map((style) => style.shape),
-      names,
-      is_long: `length(${names}) > 1`,
-      // an expression, so that a window that becomes narrower cuts no name
-      columns: `max(1, min(3, floor((containerSize()[0] - 60) / ${30 + 6.3 * longest})))`,
-    },
+    labels,
+    colors: styles.map((style) => style.color),
+    fills: styles.map((style) => style.fill),
+    shapes: styles.map((style) => style.shape),
+    names,
+    is_long: `length(${names}) > 1`,
+    is_named: true,
+    end: charts.end,
+    legend: isPanel ? null : { orient: "bottom", columns },
   };
 }
 
+const inTurn = (rows, ...names) => names.flatMap((name) => rows.map((row) => row[name]));
+
+// For each kind: the values of its template, its data, its rows' height if they are named, and its numbers in words.
 const makers = {
-  cross(data, choice, width) {
-    const own = data.by_target[choice.target];
-    const { group, frame } = choice;
-    const { kept, values } = looks(own.crosses.filter((row) => row.split === charts.split_names[choice.split]), group, width);
-    const points = !choice.points ? [] : domainsOf(data, (run) => run.target === choice.target
-      && run.split === choice.split && group.methods.includes(run.method));
-    points.forEach((point) => { point.recalls = recallsInWords(data.labels, point.recalls); });
-    const wide = (axis, name, ...ends) => (points.length
-      ? around([...frame[axis], ...points.map((point) => point[name])], 0, ...ends) : frame[axis]);
-    const [size, recall] = [wide("size", "set_size"), wide("recall", "min_recall", 0, 1)];
-    const spec = filled(charts.templates.cross, { ...values, size, recall });
-    spec.description = `Set size against min recall: ${data.label}`;
-    spec.datasets = {
-      crosses: kept, points, target: [frame.target], random_line: randomLine(data.n_labels, size, recall), random_name: frame.random_name,
-      target_below: frame.above ? [] : [frame.target], target_above: frame.above ? [frame.target] : [],
+  cross(data, choice) {
+    const { methods, split, splits = charts.split_names } = choice;
+    const target = data.targets[choice.target];
+    const all = kept(data.by_target[choice.target].crosses, methods).filter((row) => splits.includes(row.split));
+    const rows = all.filter((row) => row.split === split);
+    const points = !choice.points ? [] : data.rows.filter((row) => row.target === target && row.split === split
+      && methods.includes(row.method)).map((row) => ({ ...row, recalls: recallsInWords(data.labels, row.recalls) }));
+    const shown = (name) => [...inTurn(all, name, `${name}_q25`, `${name}_q75`), ...inTurn(points, name)];
+    const [size, recall] = [around(shown("set_size"), 0.1), around([...shown("min_recall"), target], 0.05, 0, 1)];
+    return {
+      values: { size, recall, targets: [target] },
+      datasets: { rows, points, target: [{ target }], random_line: randomLine(data.n_labels, size, recall) },
+      height: 380,
+      said: ["Set size against min recall"],
     };
-    return { spec, caption: `Min recall against mean set size. ${frame.note}` };
   },
   share(data, choice) {
-    const { kept, values } = looks(data.by_target[choice.target].shares, choice.group);
+    const rows = kept(data.by_target[choice.target].shares, choice.methods);
     const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
-    const spec = filled(charts.templates.share, { ...values, title });
-    spec.height = 30 * values.labels.length;
-    spec.datasets = { rows: kept };
-    spec.description = inWords(title, data, kept.map((row) => `${row.label} ${row.text}`));
-    return { spec, caption: data.by_target[choice.target].captions.share };
+    return { values: { x_title: title }, datasets: { rows }, said: [title, ...rows.map((row) => `${row.label} ${row.text}`)] };
   },
   "min-recall"(data, choice) {
     const own = data.by_target[choice.target];
-    const { kept, values } = looks(own.boxes, choice.group);
-    const outliers = looks(own.outliers, choice.group).kept;
+    const [rows, outliers] = [kept(own.boxes, choice.methods), kept(own.outliers, choice.methods)];
     const target = data.targets[choice.target];
-    const recall = around(
-      [...kept.flatMap((row) => [row.low, row.high]), ...outliers.map((row) => row.min_recall), target], 0.05, 0, 1);
-    const named = { recall, targets: [target], target_name: `'target ${target}'` };
-    const spec = filled(charts.templates["min-recall"], { ...values, ...named });
-    spec.height = 30 * values.labels.length;
-    spec.datasets = { rows: kept, outliers, target: [{ target }] };
-    spec.description = inWords("Median min recall of unseen domains", data, kept.map((row) => `${row.label} ${row.said}`));
-    return { spec, caption: own.captions["min-recall"] };
+    const recall = around([...inTurn(rows, "low", "high"), ...inTurn(outliers, "min_recall"), target], 0.05, 0, 1);
+    return {
+      values: { recall, targets: [target], x_title: "Min recall of unseen domains" },
+      datasets: { rows, outliers, target: [{ target }] },
+      said: ["Median min recall of unseen domains", ...rows.map((row) => `${row.label} ${row.said}`)],
+    };
   },
-  curves(data, choice, width) {
-    const { kept, values } = looks(data.curves.rows, choice.isPanel ? choice.group : { methods: charts.methods }, width);
-    const spec = filled(charts.templates.curves, { ...values, size: data.curves.size, recall: data.curves.recall });
-    spec.datasets = { rows: kept, target: data.curves.targets.map((target) => ({ target })) };
-    spec.description = inWords("Min recall against set size by target recall", data, kept.map((row) =>
-      `${row.label} at ${row.target}: ${row.min_recall} with size ${row.set_size}`));
-    return { spec };
+  curves(data, choice) {
+    const { rows: all, ...values } = data.curves;
+    const rows = kept(all, choice.isPanel ? choice.methods : charts.styles.map((style) => style.method));
+    const numbers = rows.map((row) => `${row.label} at ${row.target}: ${row.min_recall} with size ${row.set_size}`);
+    return {
+      values,
+      datasets: { rows, target: values.targets.map((target) => ({ target })) },
+      height: 320,
+      said: ["Min recall against set size by target recall", ...numbers],
+    };
   },
-  coverage(data, choice, width) {
-    const { kept, values } = looks(data.by_target[choice.target].shares, choice.group, width);
+  coverage(data, choice) {
+    const rows = kept(data.by_target[choice.target].shares, choice.methods);
     const title = `Share of unseen domains at target ${data.targets[choice.target]}`;
-    const size = around(kept.flatMap((row) => [row.set_size, row.size_low, row.size_high]), 0.1);
-    const recall = around(kept.flatMap((row) => [row.share, row.low, row.high]), 0.05, 0, 1);
-    const spec = filled(charts.templates.coverage, { ...values, title, size, recall });
-    spec.datasets = { rows: kept };
-    spec.description = inWords(`${title} against set size`, data, kept.map((row) =>
-      `${row.label} ${row.text} with size ${row.size_text}`));
-    return { spec, caption: data.by_target[choice.target].captions.coverage };
+    const size = around(inTurn(rows, "set_size", "size_low", "size_high"), 0.1);
+    const recall = around(inTurn(rows, "share", "low", "high"), 0.05, 0, 1);
+    const numbers = rows.map((row) => `${row.label} ${row.text} with size ${row.size_text}`);
+    return { values: { size, recall, y_title: title }, datasets: { rows }, height: 320, said: [`${title} against set size`, ...numbers] };
   },
 };
 
-["training-recall", "training-size", "training-multipliers"].forEach((kind) => {
-  makers[kind] = (data) => ({ spec: { ...filled(charts.templates[kind], {}), datasets: data.training } });
-});
-
-function inWords(title, data, numbers) {
-  return `${title}, ${data.label}: ${numbers.join("; ")}`;
+function chartOf(kind, data, choice) {
+  const { values, datasets, height, said } = makers[kind](data, choice);
+  const present = new Set(datasets.rows.map((row) => row.method));
+  const styles = charts.styles.filter((style) => present.has(style.method));
+  const [x_title, y_title] = charts.titles[kind];
+  const short = { x_title, y_title };
+  const named = { ...looks(styles, choice.isPanel), ...short, ...values, ...(choice.isPanel ? short : {}) };
+  return {
+    ...filled(charts.templates[kind], named),
+    datasets,
+    height: height ? (choice.isPanel ? 230 : height) : 30 * styles.length,
+    description: `${said[0]}, ${data.label}: ${said.slice(1).join("; ")}`,
+    // as much room above as the name of the target takes beside
+    ...(kind === "share" ? { padding: { left: 5, right: 5, bottom: 5, top: 18 } } : {}),
+  };
 }
 
-// Legends show methods as plots do, hollow where they are not the paper's; Vega-Lite fills all symbols.
-function withHollowLegends(vega) {
-  if (!vega.legends) return vega;
-  const [domain, range] = [charts.styles.map((style) => style.label), charts.styles.map((style) => (style.ours ? 0 : 1))];
-  vega.scales.push({ name: "filled", type: "ordinal", domain, range }); // a name may be anything, and is no expression
-  const fillOpacity = { scale: "filled", field: "value" };
-  vega.legends.forEach((legend) => {
-    const symbols = legend.encode?.symbols ?? {};
-    legend.encode = { ...legend.encode, symbols: { ...symbols, update: { ...symbols.update, fillOpacity } } };
-  });
-  return vega;
+function trainingChart(kind, data) {
+  const spec = filled(charts.templates[kind], { ...looks(charts.iterates, true), x_title: "Dual step" });
+  return { ...spec, datasets: data.training, height: 200 };
 }
 
 const drawn = new Map(); // place of a chart: the promise of its view
 
+function specOf(place, data) {
+  const { kind, number, exhibit } = place.dataset;
+  if (kind === "theory") return charts.theory;
+  const spec = kind in makers
+    ? chartOf(kind, data, exhibit === undefined ? chosenIn(data, Number(number)) : exhibited(data, place))
+    : trainingChart(kind, data);
+  return { ...spec, width: "container", config: { ...charts.config } };
+}
+
 function drawPlace(place) {
   if (!place.clientWidth) return; // in a part that is closed
-  const { kind } = place.dataset;
-  const number = Number(place.dataset.number);
-  const data = charts.datasets[number];
-  const isPanel = "exhibit" in place.dataset;
-  const { spec, caption } = kind === "theory" ? { spec: charts.theory }
-    : makers[kind](data, isPanel ? { ...exhibited(data, place), isPanel } : chosenIn(data, number), place.clientWidth);
-  if (isPanel) asPanel(spec, kind);
-  else if (caption) place.nextElementSibling.textContent = `${data.mark} ${caption}`.trim();
+  const { kind, number, exhibit } = place.dataset;
+  const data = charts.datasets[Number(number)];
+  const spec = specOf(place, data);
+  if (exhibit === undefined && kind in makers) {
+    const caption = data.by_target[chosenIn(data, Number(number)).target].captions[kind];
+    if (caption) place.nextElementSibling.textContent = `${data.mark} ${caption}`.trim();
+  }
   const before = drawn.get(place);
   if (before) place.style.minHeight = `${place.offsetHeight}px`; // the page does not jump
   const now = Promise.resolve(before).then((view) => {
     view?.finalize();
-    return draw(place, spec, withHollowLegends);
+    return draw(place, spec);
   }).then((view) => {
     place.style.minHeight = "";
     return view;

@@ -9,15 +9,15 @@ import pandas as pd
 from domaincover.files import write_whole
 from domaincover.paper.histories import TrainingHistory
 from domaincover.paper.published import Published
-from domaincover.paper.study_report.comparisons import compared_methods
-from domaincover.paper.study_report.exhibits import CAPTIONS, exhibit_sections
-from domaincover.paper.study_report.headline import experiment_sentences, overall_sentence
-from domaincover.paper.study_report.page_charts import chart_templates
-from domaincover.paper.study_report.page_data import captions_of, exhibit_data, page_data
+from domaincover.paper.study_report.captions import caption, left_out_in_words
+from domaincover.paper.study_report.chart_data import has_curves, unseen_rows
+from domaincover.paper.study_report.chart_templates import PARTS
+from domaincover.paper.study_report.exhibits import exhibit_sections
+from domaincover.paper.study_report.headline import first_place, what_was_run
+from domaincover.paper.study_report.page_data import page_data
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
-    at_main_targets,
     checked_domains,
     checked_results,
     experiments,
@@ -36,11 +36,8 @@ from domaincover.paper.study_report.theory_chart import (
     theory_notes,
 )
 from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
-from domaincover.paper.study_report.tradeoff_charts import CURVE_NOTE, left_out_in_words
-from domaincover.paper.study_report.tradeoffs import curves_of, has_curves
 from domaincover.paper.study_report.training_curves import (
     CAPTION,
-    PARTS,
     TrainingCurves,
     swing_in_words,
     training_curves,
@@ -55,19 +52,17 @@ from domaincover.report.readable import (
     seeds_and_domains,
     sentence,
 )
-from domaincover.report.style import dataset_label, short_label
+from domaincover.report.style import dataset_label
 from domaincover.report.template import chart_library, rendered
 
 __all__ = ["chart_library", "write_page"]
-
-HEADS_OF_SETTINGS = {"synthetic": "Synthetic", "synthetic-10": "Synthetic, d = 10", "synthetic-50": "Synthetic, d = 50"}
 
 
 class DatasetSection(NamedTuple):
     """The page's content for one data set; captions by kind of chart."""
 
     title: str
-    sentences: list[str]
+    sentence: str
     rows: list[ReadableRow]
     rule: str
     target: str
@@ -101,21 +96,17 @@ def write_page(
     compared_times = _times(times, published)
     trained = {one.dataset: one for one in histories if one.target_recall == main_target(table, one.dataset)}
     curves = {name: training_curves(history) for name, history in trained.items()}
-    data = page_data(table, single, curves)
+    data = page_data(table, single, curves, exhibits)
     page = rendered(
         "page.html",
         title=title if published is None else published.title,
         paper=published,
         exhibits=exhibits,
-        exhibit_captions=CAPTIONS,
-        headline=overall_sentence(at_main_targets(table)),
+        headline=what_was_run(table),
         sections=[
             _section(table, single, rows, dataset, curves.get(dataset)) for dataset in dict.fromkeys(table["dataset"])
         ],
-        charts=data
-        | {"templates": chart_templates()}
-        | {"exhibits": {one.number: exhibit_data(one, table, single) for one in exhibits if one.is_figure}}
-        | {"theory": None if theory is None else learnability_spec(learnability_data(theory))},
+        charts=data | {"theory": None if theory is None else learnability_spec(learnability_data(theory))},
         rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
@@ -127,7 +118,6 @@ def write_page(
         times=None if compared_times is None else times_table(compared_times),
         has_times=times is not None and not times.empty,
         times_caption="" if compared_times is None else times_caption(compared_times),
-        printed_settings=lambda name: {} if published is None else _printed_settings(published, name),
         theory=None
         if theory is None
         else [learnability_sentence(theory), *map(sentence, theory_notes(theory)), *MARKS_IN_WORDS],
@@ -147,14 +137,6 @@ def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFr
     return training_times(measured.astype({"dataset": "str"}), None if published is None else published.times)
 
 
-def _printed_settings(published: Published, name: str) -> dict[str, Any]:
-    """Return one of the paper's tables of settings: heads, and rows of texts."""
-    own = published.settings[published.settings["source"] == name].drop(columns="source")
-    own = own.loc[:, (own != "").any()]
-    heads = ["", *(HEADS_OF_SETTINGS.get(name) or short_label(name) for name in own.columns[1:])]
-    return {"heads": heads, "rows": own.to_numpy().tolist()}
-
-
 def _section(
     results: CheckedResults,
     domains: CheckedDomains,
@@ -170,7 +152,7 @@ def _section(
     places = [place for one in order for place in own.index[own["target_recall"] == one]]
     return DatasetSection(
         title=dataset_label(dataset),
-        sentences=experiment_sentences(results, dataset, target),
+        sentence=first_place(results, dataset, target),
         rows=[rows[place] for place in places],
         rule=rule_in_words(own),
         target=f"{target:g}",
@@ -182,10 +164,11 @@ def _section(
 
 
 def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str, str]:
-    """Return the captions of the data set's charts of unseen domains, by kind."""
-    if "unseen" not in set(of_experiment(results, dataset, target)["split"]):
-        return {}
-    found = captions_of(compared_methods(results, dataset, target))
+    """Return the captions of the data set's charts by kind; those of unseen domains only if there are any."""
+    unseen = unseen_rows(results, dataset, target)
+    own = of_experiment(results, dataset, target) if unseen.empty else unseen
+    kinds = ("cross",) if unseen.empty else ("cross", "share", "min-recall", "coverage")
+    found = {kind: caption(kind, int(own["n_seeds"].max())) for kind in kinds}
     if has_curves(results, dataset):
-        found["curves"] = f"{CURVE_NOTE} {left_out_in_words(curves_of(results, dataset))}"
+        found["curves"] = f"{caption('curves', 1)} {left_out_in_words(results, dataset)}".strip()
     return found

@@ -1,17 +1,27 @@
 """Data for the page's script: the rows of every chart, and every single domain, by data set."""
 
-from collections.abc import Mapping, Sequence
+import base64
+import json
+import zlib
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from domaincover.paper.study_report.comparison_charts import captions, two_lines
-from domaincover.paper.study_report.comparisons import ComparedMethods, compared_methods, recall_boxes
-from domaincover.paper.study_report.cross_plot_layers import SCREEN_SIZE, target_row
-from domaincover.paper.study_report.crosses import cross_limits, cross_plot_data, note_on_random_sets
-from domaincover.paper.study_report.exhibits import Section, rows_of
-from domaincover.paper.study_report.label_places import Canvas, place_of_random_sets
-from domaincover.paper.study_report.packing import least_at_target, packed_domains
+from domaincover.paper.study_report.captions import caption
+from domaincover.paper.study_report.chart_data import (
+    cross_table,
+    curve_limits,
+    curve_table,
+    recall_boxes,
+    share_table,
+    unseen_rows,
+)
+from domaincover.paper.study_report.chart_templates import ITERATES, chart_templates
+from domaincover.paper.study_report.exhibits import Section
+from domaincover.paper.study_report.figures import TITLES, point_sizes, two_lines
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -21,13 +31,12 @@ from domaincover.paper.study_report.results_table import (
     of_experiment,
     targets_of,
 )
-from domaincover.paper.study_report.tradeoff_charts import spread_note
-from domaincover.paper.study_report.tradeoffs import coverage_table, curves_of, has_curves
 from domaincover.paper.study_report.training_curves import TrainingCurves
-from domaincover.report.look import SCREEN
+from domaincover.report.look import PAGE_INK, SCREEN, chart_config
 from domaincover.report.readable import sentence, with_spread
 from domaincover.report.style import (
     COMPARISON_LABELS,
+    MethodStyle,
     comparisons_of,
     dataset_label,
     method_styles,
@@ -36,154 +45,115 @@ from domaincover.report.style import (
 )
 
 DECIMALS = 4
-CROSS_COLUMNS = (
-    *("method", "split", "ours", "n_domains", "n_seeds"),
-    *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
-    *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
-)
+PER_TARGET = ("share", "min-recall", "coverage")  # charts whose captions depend on the seeds of a target
 
 
 def page_data(
-    results: CheckedResults, domains: CheckedDomains, training: Mapping[str, TrainingCurves] | None = None
+    results: CheckedResults,
+    domains: CheckedDomains,
+    training: Mapping[str, TrainingCurves],
+    exhibits: list[Section],
 ) -> dict[str, Any]:
-    """Return the script's data from checked results and domains; single domains have codes into its lists."""
+    """Return the script's data from checked results and domains."""
     styles = method_styles(results["method"])
-    methods = {
-        method: {
-            "label": style.label,
-            "color": style.color,
-            "shape": style.shape,
-            "ours": style.ours,
-            "lines": two_lines(style.label),
-        }
-        for method, style in styles.items()
-    }
     splits = splits_in_order(results["split"])
-    names = dict.fromkeys(results["dataset"])
     return {
-        "methods": list(methods),
-        "styles": list(methods.values()),
+        "templates": chart_templates(SCREEN),
+        "config": chart_config(PAGE_INK),
+        "titles": TITLES,
+        "end": {"expr": f"width - {SCREEN.room_for_numbers}"},
+        "styles": [{"method": method, **_look(style)} for method, style in styles.items()],
+        "iterates": [_look(style) for style in ITERATES.values()],
         "splits": [split_label(split) for split in splits],
         "split_names": splits,
         "datasets": [
-            dataset_data(results, domains, name, list(styles), splits) | _training((training or {}).get(name))
-            for name in names
+            dataset_data(results, domains, name, splits) | _training(training.get(name))
+            for name in dict.fromkeys(results["dataset"])
         ],
+        "exhibits": {
+            one.number: {
+                "methods": [*one.exhibit.methods, *one.exhibit.ours],
+                "target": one.exhibit.target_recalls[-1],
+            }
+            for one in exhibits
+            if one.is_figure
+        },
     }
 
 
-def dataset_data(
-    results: CheckedResults, domains: CheckedDomains, dataset: str, methods: list[str], splits: list[str]
-) -> dict[str, Any]:
-    """Return the rows of one data set's charts by target, and its single domains packed."""
+def dataset_data(results: CheckedResults, domains: CheckedDomains, dataset: str, splits: list[str]) -> dict[str, Any]:
+    """Return the rows of one data set's charts by target, and its single domains."""
     rows, single = of_dataset(results, dataset), of_dataset(domains, dataset)
     targets = targets_of(rows, dataset)
-    comparisons = comparisons_of(rows["method"])
-    crosses = cross_plot_data(rows)
+    curves = curve_table(rows, dataset)
+    known = single["method"].isin(rows["method"]) & single["target_recall"].isin(targets) & single["split"].isin(splits)
     return {
         "label": dataset_label(dataset),
         "mark": " ".join(map(sentence, notes_of(rows))),
         "n_labels": int(single["n_labels"].max()),
         "targets": targets,
-        "least": [least_at_target(target) for target in targets],
         "main": targets.index(main_target(rows, dataset)),
         "splits": [splits.index(split) for split in splits_in_order(rows["split"])],
-        "groups": [{"label": COMPARISON_LABELS[name], "methods": group} for name, group in comparisons.items()],
-        "by_target": [
-            _of_target(crosses, rows, single, dataset, target, list(comparisons.values())) for target in targets
+        "groups": [
+            {"label": COMPARISON_LABELS[name], "methods": group}
+            for name, group in comparisons_of(rows["method"]).items()
         ],
-        "curves": _curves(rows, dataset) if has_curves(rows, dataset) else None,
-        **packed_domains(single, methods, targets, splits),
+        "by_target": [_of_target(rows, single, dataset, target) for target in targets],
+        "curves": None if curves.empty else _curves(curves),
+        "domains": packed(domain_columns(CheckedDomains(single[known]))),
     }
 
 
-def _of_target(
-    crosses: pd.DataFrame,
-    results: CheckedResults,
-    domains: CheckedDomains,
-    dataset: str,
-    target: float,
-    groups: list[list[str]],
-) -> dict[str, Any]:
-    """Return crosses of every split, axis limits of each comparison, and bars and boxes of unseen domains."""
-    own = of_experiment(crosses, dataset, target)
-    n_labels = int(domains["n_labels"].max())
-    content: dict[str, Any] = {
-        "crosses": _columns(own, CROSS_COLUMNS),
-        "frames": [_frame(own[own["method"].isin(group)], n_labels, target) for group in groups],
-        "shares": {},
-        "boxes": {},
-        "outliers": {},
-        "captions": {},
-    }
-    if "unseen" in set(own["split"]):
-        compared = compared_methods(results, dataset, target)
-        content["captions"] = captions_of(compared)
-        methods = dict(zip(compared.rows["label"], compared.rows["method"], strict=True))
-        boxes = recall_boxes(compared, domains)
-        for name, table in (
-            ("shares", coverage_table(compared)),
-            ("boxes", boxes.boxes.assign(said=boxes.boxes["median"].map(with_spread))),
-            ("outliers", boxes.outliers),
-        ):
-            content[name] = _columns(table.assign(method=table["label"].map(methods)).drop(columns="label"))
-    return content
-
-
-def exhibit_data(section: Section, results: CheckedResults, domains: CheckedDomains) -> dict[str, Any]:
-    """Return the methods and target of one of the paper's figures, and the axis limits of its plots by data set."""
-    exhibit = section.exhibit
-    target = exhibit.target_recalls[-1]
-    crosses = cross_plot_data(rows_of(exhibit, results))
-    names = list(dict.fromkeys(results["dataset"]))
-    numbers = dict.fromkeys(panel.number for panel in (*section.panels, *section.others))
-    frames = {}
-    if exhibit.kind.startswith("cross"):
-        splits = ["unseen"] if exhibit.kind == "cross" else splits_in_order(crosses["split"])
-        crosses = crosses[crosses["split"].isin(splits)]
-        frames = {
-            number: _frame(
-                of_experiment(crosses, names[number], target),
-                int(of_dataset(domains, names[number])["n_labels"].max()),
-                target,
-            )
-            for number in numbers
-        }
-    return {"methods": [*exhibit.methods, *exhibit.ours], "target": target, "frames": frames}
-
-
-def captions_of(compared: ComparedMethods) -> dict[str, str]:
-    """Return the captions of bars, boxes and shares against sizes."""
-    coverage = f"Share of unseen domains at target against set size. {spread_note(compared)}"
-    return {**captions(compared), "coverage": coverage}
-
-
-def _frame(crosses: pd.DataFrame, n_labels: int, target: float) -> dict[str, Any]:
-    """Return the axis limits of these crosses, the visible line of random sets, and a note on it."""
-    near = cross_limits(crosses, target)
-    canvas = Canvas(*SCREEN_SIZE, SCREEN.text, near)
-    target_of_line, above = target_row(target, crosses, n_labels, canvas)
-    name = place_of_random_sets(crosses, n_labels, canvas)
+def domain_columns(domains: CheckedDomains) -> dict[str, Any]:
+    """Return single domains as columns: their names and labels once, and each label's recall."""
+    codes, names = pd.factorize(domains["domain"])
+    recalls = pd.DataFrame(domains["recall"].tolist(), index=domains.index).astype(float)
+    target = domains["target_recall"].to_numpy(dtype=float)
+    rows = domains[["method", "target_recall", "split", "seed", "n", "set_size"]].assign(domain=codes)
     return {
-        "size": near.size,
-        "recall": near.recall,
-        "random_name": [] if name is None else [name._asdict()],
-        "target": target_of_line,
-        "above": above,
-        "note": note_on_random_sets(n_labels, near),
+        "names": [str(name) for name in names],
+        "labels": [str(label) for label in recalls],
+        "rows": _columns(rows),
+        "recalls": [_without_nan(rounded_recalls(recalls[label].to_numpy(), target)) for label in recalls],
     }
 
 
-def _curves(results: CheckedResults, dataset: str) -> dict[str, Any]:
-    curves = curves_of(results, dataset)
-    methods = {style.label: method for method, style in method_styles(results["method"]).items()}
-    points = curves.points.assign(method=curves.points["label"].map(methods)).drop(columns="label")
-    return {
-        "rows": _columns(points),
-        "targets": curves.targets,
-        "size": curves.limits.size,
-        "recall": curves.limits.recall,
+def rounded_recalls(recalls: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return recalls rounded down, though not below the target where they are at target."""
+    down = np.floor(recalls * 10**DECIMALS + 1e-6) / 10**DECIMALS
+    return np.where(recalls >= target, np.maximum(down, target), np.minimum(down, recalls))
+
+
+def packed(content: Any) -> str:
+    """Return content as compressed JSON, for the page's script."""
+    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def _look(style: MethodStyle) -> dict[str, Any]:
+    names = ("label", "color", "fill", "shape")
+    return {"lines": two_lines(style.label)} | {name: getattr(style, name) for name in names}
+
+
+def _of_target(results: CheckedResults, domains: CheckedDomains, dataset: str, target: float) -> dict[str, Any]:
+    """Return crosses of every split, and bars and boxes of unseen domains."""
+    content = {"crosses": _columns(cross_table(of_experiment(results, dataset, target)))}
+    rows = unseen_rows(results, dataset, target)
+    if rows.empty:
+        return content | {"shares": {}, "boxes": {}, "outliers": {}, "captions": {}}
+    found = recall_boxes(rows, domains)
+    return content | {
+        "shares": _columns(share_table(rows)),
+        "boxes": _columns(found.boxes.assign(said=found.boxes["median"].map(with_spread))),
+        "outliers": _columns(found.outliers),
+        "captions": {kind: caption(kind, int(rows["n_seeds"].max())) for kind in PER_TARGET},
     }
+
+
+def _curves(curves: pd.DataFrame) -> dict[str, Any]:
+    targets = sorted(set(curves["target"]))
+    sizes = point_sizes(len(targets), SCREEN)
+    return {"rows": _columns(curves), "targets": targets, "sizes": sizes, **curve_limits(curves)}
 
 
 def _training(curves: TrainingCurves | None) -> dict[str, Any]:
@@ -200,8 +170,13 @@ def _training(curves: TrainingCurves | None) -> dict[str, Any]:
     }
 
 
-def _columns(table: pd.DataFrame, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:
+def _columns(table: pd.DataFrame) -> dict[str, list[Any]]:
     """Return rounded columns for JSON, without NaN; a page of many rows names each column once."""
-    shown = table if columns is None else table[list(columns)]
-    shown = shown.round(DECIMALS).astype(object).where(shown.notna(), None)
-    return {str(name): shown[name].tolist() for name in shown}
+    rounded = table.round(dict.fromkeys(set(table) - {"target", "target_recall"}, DECIMALS))
+    return {str(name): _without_nan(rounded[name]) for name in rounded}
+
+
+def _without_nan(values: Any) -> list[Any]:
+    column = pd.Series(values)
+    found: list[Any] = column.astype(object).where(column.notna(), None).tolist()
+    return found

@@ -28,8 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.shattering import members
 from domaincover.prediction_sets import check_target_recall
+from tests.paper.theory.shattering import members
 
 MOST_DOMAINS = 11  # windows × points then take 64 MB, and four times as much for each further domain
 PAPERS_SIDE_SHARE = Fraction(1, 100)

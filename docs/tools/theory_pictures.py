@@ -1,4 +1,4 @@
-"""The pictures of docs/theory.md: domains shattered by sliding windows, and four domains that half-planes cannot."""
+"""The pictures of docs/theory.md that need no training: `python -m docs.tools.theory_pictures` draws them anew."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from domaincover.paper.theory.gaussian import GaussianCells, impossible_assignment, scorer_reaching
-from domaincover.paper.theory.shattering import members
-from domaincover.paper.theory.sliding_windows import sliding_windows
+from domaincover.paper.theory.gaussian import GaussianCells
 from domaincover.report.look import chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
+from tests.paper.theory.gaussian_shattering import impossible_assignment, scorer_reaching
+from tests.paper.theory.shattering import members
+from tests.paper.theory.sliding_windows import sliding_windows
 
 COLORS = ("#4f87db", "#d97a24", "#157630", "#7c5cd6")
 GREY = "#b9bcc2"
@@ -181,3 +182,7 @@ def _within_frame(weights: NDArray[np.float64], intercept: float) -> list[tuple[
             x, y = p + (q - p) * a / (a - b)
             ends.append((float(x), float(y)))
     return ends
+
+
+if __name__ == "__main__":
+    write_theory_pictures(Path(__file__).parents[1] / "images")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.shattering import members, subset_numbers
 from domaincover.prediction_sets import check_target_recall, hits_needed
+from tests.paper.theory.shattering import members, subset_numbers
 
 
 class HalfLineBounds(NamedTuple):

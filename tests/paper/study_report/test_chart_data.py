@@ -1,0 +1,232 @@
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domaincover.paper.study_report.captions import caption, left_out_in_words
+from domaincover.paper.study_report.chart_data import (
+    cross_limits,
+    cross_table,
+    curve_limits,
+    curve_table,
+    has_curves,
+    random_line,
+    recall_boxes,
+    share_limits,
+    share_table,
+    unseen_rows,
+)
+from domaincover.paper.study_report.page_data import domain_columns, rounded_recalls
+from domaincover.paper.study_report.results_table import checked_results
+
+from .made_up import METHODS, full_study, random_domains, results_of
+
+
+@pytest.fixture(scope="module")
+def study():
+    domains = full_study(np.random.default_rng(0), ("data",), n_seeds=2, n_domains=5)
+    return results_of(domains), domains
+
+
+@pytest.fixture
+def with_recalls():
+    """Return a maker of a study of one method whose unseen domains have the given min recalls."""
+
+    def make(recalls, n_seeds=1):
+        domains = random_domains(
+            np.random.default_rng(0), ("data",), {"set-cover": (0.9, 1.2)}, n_seeds=n_seeds, n_domains=len(recalls)
+        )
+        domains["min_recall"] = np.tile(np.array(recalls, dtype=float), len(domains) // len(recalls))
+        return results_of(domains), domains
+
+    return make
+
+
+def unseen(results, dataset="synthetic-10"):
+    return unseen_rows(results, dataset, 0.9)
+
+
+def boxes_of(study):
+    results, domains = study
+    return recall_boxes(unseen(results, "data"), domains)
+
+
+def test_a_cross_has_the_medians_and_quartiles_of_the_results(results):
+    own = results[results["dataset"] == "synthetic-10"]
+    keys = ["split", "method"]
+    columns = ["set_size", "set_size_q25", "set_size_q75", "min_recall", "min_recall_q25", "min_recall_q75"]
+    drawn = cross_table(own).set_index(keys)[columns]
+    pd.testing.assert_frame_equal(drawn, own.set_index(keys).loc[drawn.index, columns])
+
+
+def test_crosses_come_in_the_order_of_methods(results):
+    checked = checked_results(results[results["split"] == "seen"])
+    assert list(cross_table(checked)["method"]) == 2 * list(METHODS)
+
+
+def test_the_plot_holds_every_cross_of_every_split_and_the_target(results):
+    crosses = cross_table(results[results["dataset"] == "synthetic-10"])
+    near = cross_limits(crosses, 0.9)
+    assert near["size"][0] < crosses["set_size_q25"].min()
+    assert near["size"][1] > crosses["set_size_q75"].max()
+    assert near["recall"][0] < min(crosses["min_recall_q25"].min(), 0.9)
+    assert near["recall"][1] > max(crosses["min_recall_q75"].max(), 0.9)
+
+
+def test_recall_axis_ends_at_one(results):
+    perfect = results.assign(min_recall=1.0, min_recall_q25=1.0, min_recall_q75=1.0)
+    assert cross_limits(cross_table(perfect), 0.9)["recall"][1] == 1.0
+
+
+def test_results_without_a_single_number_still_have_axes(results):
+    sizes = dict.fromkeys(("set_size", "set_size_q25", "set_size_q75"), math.nan)
+    low, high = cross_limits(cross_table(results.assign(**sizes)), 0.9)["size"]
+    assert low < high
+
+
+def test_the_random_line_is_size_over_labels_clipped_to_the_plot():
+    line = random_line(2, (1.0, 1.9), (0.6, 0.9))
+    assert line["set_size"].tolist() == pytest.approx([1.2, 1.8])
+    assert line["min_recall"].tolist() == pytest.approx([0.6, 0.9])
+
+
+def test_the_random_line_is_left_out_where_it_does_not_pass():
+    assert random_line(10, (1.0, 1.3), (0.8, 1.0)).empty
+
+
+def test_a_bar_is_as_long_as_the_share_and_its_line_is_one_deviation_to_either_side(results):
+    given = results.assign(share_at_target=0.5, share_at_target_std=0.125)
+    shares = share_table(unseen(given))
+    assert {tuple(row) for row in shares[["share", "low", "high", "text"]].to_numpy()} == {
+        (0.5, 0.375, 0.625, "50 ± 12 %")
+    }
+
+
+def test_the_line_of_the_spread_stays_within_0_and_1(results):
+    extreme = results.assign(share_at_target=[0.1, 0.9] * (len(results) // 2), share_at_target_std=0.3)
+    shares = share_table(unseen(extreme))
+    assert (shares["low"].min(), shares["high"].max()) == (0.0, 1.0)
+
+
+def test_a_method_stands_at_its_share_and_size_with_one_deviation_around(study):
+    results = study[0].assign(share_at_target=0.5, share_at_target_std=0.25, set_size=1.5, set_size_std=0.125)
+    table = share_table(unseen(results, "data"))
+    columns = ["share", "low", "high", "set_size", "size_low", "size_high"]
+    assert {tuple(row) for row in table[columns].to_numpy()} == {(0.5, 0.25, 0.75, 1.5, 1.375, 1.625)}
+    limits = share_limits(table)
+    assert limits["size"][0] < 1.375 < 1.625 < limits["size"][1]
+    assert limits["recall"][0] < 0.25 < 0.75 < limits["recall"][1]
+
+
+def test_with_one_seed_there_is_no_spread_and_captions_say_so(results):
+    one_seed = unseen(results.assign(n_seeds=1, share_at_target=0.5, share_at_target_std=0.1))
+    assert share_table(one_seed)[["low", "size_low"]].isna().all(axis=None)
+    assert set(share_table(one_seed)["text"]) == {"50 %"}
+    for kind in ("share", "coverage"):
+        assert "One seed, so the spread between seeds is unknown." in caption(kind, 1)
+        assert "one standard deviation between seeds" in caption(kind, 2)
+    assert "domains of one seed" in caption("min-recall", 1)
+
+
+def test_a_share_that_is_not_known_has_a_dash(results):
+    assert set(share_table(unseen(results.assign(share_at_target=math.nan)))["text"]) == {"–"}
+
+
+def test_boxes_have_the_quartiles_of_all_seeds_together(results, domains):
+    data = recall_boxes(unseen(results), domains)
+    one = domains[
+        (domains["dataset"] == "synthetic-10") & (domains["split"] == "unseen") & (domains["method"] == "robust")
+    ]
+    box = data.boxes.set_index("method").loc["robust"]
+    expected = np.quantile(one["min_recall"], [0.25, 0.5, 0.75])
+    assert box[["q25", "median", "q75"]].tolist() == pytest.approx(expected, abs=5e-5)
+    assert box["n"] == len(one)
+
+
+def test_whiskers_end_at_the_furthest_values_within_one_and_a_half_boxes(with_recalls):
+    data = boxes_of(with_recalls([0.1, 0.71, 0.8, 0.82, 0.84, 0.86, 0.88, 0.95]))
+    box = data.boxes.iloc[0]
+    reach = 1.5 * (box["q75"] - box["q25"])
+    assert 0.1 < box["q25"] - reach <= 0.71
+    assert (box["low"], box["high"]) == (0.71, 0.95)
+    assert data.outliers["min_recall"].tolist() == [0.1]
+
+
+def test_an_outlier_names_its_domain_and_seed(with_recalls):
+    outliers = boxes_of(with_recalls([0.8, 0.8, 0.1, 0.8, 0.8], n_seeds=2)).outliers
+    assert outliers[["domain", "seed"]].to_numpy().tolist() == [["domain 2", 0], ["domain 2", 1]]
+
+
+def test_no_whisker_ends_within_its_box(with_recalls):
+    box = boxes_of(with_recalls([0.0, 0.9, 0.9, 0.9])).boxes.iloc[0]
+    assert box["low"] <= box["q25"] <= box["q75"] <= box["high"]
+
+
+def test_every_value_is_a_point_or_between_the_whiskers(results, domains):
+    data = recall_boxes(unseen(results), domains)
+    single = domains[(domains["dataset"] == "synthetic-10") & (domains["split"] == "unseen")]
+    ends = data.boxes.set_index("method")
+    low, high = (single["method"].map(ends[name]) for name in ("low", "high"))
+    within = single["min_recall"].round(4).between(low, high)
+    assert sorted(single.loc[~within, "min_recall"].round(4)) == sorted(data.outliers["min_recall"])
+
+
+def test_the_axis_of_boxes_holds_every_domain_and_the_target(with_recalls):
+    low, high = boxes_of(with_recalls([0.2, 0.5, 0.55, 0.6])).limits(0.9)
+    assert low < 0.2
+    assert high > 0.9
+
+
+def test_domains_without_a_min_recall_are_left_out(with_recalls):
+    box = boxes_of(with_recalls([0.8, math.nan, 0.9])).boxes.iloc[0]
+    assert (box["n"], box["median"]) == (2, 0.85)
+
+
+def test_a_curve_runs_through_the_medians_of_its_targets_from_the_lowest(study):
+    results, _ = study
+    own = results[(results["method"] == "set-cover") & (results["split"] == "unseen")].sort_values("target_recall")
+    points = curve_table(results, "data").query("method == 'set-cover'")
+    assert points["target"].tolist() == [0.8, 0.9, 0.95]
+    assert points["min_recall"].tolist() == pytest.approx(own["min_recall"].tolist(), abs=5e-5)
+    assert points["set_size"].tolist() == pytest.approx(own["set_size"].tolist(), abs=5e-5)
+
+
+def test_methods_with_one_target_are_left_out_and_counted(study):
+    results, _ = study
+    assert set(curve_table(results, "data")["method"]) == set(METHODS)
+    assert left_out_in_words(results, "data") == "13 methods with a single target recall left out."
+    some = results["method"].isin([*METHODS, "irm"])
+    assert left_out_in_words(results[some], "data").startswith("One method with")
+    assert left_out_in_words(results[results["method"].isin(METHODS)], "data") == ""
+
+
+def test_the_plane_of_curves_holds_every_point_and_target(study):
+    curves = curve_table(study[0], "data")
+    limits = curve_limits(curves)
+    assert curves["set_size"].between(*limits["size"]).all()
+    assert curves["min_recall"].between(*limits["recall"]).all()
+    assert curves["target"].between(*limits["recall"]).all()
+
+
+def test_without_several_targets_there_is_no_curve(study):
+    results, _ = study
+    assert has_curves(results, "data")
+    assert not has_curves(results[results["target_recall"] == 0.9], "data")
+
+
+@given(st.floats(0, 1), st.floats(0.01, 1))
+def test_a_rounded_recall_is_below_the_target_just_where_the_recall_is(recall, target):
+    (rounded,) = rounded_recalls(np.array([recall]), np.array([target]))
+    assert (rounded < target) == (recall < target)
+    assert abs(rounded - recall) <= 1.01e-4
+
+
+def test_a_label_that_a_domain_lacks_is_absent():
+    domains = random_domains(np.random.default_rng(0), ("data",), {"erm": (0.9, 1.0)}, n_seeds=1, n_domains=3)
+    own = domains[domains["split"] == "unseen"].assign(recall=[{"a": 0.5}, {"b": 0.5}, {"a": None, "b": 1.0}])
+    columns = domain_columns(own)
+    assert columns["labels"] == ["a", "b"]
+    assert columns["recalls"] == [[0.5, None, None], [None, 0.5, 1.0]]
