@@ -32,7 +32,7 @@ def rows() -> Iterator[Row]:
             yield Row(
                 f"{n_features}-d, {networks}: {penalty} / ERM, an epoch",
                 f"{found:.2f} x",
-                "<= 2.5 x" if penalty == "mmd" else "<= 1.5 x",
+                "",
             )
 
 

@@ -147,10 +147,7 @@ def test_batches_in_pieces_are_refused_in_a_line(penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
     batches = ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))], 50, [np.random.default_rng(0)])
-    loss = objective(penalty)
-    loss.in_turns = 4  # of another training; the loop knows better
-    (history,) = train([MAKERS["flat"](0)], batches, loss, TrainingSettings(epochs=4))
-    assert loss.in_turns is None
+    (history,) = train([MAKERS["flat"](0)], batches, objective(penalty), TrainingSettings(epochs=4))
     assert np.isfinite(history.loss).all()
 
 
@@ -161,7 +158,6 @@ def test_several_processes_want_batches_of_equal_size():
         train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about numbers that are none
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_training_that_diverges_is_told_in_a_line(penalty):
     with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -112,7 +112,9 @@ class _Training:
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.compared = _DomainSteps(objective, batches, engine) if isinstance(objective, DomainObjective) else None
+        self.compared = None
+        if isinstance(objective, ByAutograd) and isinstance(objective.loss_of, DomainObjective):
+            self.compared = _DomainSteps(objective, batches, engine)
         self.training_pass, self.optimizer = engine.prepare(
             StackOutputs(self.stacked, objective.needs_features), self.adam
         )
@@ -306,7 +308,7 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
 class _DomainSteps:
     """Losses that compare the domains of a complete batch, also across several processes."""
 
-    def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
+    def __init__(self, objective: ByAutograd, batches: ShuffledBatches, engine: Engine) -> None:
         if engine.accumulate > 1:
             raise InputError(
                 "accumulate splits batches, but this objective compares the domains of complete batches; use "
@@ -314,8 +316,8 @@ class _DomainSteps:
             )
         if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
             raise InputError("comparing domains in several processes needs DomainBatches.")
-        objective.in_turns = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
-        self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
+        self._objective, self._n_examples, self._engine = objective, batches.batch_size, engine
+        self.objective = cast(DomainObjective, objective.loss_of)
 
     def value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
         """Return one's share of the complete batch's loss, and its gradients with respect to one's own outputs.
@@ -324,9 +326,9 @@ class _DomainSteps:
         """
         parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
         if self._engine.shard.n_processes == 1:
-            return self.objective.value_and_slopes(*parts)
+            return self._objective.value_and_slopes(*parts)
         whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
-        value, slopes = self.objective.value_and_slopes(*whole)
+        value, slopes = self._objective.value_and_slopes(*whole)
         return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
 
 
