@@ -31,7 +31,7 @@ def trained(recall_from="batches", accumulate=1, precision="full", checkpoints=N
     batches = ShuffledBatches(MemoryPool([data]), [np.arange(len(data))], 30, [np.random.default_rng(2)], engine.shard)
     loss = SetCoverLoss(4, 2, [0.9])
     settings = TrainingSettings(epochs=3, learning_rate=0.01, update_every=4, recall_from=recall_from)
-    states = None if checkpoints is None else Checkpoints(Path(checkpoints), {"test": 1})
+    states = None if checkpoints is None else Checkpoints(Path(checkpoints))
     (history,) = train([network], batches, loss, settings, engine=engine, checkpoints=states)
     weights = torch.cat([weight.detach().flatten() for weight in network.parameters()]).numpy()
     return {"weights": weights, "multipliers": history.multipliers, "loss": history.loss, "size": history.set_size}

@@ -25,7 +25,7 @@ from domaincover.training.listeners import Listener, OnEpoch
 from domaincover.training.loop import TrainingSettings, train
 from domaincover.training.progress import LoggedProgress, ProgressBar
 from domaincover.training.run import TrainingRun
-from domaincover.training.trackers import make_tracker
+from domaincover.training.trackers import Tracker
 
 if TYPE_CHECKING:
     from domaincover.estimators.network import NetworkClassifier, Plan
@@ -208,5 +208,5 @@ def _listeners(lead: NetworkClassifier, group: Sequence[Prepared]) -> list[Liste
     run = lead.run or TrainingRun()
     settings = {key: value for key, value in lead.get_params(deep=False).items() if key != "run"}
     listeners: list[Listener] = [ProgressBar(name) if lead.verbose else LoggedProgress(name)]
-    listeners += [make_tracker(kind, run.tracking, name, settings) for kind in run.trackers]
+    listeners += [Tracker(kind, run.tracking, name, settings) for kind in run.trackers]
     return listeners + ([] if run.on_epoch is None else [OnEpoch(partial(run.on_epoch, len(group)))])
