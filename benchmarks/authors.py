@@ -30,8 +30,9 @@ from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
 from domaincover.prediction_sets import sets_from_scores
 from domaincover.training.batches import MemoryPool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss
+from domaincover.training.settings import TrainingSettings
 
 TARGET, BATCH, N_DOMAINS, N_ROWS = 0.9, 128, 25, 2_000
 N_STACKED = 5

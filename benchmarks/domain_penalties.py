@@ -14,8 +14,9 @@ from domaincover.options import DomainPenalty
 from domaincover.training.batches import MemoryPool, ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.settings import TrainingSettings
 
 N_DOMAINS, N_ROWS, BATCH, N_LABELS = 25, 400, 128, 2
 

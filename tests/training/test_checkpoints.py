@@ -14,8 +14,9 @@ from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.listeners import Listener
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.settings import TrainingSettings
 from tests.deep import deep
 
 DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
@@ -73,7 +74,10 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
     settings = TrainingSettings(3, 0.01, decay=True)
     with torch.random.fork_rng(), one_thread():  # on a busy machine, many times as fast
         torch.random.manual_seed(3)
-        histories = train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
+        histories = [
+            each.history
+            for each in train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
+        ]
     state = [value for network in networks for value in network.state_dict().values()]
     return state + list(objective.state_dict().values()), histories
 
@@ -92,7 +96,9 @@ def run(kind, listeners=(), checkpoints=None, epochs=3):
     settings = TrainingSettings(epochs, 0.01, update_every=5, recall_from="batches", decay=True)
     with torch.random.fork_rng():
         torch.random.manual_seed(3)
-        histories = train(networks, batches, objective, settings, listeners, checkpoints=checkpoints)
+        histories = [
+            each.history for each in train(networks, batches, objective, settings, listeners, checkpoints=checkpoints)
+        ]
     state = [value for network in networks for value in network.state_dict().values()]
     return state, histories
 
@@ -147,7 +153,10 @@ def run_of_two_lengths(listeners=(), checkpoints=None):
         return torch.tensor([0.0, -way.item()]), torch.zeros(2)
 
     settings = TrainingSettings(5, 0.01, patience=1, iterate="last")
-    histories = train(networks, batches, CrossEntropy(), settings, listeners, judge, checkpoints=checkpoints)
+    histories = [
+        each.history
+        for each in train(networks, batches, CrossEntropy(), settings, listeners, judge, checkpoints=checkpoints)
+    ]
     return [value for network in networks for value in network.state_dict().values()], histories
 
 

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
-from domaincover.estimators.network import Network
+from domaincover.estimators.network import Network, NetworkFit
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.options import MIN_CELL_SIZE, CriterionName, DomainPenalty, Iterate
 
 if TYPE_CHECKING:
-    from domaincover.estimators.stacked_fit import Prepared
     from domaincover.training.batches import Pool, Shard
     from domaincover.training.domain_batches import DomainBatches
     from domaincover.training.domain_objectives import DomainObjective
@@ -157,8 +156,8 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
 
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> DomainObjective:
-        data = [prepared.examples for prepared in group]
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> DomainObjective:
+        data = [fit.examples for fit in fits]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps:
             warnings.warn(
                 f"training has {n_steps} steps and warmup_steps is {self.warmup_steps}, so {self.penalty} never has "

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.criteria import TargetRecall
 from domaincover.errors import check_choice
-from domaincover.estimators.network import Network
+from domaincover.estimators.network import Network, NetworkFit
 from domaincover.estimators.single_label import SingleLabelNetwork
 from domaincover.options import CriterionName, ERMLoss, Iterate
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from domaincover.estimators.stacked_fit import Prepared
     from domaincover.training.run import TrainingRun
 
 
@@ -105,7 +104,7 @@ validation_domains, device, run, random_state, verbose
         super()._check_settings()
         check_choice("loss", self.loss, get_args(ERMLoss))
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
 
         return CrossEntropy() if self.loss == "cross-entropy" else DoubleSoftmaxCrossEntropy()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.cells import count_cells
-from domaincover.estimators.network import Network, NetworkClassifier
+from domaincover.estimators.network import Network, NetworkClassifier, NetworkFit
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-    from domaincover.estimators.stacked_fit import Prepared, Trained
     from domaincover.training.history import History
     from domaincover.training.run import TrainingRun
 
@@ -157,11 +156,11 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         super()._check_settings()
         check_criterion(self.criterion, self.target_recall)
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import SetCoverLoss
 
-        data = [prepared.examples for prepared in group]
-        criteria = [prepared.model.own_criterion for prepared in group]
+        data = [fit.examples for fit in fits]
+        criteria = [fit.model.own_criterion for fit in fits]
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]
@@ -185,8 +184,8 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
 
         return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 
-    def _learn(self, trained: Trained) -> None:
-        targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
+    def _learn(self, fit: NetworkFit) -> None:
+        targets, trains, judge = fit.targets, fit.trains, fit.judge
         self.thresholds_ = np.zeros(len(self.classes_))
         if judge is not None:
             self.thresholds_ += judge.thresholds(self._scorer())
@@ -196,14 +195,14 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         if self.criterion == "coverage":
             counts, names = counts.sum(axis=1, keepdims=True), np.array(["any label"], dtype=object)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        last = trained.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
+        last = fit.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
         multipliers = np.where(counts > 0, last[row, np.arange(counts.shape[1])], np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
             columns=pd.Index(names, name="label", tupleize_cols=False),
         )
-        self.history_ = _history_table(trained.history, self.own_criterion)
+        self.history_ = _history_table(fit.history, self.own_criterion)
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from domaincover.criteria import TargetRecall, check_criterion
-from domaincover.estimators.network import NetworkClassifier
+from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.options import CriterionName
 from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
     from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-    from domaincover.estimators.stacked_fit import Trained
 
 
 class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
@@ -35,5 +34,5 @@ class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
 
         return LowestLoss(held_out)
 
-    def _learn(self, trained: Trained) -> None:
-        self.history_ = pd.DataFrame({"epoch": trained.history.epoch, "loss": trained.history.loss})
+    def _learn(self, fit: NetworkFit) -> None:
+        self.history_ = pd.DataFrame({"epoch": fit.history.epoch, "loss": fit.history.loss})

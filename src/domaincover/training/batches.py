@@ -273,12 +273,5 @@ class ShuffledBatches:
             yield batch._replace(share=n_own / batch_size)
 
 
-def whole_batches(batch_size: int, n_rows: int) -> int:
-    """Return a batch size that avoids a last batch of one example, which BatchNorm cannot normalise."""
-    while 1 < batch_size < n_rows and n_rows % batch_size == 1:
-        batch_size += 1
-    return batch_size
-
-
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)  # avoids copying a single large table

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, cast, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack, StackOutputs, stack
-from domaincover.options import Iterate, JudgeAt, RecallFrom
 from domaincover.training.adam import FlatAdam, TorchAdam
 from domaincover.training.batches import Batch, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
@@ -22,45 +20,17 @@ from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step
 from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
 from domaincover.training.selection import BestWeights, shortfall
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Training settings; the defaults are the paper's for its synthetic data, except `iterate`.
-
-    With multipliers, weights oscillate around the target: an update that doubles a multiplier inflates the sets until
-    later ones shrink them. `iterate="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
-    "best" keeps those of the dual step that was at target in every training cell (or came closest) with the smallest
-    sets. A judge, if given, decides instead, and training stops after `patience` evaluations without improvement.
-    `judge_at="epochs"` evaluates only after epochs, since a pass over held-out examples is expensive for large
-    networks. `decay` lowers the learning rate to 0 over the second half.
-    """
-
-    epochs: int = 30
-    learning_rate: float = 1e-3
-    update_every: int = 500
-    recall_from: RecallFrom = "full-pass"
-    iterate: Iterate = "best"
-    decay: bool = False
-    patience: int | None = None
-    judge_at: JudgeAt = "steps"
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "update_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
-        if self.recall_from not in get_args(RecallFrom):
-            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.iterate not in get_args(Iterate):
-            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
-
+from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
+
+
+class Trained(NamedTuple):
+    """What training leaves of one network: its history, and the last weights, whichever iterate the network keeps."""
+
+    history: History
+    last: dict[str, Tensor]
 
 
 def train(
@@ -72,21 +42,19 @@ def train(
     judge: Judge | None = None,
     engine: Engine | None = None,
     checkpoints: Checkpoints | None = None,
-    last: Sequence[nn.Module | None] = (),
-) -> list[History]:
-    """Train the networks in place, each as if alone, and return their histories.
+) -> list[Trained]:
+    """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
-    training resumes from the newest one, with the same result as without the interruption. `last[r]`, if given, is a
-    copy of `networks[r]` and gets the last weights, whichever iterate `networks[r]` keeps.
+    training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
     known = objective if isinstance(objective, Objective) else ByAutograd(objective)
     training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
-        return training.finish(zip(networks, last, strict=False))
+        return training.finish(networks)
     finally:
         training.tell("finish")
 
@@ -162,16 +130,15 @@ class _Training:
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def finish(self, copies: Iterable[tuple[nn.Module, nn.Module | None]]) -> list[History]:
-        """Write the weights to the networks, and the last ones to their copies."""
+    def finish(self, networks: Sequence[nn.Module]) -> list[Trained]:
+        """Write the weights to the networks."""
         self.stacked.write_back()
-        for network, last in copies:
-            if last is not None:
-                last.load_state_dict(network.state_dict())
+        last = [network.state_dict() for network in networks]
         if self.settings.iterate == "best":
+            last = [{name: value.clone() for name, value in weights.items()} for weights in last]
             self.best.restore()
             self.stacked.write_back()
-        return self.record.histories(self.best.stopped_at)
+        return list(map(Trained, self.record.histories(self.best.stopped_at), last))
 
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:

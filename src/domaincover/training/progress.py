@@ -20,10 +20,10 @@ class ProgressBar(Listener):
     """Show epochs, loss, worst recall, set size, examples per second and remaining time; at the end, why it stopped."""
 
     def __init__(self, name: str, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        name_column, about = TextColumn("{task.fields[name]}"), TextColumn("{task.fields[about]}")
-        columns = name_column, BarColumn(), about, TimeRemainingColumn(), TextColumn("left")
+        columns = (TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[about]}"))
         self._console = console or Console(stderr=True)
-        self._bar = Progress(*columns, console=self._console, transient=True, get_time=clock)
+        left = TimeRemainingColumn(), TextColumn("left")
+        self._bar = Progress(*columns, *left, console=self._console, transient=True, get_time=clock)
         self._name, self._n_examples, self._end, self._clock = name, 0, "", clock
 
     def start(self, epochs: int, n_batches: int) -> None:
