@@ -19,9 +19,8 @@ from domaincover.data.examples import LazyExamples
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.seeds import generators
-from domaincover.estimators.table_network import MakeNetwork, TableNetwork
+from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
 from domaincover.networks.threads import one_thread
 from domaincover.options import Iterate, NetworkName, RecallFrom
 from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
@@ -159,7 +158,8 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         return self._inputs.checked(self, X, reset=False)
 
     def _unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:
-        return self._inputs.unread_in_words(X, unread)
+        inputs: Any = self._inputs
+        return inputs.unread_in_words(X, unread) if inputs.reads_sources else super()._unread_in_words(X, unread)
 
     def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self._inputs.is_dense:
@@ -199,7 +199,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         judges = rows_that_judge(targets, self.validation_domains, rngs[0])
         trains = ~judges
         self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[trains]))
-        readable = self._inputs.readable(self, X)
+        readable = self._inputs.readable(X)
         if readable is not None:
             trains, judges = trains & readable, judges & readable
             self._check_all_labels(targets, trains)
