@@ -13,12 +13,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from domaincover import DiskTable, GaussianDomains, SetCoverClassifier, SetCoverLoss
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.engine import make_engine
 from domaincover.training.loop import train
+from domaincover.training.pools import MemoryPool
 from domaincover.training.settings import TrainingSettings
 
 N_ROWS = 211  # batches of 30 do not divide it, nor can two processes share the last batch, which is one row

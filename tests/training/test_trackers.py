@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from domaincover import InputError
-from domaincover.training.listeners import Step
+from domaincover.training.history import Step
 from domaincover.training.progress import SECONDS_BETWEEN_LINES, LoggedProgress, ProgressBar
 from domaincover.training.trackers import Tracker, check_tracker
 from tests.processes import LIMIT, without_progress

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.disk_table import DiskTable
 from domaincover.data.examples import LazyExamples
@@ -22,17 +23,18 @@ from domaincover.estimators.base import SetClassifier, Targets
 from domaincover.estimators.seeds import generators
 from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
 from domaincover.networks.threads import one_thread
-from domaincover.options import Iterate, NetworkName, RecallFrom
+from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
 from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from domaincover.estimators.judges import HeldOutDomains
-    from domaincover.training.batches import Pool, Shard, ShuffledBatches
+    from domaincover.training.batches import ShuffledBatches
     from domaincover.training.engine import Engine
     from domaincover.training.history import History
     from domaincover.training.loop import Trained
+    from domaincover.training.pools import Pool, Shard
     from domaincover.training.run import TrainingRun
     from domaincover.training.settings import TrainingSettings
 
@@ -62,29 +64,37 @@ class NetworkFit:
         return self.trained.history
 
 
-class NetworkClassifier(NetworkPredictor, SetClassifier):
-    """A network with one score per label; tables are encoded and standardised internally."""
+class _Network(NetworkPredictor, SetClassifier):
+    """What every network classifier has beside the parameters of its constructor."""
 
     encoder_: Any  # of tables, or of images and texts
-    network: Network
-    hidden: int | Sequence[int]
-    epochs: int | None
-    batch_size: int | None
-    learning_rate: float
-    learning_rate_decay: bool
-    iterate: Iterate
-    validation_domains: float
-    patience: int | None
-    device: str
-    run: TrainingRun | None
-    random_state: Any
-    verbose: bool
-    min_cell_size: int = 1
     update_every: int | None = None
     recall_from: RecallFrom | None = None
-
     _history: History  # recall and multiplier of every cell in the last training; not saved with the model
     _merges_small_cells = True  # of training examples, those with fewer than min_cell_size
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkClassifier(_Network):
+    """A network with one score per label; tables are encoded and standardised internally."""
+
+    target_recall: TargetRecall = 0.9
+    criterion: CriterionName = "min-recall"
+    network: Network = "mlp"
+    hidden: int | Sequence[int] = 64
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    learning_rate_decay: bool = True
+    iterate: Iterate = "best"
+    standardize: bool = True
+    min_cell_size: int = MIN_CELL_SIZE
+    validation_domains: float = 0.2
+    patience: int | None = 20
+    device: str = "auto"
+    run: TrainingRun | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @abstractmethod
     def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:
@@ -259,6 +269,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         from domaincover.training.engine import n_processes
 
         self._inputs.check()
+        check_criterion(self.criterion, self.target_recall)
         for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
             check_choice(name, getattr(self, name), known)
         device = self._inputs.device(self.device)

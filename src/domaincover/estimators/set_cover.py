@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, check_criterion
+from domaincover.criteria import Criterion, TargetRecall
 from domaincover.data.cells import count_cells
-from domaincover.estimators.network import Network, NetworkClassifier, NetworkFit
-from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, Penalty, RecallFrom
+from domaincover.estimators.network import NetworkClassifier, NetworkFit
+from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
     from domaincover.training.history import History
-    from domaincover.training.run import TrainingRun
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
@@ -105,56 +106,11 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        target_recall: TargetRecall = 0.9,
-        *,
-        criterion: CriterionName = "min-recall",
-        network: Network = "mlp",
-        hidden: int | Sequence[int] = 64,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: bool = True,
-        iterate: Iterate = "best",
-        recall_from: RecallFrom | None = None,
-        standardize: bool = True,
-        initial_multiplier: float | Sequence[float] | None = None,
-        update_every: int | None = None,
-        penalty: Penalty = "wrong-label",
-        min_cell_size: int = MIN_CELL_SIZE,
-        validation_domains: float = 0.2,
-        patience: int | None = 20,
-        device: str = "auto",
-        run: TrainingRun | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.network = network
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.iterate = iterate
-        self.recall_from = recall_from
-        self.standardize = standardize
-        self.initial_multiplier = initial_multiplier
-        self.update_every = update_every
-        self.penalty = penalty
-        self.min_cell_size = min_cell_size
-        self.validation_domains = validation_domains
-        self.patience = patience
-        self.device = device
-        self.run = run
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_criterion(self.criterion, self.target_recall)
+    target_recall: TargetRecall = field(default=0.9, kw_only=False)
+    recall_from: RecallFrom | None = None
+    initial_multiplier: float | Sequence[float] | None = None
+    update_every: int | None = None
+    penalty: Penalty = "wrong-label"
 
     def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import SetCoverLoss

@@ -15,10 +15,10 @@ from torch import nn
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.judges import verdicts
-from domaincover.training.batches import make_pool
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.listeners import Listener, OnEpoch
+from domaincover.training.history import Listener, OnEpoch
 from domaincover.training.loop import train
+from domaincover.training.pools import make_pool
 from domaincover.training.progress import LoggedProgress, ProgressBar
 from domaincover.training.run import TrainingRun
 from domaincover.training.settings import TrainingSettings

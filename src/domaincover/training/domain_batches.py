@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from domaincover.errors import InputError
-from domaincover.training.batches import ALONE, Pool, Shard, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
+from domaincover.training.pools import ALONE, Pool, Shard
 
 
 class DomainBatches(ShuffledBatches):

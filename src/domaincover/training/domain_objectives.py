@@ -7,7 +7,6 @@ domain's risk is the mean cross-entropy of its examples. Gradients are autograd'
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import ClassVar, NamedTuple, cast
 
 import torch
@@ -75,9 +74,14 @@ class DomainObjective(nn.Module):
 
     needs_features: ClassVar[bool] = False  # whether the inputs of the network's last linear layer are compared
 
-    def __init__(self, weight: float, warmup_steps: int) -> None:
-        """Initialise the objective."""
+    usual_weight: ClassVar[float] = 1.0
+    usual_warmup: ClassVar[int] = 0
+
+    def __init__(self, weight: float | None = None, warmup_steps: int | None = None) -> None:
+        """Initialise the objective, with its usual weight and warm-up if not given."""
         super().__init__()
+        weight = self.usual_weight if weight is None else weight
+        warmup_steps = self.usual_warmup if warmup_steps is None else warmup_steps
         if not 0 <= weight < math.inf:
             raise InputError(f"weight must be a finite number, 0 or more, got {weight:g}.")
         if warmup_steps < 0 or warmup_steps != int(warmup_steps):
@@ -126,8 +130,7 @@ class IRM(DomainObjective):
     the odd examples of a domain. The product of two independent estimates is unbiased, and can be negative.
     """
 
-    def __init__(self, weight: float = 100.0, warmup_steps: int = 500) -> None:
-        super().__init__(weight, warmup_steps)
+    usual_weight, usual_warmup = 100.0, 500
 
     def _penalty(self, batch: Compared) -> Tensor:
         by_domain, scores = batch.by_domain, batch.scores
@@ -141,8 +144,7 @@ class IRM(DomainObjective):
 class VREx(DomainObjective):
     """Risk extrapolation (Krueger et al. 2021): the penalty is the population variance of the domains' risks."""
 
-    def __init__(self, weight: float = 10.0, warmup_steps: int = 500) -> None:
-        super().__init__(weight, warmup_steps)
+    usual_weight, usual_warmup = 10.0, 500
 
     def _penalty(self, batch: Compared) -> Tensor:
         shares, risks = batch.by_domain.shares, batch.risks
@@ -157,9 +159,6 @@ class MMD(DomainObjective):
     """
 
     needs_features = True
-
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
-        super().__init__(weight, warmup_steps)
 
     def _penalty(self, batch: Compared) -> Tensor:
         by_domain, features = batch.by_domain, cast(Tensor, batch.features)
@@ -185,9 +184,6 @@ class CORAL(DomainObjective):
     """
 
     needs_features = True
-
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
-        super().__init__(weight, warmup_steps)
 
     def _penalty(self, batch: Compared) -> Tensor:
         by_domain, features = batch.by_domain, cast(Tensor, batch.features)
@@ -245,8 +241,10 @@ class QRM(DomainObjective):
     bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
     """
 
-    def __init__(self, quantile: float = 0.75, warmup_steps: int = 500) -> None:
-        super().__init__(0.0, warmup_steps)
+    usual_weight, usual_warmup = 0.0, 500
+
+    def __init__(self, quantile: float = 0.75, warmup_steps: int | None = None) -> None:
+        super().__init__(warmup_steps=warmup_steps)
         check_share(quantile, "quantile")
         self.quantile = quantile
 
@@ -261,7 +259,7 @@ class QRM(DomainObjective):
         return _kernel_quantile(risks, widths[:, None], self.quantile, by_domain.shares)
 
 
-WITH_A_WEIGHT: dict[str, Callable[..., DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
+WITH_A_WEIGHT: dict[str, type[DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
 
 
 def domain_objective(
@@ -279,18 +277,14 @@ def domain_objective(
     `present` marks the domains that each replica of a stack is trained on, (replica, domain code). The default warm-up
     is at most a quarter of the training's `n_steps`.
     """
-    warmup = 500 if name in ("irm", "vrex", "qrm") else 0
-    if n_steps is not None:
-        warmup = min(warmup, n_steps // 4)
-    warmup = warmup if warmup_steps is None else warmup_steps
     if weight is not None and name not in WITH_A_WEIGHT:
         raise InputError(f"{name} has no weight; set its {'rate' if name == 'group-dro' else 'quantile'} instead.")
     if name == "group-dro":
         return GroupDRO(present, rate)
-    if name == "qrm":
-        return QRM(quantile, warmup)
-    given = {} if weight is None else {"weight": weight}
-    return WITH_A_WEIGHT[name](**given, warmup_steps=warmup)
+    kind = WITH_A_WEIGHT.get(name, QRM)
+    if warmup_steps is None and n_steps is not None:
+        warmup_steps = min(kind.usual_warmup, n_steps // 4)
+    return QRM(quantile, warmup_steps) if name == "qrm" else kind(weight, warmup_steps)
 
 
 def _precise(outputs: Tensor) -> Tensor:

@@ -11,18 +11,19 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack, StackOutputs, stack
 from domaincover.training.adam import FlatAdam, TorchAdam
-from domaincover.training.batches import Batch, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
-from domaincover.training.history import History, Record
-from domaincover.training.listeners import Listener, Step
+from domaincover.training.history import History, Listener, Record, Step
 from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
+from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
+PROGRESS = ("n_steps", "n_steps_judged", "is_finished")  # numbers of a training that its checkpoints hold
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
 
 
@@ -212,52 +213,38 @@ class _Training:
             self.dual.counts.reset()
 
     def _state(self, epoch: int, n_done: int) -> State:
-        tensors = {f"{name}.{key}": value for name, part in self._parts().items() for key, value in part.items()}
-        tensors |= _generator_states(self.batches.pool.device)
-        content = {
-            "epoch": epoch,
-            "n_done": n_done,
-            "n_steps": self.n_steps,
-            "n_steps_judged": self.n_steps_judged,
-            "is_finished": self.is_finished,
-            "generators": self.batches.states,
+        tensors = {
+            f"{name}.{key}": value
+            for name, part in self._parts.items()
+            for key, value in (part.state_dict() if isinstance(part, nn.Module) else part.saved_state()).items()
         }
-        return State(tensors, content)
+        content = {"epoch": epoch, "n_done": n_done, "generators": self.batches.states}
+        content |= {name: getattr(self, name) for name in PROGRESS}
+        return State(tensors | _generator_states(self.batches.pool.device), content)
 
     @torch.no_grad()
     def _load(self, state: State) -> None:
         """Resume from a checkpoint."""
-        for name, own in self._parts().items():
+        for name, part in self._parts.items():
             saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
-            if name == "objective":
-                self.objective.load_state_dict(saved)
-            elif name == "network":
-                for key, value in own.items():
-                    value.copy_(saved[key])
+            if isinstance(part, nn.Module):
+                part.load_state_dict(saved)
             else:
-                self._savers()[name].load_saved_state(saved)
+                part.load_saved_state(saved)
         _set_generator_states(state.tensors, self.batches.pool.device)
         self.batches.states = state.content["generators"]
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
-        self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
-        self.is_finished = state.content["is_finished"]
+        for name in PROGRESS:
+            setattr(self, name, state.content[name])
         if self.compared is not None:  # as the last step left it, since the end of an epoch may still be due
             self.compared.objective.begin_step(max(self.n_steps - 1, 0))
-        if self.dual is not None and not self.engine.is_main:
-            self.dual.counts.reset()
 
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        """Return all state that changes during training, by part and name."""
-        weights = [*self.stacked.parameters(), *self.stacked.buffers()]
-        parts = {
-            "network": {str(k): value for k, value in enumerate(weights)},
-            "objective": self.objective.state_dict(),
-        }
-        return parts | {name: saver.saved_state() for name, saver in self._savers().items()}
-
-    def _savers(self) -> dict[str, Any]:
-        savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
-        return savers | {"engine": self.engine, "batches": self.batches}
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """All that changes during training, by name."""
+        modules = {"network": self.stacked, "objective": self.objective}
+        others = {"optimizer": self.adam, "best": self.best, "record": self.record}
+        return modules | others | {"engine": self.engine, "batches": self.batches}
 
 
 def _generator_states(device: torch.device) -> dict[str, Tensor]:

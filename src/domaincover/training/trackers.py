@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from domaincover.errors import InputError
 from domaincover.files import writing
 from domaincover.options import TRACKERS
-from domaincover.training.listeners import Listener, Step
+from domaincover.training.history import Listener, Step
 
 COLUMNS = ("batch", "epoch", "loss", "worst_recall", "set_size", "seconds")  # of a CSV file
 PACKAGES = {"tensorboard": "tensorboard", "mlflow": "mlflow", "wandb": "wandb"}
