@@ -22,7 +22,7 @@ from domaincover import (
 )
 from domaincover.data import learned_rows
 from domaincover.data.tables import open_table
-from domaincover.training import shuffling
+from domaincover.training import batches
 
 N_ROWS = 1500
 
@@ -150,7 +150,7 @@ def test_a_network_learns_and_predicts_in_every_bit_what_it_does_in_memory(table
 def test_a_table_of_several_blocks_and_a_sample_gives_the_same_too(table, features, monkeypatch):
     monkeypatch.setattr(learned_rows, "LEARNED_VALUES", 4000)
     monkeypatch.setattr(learned_rows, "LEARNED_ROWS", 100)
-    monkeypatch.setattr(shuffling.shuffled, "__defaults__", (256, 16_384))
+    monkeypatch.setattr(batches.shuffled, "__defaults__", (256, 16_384))
     X, model = visits().drop(columns=["ill", "ward"]), ERMClassifier(epochs=2, random_state=0)
     in_memory = model.fit(X, visits()["ill"], domains=visits()["ward"])
     on_disk = ERMClassifier(epochs=2, random_state=0).fit(features, table["ill"], domains=table["ward"])

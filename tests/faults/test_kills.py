@@ -128,10 +128,10 @@ def test_a_run_is_there_whole_or_not_at_all(tmp_path):
 
 def test_a_checkpoint_is_there_whole_or_the_one_before_is(tmp_path):
     def write(number):
-        Checkpoints(tmp_path, {}).write(State({"a": torch.full((3,), float(number))}, {"number": number}))
+        Checkpoints(tmp_path).write(State({"a": torch.full((3,), float(number))}, {"number": number}))
 
     write(1)
-    for state in killed_everywhere(tmp_path, lambda: write(2), Checkpoints(tmp_path, {}).newest):
+    for state in killed_everywhere(tmp_path, lambda: write(2), Checkpoints(tmp_path).newest):
         assert state.content["number"] in (1, 2)
         assert (state.tensors["a"] == state.content["number"]).all()
     assert not [name for name in os.listdir(tmp_path) if UNFINISHED.fullmatch(name)]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
+from domaincover.cli.checkpoint_folder import close_checkpoints, open_command
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.paper.study import Run
-from domaincover.training.run import close_checkpoints, open_command
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import Child, command
 from tests.processes import wait_until

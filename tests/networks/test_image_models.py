@@ -484,9 +484,9 @@ class TestState:
             (lambda config: config["network"].update(layer_type="other"), "is not a valid 'resnet'"),
             (lambda config: config["network"].update(hidden_act="other"), "a 'resnet' cannot be built"),
             (lambda config: config["network"].update(depths=[10**9, 1]), "depths is .* for .* tensors"),
-            (lambda config: config["network"].update(hidden_sizes=[4, 10**7]), "weights do not fit the network"),
-            (lambda config: config["network"].update(depths=[1, 2]), "is missing"),
-            (lambda config: config["network"].update(num_channels=2), "is torch.float32"),
+            (lambda config: config["network"].update(hidden_sizes=[4, 10**7]), "does not fit the network"),
+            (lambda config: config["network"].update(depths=[1, 2]), "is not in the file"),
+            (lambda config: config["network"].update(num_channels=2), "of torch.float32 in the file"),
         ],
     )
     def test_a_forged_configuration_is_refused(self, tiny_state, forge, says):
@@ -505,12 +505,12 @@ class TestState:
 
     def test_other_tensors_are_refused(self, tiny_state):
         config, tensors = json.loads(tiny_state[0]), tiny_state[1]
-        with pytest.raises(InputError, match="it has no 'more'"):
+        with pytest.raises(InputError, match="'more' is not in the network"):
             backbone_from_state(config, {**tensors, "more": torch.zeros(1)})
 
     def test_tensors_of_another_precision_are_refused(self, tiny_state):
         config, tensors = json.loads(tiny_state[0]), tiny_state[1]
-        with pytest.raises(InputError, match=r"is torch\.float64"):
+        with pytest.raises(InputError, match=r"of torch\.float64 in the file"):
             backbone_from_state(config, {**tensors, "embedder.embedder.convolution.weight": torch.zeros(1).double()})
 
     def test_a_configuration_that_is_no_mapping_is_refused(self):

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from domaincover import ERMClassifier, ImageNetwork, InputError, load
-from domaincover.networks.small_convolution import small_convolution, small_convolution_from_state
+from domaincover.networks.image_models import SMALL_CONV, backbone_from_state, small_convolution
 
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
@@ -51,8 +51,8 @@ def test_an_example_does_not_depend_on_the_others_of_its_batch():
 def test_weights_of_another_network_are_rejected():
     tensors = small_convolution(np.random.default_rng(0)).state_dict()
     tensors["layers.1.bias"] = torch.zeros(3)
-    with pytest.raises(InputError, match=r"layers.1.bias is \(3,\), not \(32,\)"):
-        small_convolution_from_state(tensors)
+    with pytest.raises(InputError, match=r"'layers.1.bias' is \(3,\) of torch.float32 in the file and \(32,\)"):
+        backbone_from_state({"network": SMALL_CONV}, tensors)
 
 
 def test_a_classifier_with_it_gives_the_same_scores_after_saving(tmp_path):

@@ -13,12 +13,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from domaincover import DiskTable, GaussianDomains, SetCoverClassifier, SetCoverLoss
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.engine import make_engine
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.loop import train
+from domaincover.training.pools import MemoryPool
+from domaincover.training.settings import TrainingSettings
 
 N_ROWS = 211  # batches of 30 do not divide it, nor can two processes share the last batch, which is one row
 
@@ -31,8 +33,8 @@ def trained(recall_from="batches", accumulate=1, precision="full", checkpoints=N
     batches = ShuffledBatches(MemoryPool([data]), [np.arange(len(data))], 30, [np.random.default_rng(2)], engine.shard)
     loss = SetCoverLoss(4, 2, [0.9])
     settings = TrainingSettings(epochs=3, learning_rate=0.01, update_every=4, recall_from=recall_from)
-    states = None if checkpoints is None else Checkpoints(Path(checkpoints), {"test": 1})
-    (history,) = train([network], batches, loss, settings, engine=engine, checkpoints=states)
+    states = None if checkpoints is None else Checkpoints(Path(checkpoints))
+    ((history, _),) = train([network], batches, loss, settings, engine=engine, checkpoints=states)
     weights = torch.cat([weight.detach().flatten() for weight in network.parameters()]).numpy()
     return {"weights": weights, "multipliers": history.multipliers, "loss": history.loss, "size": history.set_size}
 
@@ -49,7 +51,9 @@ def compared(penalty, precision="full"):
     batches = DomainBatches(MemoryPool([data]), rows, [data.domains], 20, rngs, engine.shard)
     weight = {"irm": 10.0, "mmd": 1.0, "coral": 1.0, "vrex": 10.0}.get(penalty)
     objective = domain_objective(penalty, torch.ones(1, 6), weight=weight, warmup_steps=6, rate=0.1)
-    (history,) = train([network], batches, objective, TrainingSettings(epochs=3, learning_rate=0.01), engine=engine)
+    ((history, _),) = train(
+        [network], batches, objective, TrainingSettings(epochs=3, learning_rate=0.01), engine=engine
+    )
     weights = torch.cat([weight.detach().flatten() for weight in network.parameters()]).numpy()
     return {"weights": weights, "loss": history.loss} | {k: v.numpy() for k, v in objective.state_dict().items()}
 

@@ -13,9 +13,11 @@ from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.training.batches import MemoryPool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.batches import ShuffledBatches
+from domaincover.training.loop import train
 from domaincover.training.objectives import SetCoverLoss
+from domaincover.training.pools import MemoryPool
+from domaincover.training.settings import TrainingSettings
 
 from .algorithm1 import Algorithm1
 
@@ -89,7 +91,7 @@ def train_ours(networks, data, seeds, targets, settings, penalty="wrong-label", 
     rows, rngs = [np.arange(len(data))] * len(seeds), [np.random.default_rng(seed) for seed in seeds]
     batches = ShuffledBatches(MemoryPool([data], dtype), rows, BATCH_SIZE, rngs)
     loss = SetCoverLoss(data.n_domains, data.n_labels, targets, penalty=penalty).to(dtype)
-    return train(networks, batches, loss, settings)
+    return [trained.history for trained in train(networks, batches, loss, settings)]
 
 
 def train_by_the_paper(network, data, seed, target, settings, penalty="wrong-label"):

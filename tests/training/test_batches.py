@@ -9,9 +9,11 @@ from torch import nn
 from domaincover import InputError, SetCoverLoss
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
-from domaincover.training.batches import LazyPool, MemoryPool, Shard, ShuffledBatches, make_pool
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.batches import ShuffledBatches
+from domaincover.training.loop import train
+from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool
 from domaincover.training.scoring import score
+from domaincover.training.settings import TrainingSettings
 
 RNG = np.random.default_rng(0)
 EXAMPLES = RNG.normal(size=(53, 4)).astype(np.float32)

@@ -6,16 +6,18 @@ import torch
 from torch import nn
 
 from domaincover import GaussianDomains, InputError, SetCoverLoss
+from domaincover.cli.checkpoint_folder import close_checkpoints, open_command
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import MemoryPool, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
-from domaincover.training.listeners import Listener
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.history import Listener
+from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.run import close_checkpoints, open_command
+from domaincover.training.pools import MemoryPool
+from domaincover.training.settings import TrainingSettings
 from tests.deep import deep
 
 DATA = GaussianDomains.of_paper(10).sample(4, 50, np.random.default_rng(0))
@@ -73,7 +75,10 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
     settings = TrainingSettings(3, 0.01, decay=True)
     with torch.random.fork_rng(), one_thread():  # on a busy machine, many times as fast
         torch.random.manual_seed(3)
-        histories = train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
+        histories = [
+            each.history
+            for each in train(networks, batches, objective, settings, listeners, judge, checkpoints=checkpoints)
+        ]
     state = [value for network in networks for value in network.state_dict().values()]
     return state + list(objective.state_dict().values()), histories
 
@@ -92,7 +97,9 @@ def run(kind, listeners=(), checkpoints=None, epochs=3):
     settings = TrainingSettings(epochs, 0.01, update_every=5, recall_from="batches", decay=True)
     with torch.random.fork_rng():
         torch.random.manual_seed(3)
-        histories = train(networks, batches, objective, settings, listeners, checkpoints=checkpoints)
+        histories = [
+            each.history for each in train(networks, batches, objective, settings, listeners, checkpoints=checkpoints)
+        ]
     state = [value for network in networks for value in network.state_dict().values()]
     return state, histories
 
@@ -109,8 +116,8 @@ def same(one, other):
 @pytest.mark.parametrize("n_batches", [3, 14, 38, *deep(0, 13, 20)])
 def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):
-        run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {"a": 1}, AT_EVERY_BATCH))
-    resumed = run(kind, checkpoints=Checkpoints(tmp_path, {"a": 1}))
+        run(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, AT_EVERY_BATCH))
+    resumed = run(kind, checkpoints=Checkpoints(tmp_path))
     assert same(resumed, run(kind))
 
 
@@ -119,8 +126,8 @@ def test_a_training_that_was_killed_and_resumed_ends_as_one_that_was_not(tmp_pat
 @pytest.mark.parametrize("n_batches", [20, 21, *deep(5, 14, 19, 41)])
 def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_killed(tmp_path, kind, n_batches):
     with pytest.raises(KilledError):
-        compare_domains(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
-    resumed = compare_domains(kind, checkpoints=Checkpoints(tmp_path, {}))
+        compare_domains(kind, [KilledAfter(n_batches)], Checkpoints(tmp_path, AT_EVERY_BATCH))
+    resumed = compare_domains(kind, checkpoints=Checkpoints(tmp_path))
     assert same(resumed, uninterrupted(kind, 20))
 
 
@@ -128,9 +135,9 @@ def test_a_training_that_compares_domains_is_resumed_as_if_it_had_not_been_kille
 def test_an_epoch_that_was_killed_before_its_end_was_judged_is_judged_when_resumed(tmp_path, n_epochs):
     with pytest.raises(KilledError):
         compare_domains(
-            ("vrex", False), [KilledAtTheEndOfEpoch(n_epochs)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH), warmup=10
+            ("vrex", False), [KilledAtTheEndOfEpoch(n_epochs)], Checkpoints(tmp_path, AT_EVERY_BATCH), warmup=10
         )
-    resumed = compare_domains(("vrex", False), checkpoints=Checkpoints(tmp_path, {}), warmup=10)
+    resumed = compare_domains(("vrex", False), checkpoints=Checkpoints(tmp_path), warmup=10)
     assert same(resumed, uninterrupted(("vrex", False), 10))
 
 
@@ -147,15 +154,18 @@ def run_of_two_lengths(listeners=(), checkpoints=None):
         return torch.tensor([0.0, -way.item()]), torch.zeros(2)
 
     settings = TrainingSettings(5, 0.01, patience=1, iterate="last")
-    histories = train(networks, batches, CrossEntropy(), settings, listeners, judge, checkpoints=checkpoints)
+    histories = [
+        each.history
+        for each in train(networks, batches, CrossEntropy(), settings, listeners, judge, checkpoints=checkpoints)
+    ]
     return [value for network in networks for value in network.state_dict().values()], histories
 
 
 @pytest.mark.parametrize("n_batches", [27, 30, 45])
 def test_a_network_that_had_stopped_before_the_others_stays_so_when_resumed(tmp_path, n_batches):
     with pytest.raises(KilledError):
-        run_of_two_lengths([KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
-    resumed, uninterrupted = run_of_two_lengths(checkpoints=Checkpoints(tmp_path, {})), run_of_two_lengths()
+        run_of_two_lengths([KilledAfter(n_batches)], Checkpoints(tmp_path, AT_EVERY_BATCH))
+    resumed, uninterrupted = run_of_two_lengths(checkpoints=Checkpoints(tmp_path)), run_of_two_lengths()
     lengths = [len(history.epoch) for history in uninterrupted[1]]
     assert lengths[0] == 2 < lengths[1]
     assert same(resumed, uninterrupted)
@@ -164,40 +174,40 @@ def test_a_network_that_had_stopped_before_the_others_stays_so_when_resumed(tmp_
 def test_a_training_may_be_killed_again_and_again(tmp_path):
     for n_batches in (5, 2, 9, 1):
         with pytest.raises(KilledError):
-            run("one", [KilledAfter(n_batches)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
-    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+            run("one", [KilledAfter(n_batches)], Checkpoints(tmp_path, AT_EVERY_BATCH))
+    assert same(run("one", checkpoints=Checkpoints(tmp_path)), run("one"))
 
 
 def test_checkpoints_alone_change_nothing(tmp_path):
-    assert same(run("one", checkpoints=Checkpoints(tmp_path, {}, AT_EVERY_BATCH)), run("one"))
+    assert same(run("one", checkpoints=Checkpoints(tmp_path, AT_EVERY_BATCH)), run("one"))
 
 
 def test_without_a_clock_there_is_one_for_every_epoch_and_the_last_two_are_kept(tmp_path):
-    run("one", checkpoints=Checkpoints(tmp_path, {}))
+    run("one", checkpoints=Checkpoints(tmp_path))
     names = sorted(path.name for path in tmp_path.iterdir())
     assert [name[:12] for name in names] == ["state-000003", "state-000004"], "three epochs and the end"
 
 
 def test_a_finished_training_is_not_done_again(tmp_path):
-    done = run("one", checkpoints=Checkpoints(tmp_path, {}))
-    again = run("one", [KilledAfter(0)], Checkpoints(tmp_path, {}))
+    done = run("one", checkpoints=Checkpoints(tmp_path))
+    again = run("one", [KilledAfter(0)], Checkpoints(tmp_path))
     assert same(done, again)
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "emptied"])
 def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
     with pytest.raises(KilledError):
-        run("one", [KilledAfter(20)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+        run("one", [KilledAfter(20)], Checkpoints(tmp_path, AT_EVERY_BATCH))
     last = max(tmp_path.iterdir())
     content = bytearray(last.read_bytes())
     if damage == "flipped":
         content[len(content) // 2] ^= 1
     last.write_bytes(b"" if damage == "emptied" else bytes(content[: -1 if damage == "torn" else None]))
-    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
+    assert same(run("one", checkpoints=Checkpoints(tmp_path)), run("one"))
 
 
 def test_a_damaged_checkpoint_is_none_of_the_two_that_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path, {})
+    checkpoints = Checkpoints(tmp_path)
     for epoch in range(3):
         checkpoints.write(State({"a": torch.ones(2)}, {"epoch": epoch}))
     max(tmp_path.iterdir()).write_bytes(b"torn")
@@ -208,14 +218,14 @@ def test_a_damaged_checkpoint_is_none_of_the_two_that_are_kept(tmp_path):
 def test_what_a_killed_process_left_unfinished_is_removed_by_the_next_checkpoint(tmp_path):
     for name in (".state.999999999-00000000-0a1b2c3d4e5f.part", "mine.part"):
         (tmp_path / name).touch()
-    Checkpoints(tmp_path, {}).write(State({"a": torch.ones(2)}, {}))
+    Checkpoints(tmp_path).write(State({"a": torch.ones(2)}, {}))
     assert sorted(path.name[:12] for path in tmp_path.iterdir()) == ["mine.part", "state-000001"]
 
 
 def test_closing_leaves_nothing_of_what_a_killed_process_left_unfinished(tmp_path):
     own = tmp_path / "kept" / "0123456789abcdef"
     own.mkdir(parents=True)
-    Checkpoints(own, {}).write(State({"a": torch.ones(2)}, {}))
+    Checkpoints(own).write(State({"a": torch.ones(2)}, {}))
     for folder in (own, own.parent):
         (folder / ".state.999999999-00000000-0a1b2c3d4e5f.part").touch()
     close_checkpoints(own.parent)
@@ -231,22 +241,15 @@ def test_closing_leaves_what_is_not_its_own(tmp_path):
 
 def test_where_none_is_whole_training_starts_afresh(tmp_path):
     with pytest.raises(KilledError):
-        run("one", [KilledAfter(9)], Checkpoints(tmp_path, {}, AT_EVERY_BATCH))
+        run("one", [KilledAfter(9)], Checkpoints(tmp_path, AT_EVERY_BATCH))
     for path in tmp_path.iterdir():
         path.write_bytes(path.read_bytes()[:100])
-    assert same(run("one", checkpoints=Checkpoints(tmp_path, {})), run("one"))
-
-
-def test_a_checkpoint_of_another_training_is_refused_and_kept(tmp_path):
-    Checkpoints(tmp_path, {"rate": 0.1, "rows": 5}).write(State({"a": torch.ones(2)}, {"epoch": 1}))
-    with pytest.raises(InputError, match=r"of another training: it differs in rate; use another folder"):
-        Checkpoints(tmp_path, {"rate": 0.2, "rows": 5}).newest()
-    assert len(list(tmp_path.iterdir())) == 1
+    assert same(run("one", checkpoints=Checkpoints(tmp_path)), run("one"))
 
 
 def test_a_folder_that_cannot_be_written_to_is_refused_before_training(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="cannot write checkpoints to"):
-        Checkpoints(tmp_path / "file" / "inside", {})
+        Checkpoints(tmp_path / "file" / "inside")
     with pytest.raises(InputError, match="must be above 0"):
-        Checkpoints(tmp_path, {}, every_minutes=0)
+        Checkpoints(tmp_path, every_minutes=0)

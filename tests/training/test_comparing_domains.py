@@ -11,11 +11,13 @@ from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import MemoryPool, Shard, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.engine import Engine
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.loop import train
+from domaincover.training.pools import MemoryPool, Shard
+from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(10).sample(6, 40, np.random.default_rng(0))
 PENALTIES = ("irm", "vrex", "mmd", "coral", "group-dro", "qrm")
@@ -79,7 +81,10 @@ def test_stacked_networks_train_as_if_alone(penalty):
     def trained(seeds):
         networks = [MAKERS["flat"](seed).double() for seed in seeds]
         settings = TrainingSettings(epochs=2, learning_rate=0.01)
-        histories = train(networks, dealt(seeds, dtype=torch.float64), objective(penalty, len(seeds)), settings)
+        histories = [
+            each.history
+            for each in train(networks, dealt(seeds, dtype=torch.float64), objective(penalty, len(seeds)), settings)
+        ]
         return [(network, history) for network, history in zip(networks, histories, strict=True)]
 
     together, alone = trained((1, 2, 3)), [trained((seed,))[0] for seed in (1, 2, 3)]
@@ -92,7 +97,9 @@ def test_stacked_networks_train_as_if_alone(penalty):
 
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_training_lowers_the_risk(penalty):
-    (history,) = train([MAKERS["flat"](0)], dealt(), objective(penalty, warmup_steps=0), TrainingSettings(epochs=12))
+    ((history, _),) = train(
+        [MAKERS["flat"](0)], dealt(), objective(penalty, warmup_steps=0), TrainingSettings(epochs=12)
+    )
     assert history.loss[-1] < history.loss[0]
 
 
@@ -147,10 +154,7 @@ def test_batches_in_pieces_are_refused_in_a_line(penalty):
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
     batches = ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))], 50, [np.random.default_rng(0)])
-    loss = objective(penalty)
-    loss.in_turns = 4  # of another training; the loop knows better
-    (history,) = train([MAKERS["flat"](0)], batches, loss, TrainingSettings(epochs=4))
-    assert loss.in_turns is None
+    ((history, _),) = train([MAKERS["flat"](0)], batches, objective(penalty), TrainingSettings(epochs=4))
     assert np.isfinite(history.loss).all()
 
 
@@ -161,7 +165,6 @@ def test_several_processes_want_batches_of_equal_size():
         train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, about numbers that are none
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_training_that_diverges_is_told_in_a_line(penalty):
     with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):

@@ -10,19 +10,19 @@ from scipy.stats import norm
 from torch.nn.functional import cross_entropy
 
 from domaincover import InputError
-from domaincover.training.domain_batches import ByDomain
-from domaincover.training.domain_objectives import CORAL, IRM, MMD, QRM, DomainObjective, GroupDRO, VREx
+from domaincover.training.domain_objectives import CORAL, IRM, MMD, QRM, ByDomain, DomainObjective, GroupDRO, VREx
+from domaincover.training.objectives import ByAutograd
 
 N_LABELS, N_FEATURES, N_CODES = 3, 4, 9
 UNEQUAL = [7, 2, 12, 5]  # examples of each domain in a batch, one with two
 EVEN = [6, 6, 6, 6]
 
 
-def batch(sizes, seed=0, in_turns=False):
-    """Return scores, labels, domains and features that want a gradient, the domains shuffled or taking turns."""
+def batch(sizes, seed=0):
+    """Return scores, labels, domains and features that want a gradient."""
     rng = np.random.default_rng(seed)
     codes = rng.permutation(N_CODES)[: len(sizes)]
-    domains = np.tile(codes, sizes[0]) if in_turns else rng.permutation(np.repeat(codes, sizes))
+    domains = rng.permutation(np.repeat(codes, sizes))
     scores = torch.tensor(rng.normal(size=(len(domains), N_LABELS)), requires_grad=True)
     features = torch.tensor(rng.normal(size=(len(domains), N_FEATURES)), requires_grad=True)
     labels = torch.tensor(rng.integers(0, N_LABELS, len(domains)))
@@ -118,19 +118,6 @@ def test_value_and_gradient_are_those_of_the_formula(name, seed, sizes):
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "qrm"])
-def test_domains_that_take_turns_need_no_sorting_and_give_the_same(name):
-    scores, labels, domains, features = batch(EVEN, in_turns=True)
-    make = OBJECTIVES[name][0] if name in OBJECTIVES else lambda _: QRM(warmup_steps=0)
-    usual, told = make(domains), make(domains)
-    told.in_turns = 4
-    one, other = (
-        value_and_gradients(each(scores, labels, domains, features), scores, features) for each in (usual, told)
-    )
-    for a, b in zip(one, other, strict=True):
-        torch.testing.assert_close(a, b, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("name", [*OBJECTIVES, "qrm"])
 def test_each_replica_of_a_stack_has_the_loss_that_it_would_have_alone(name):
     batches = [batch([6, 3, 3], seed=1), batch([2, 5, 4, 1], seed=2)]  # two replicas, three and four domains
     make = OBJECTIVES[name][0] if name in OBJECTIVES else lambda _: QRM(warmup_steps=0)
@@ -213,8 +200,8 @@ def test_alignment_of_one_domain_costs_nothing():
 
 
 def test_the_codes_of_a_batchs_domains_are_found():
-    found = ByDomain(np.array([[5, 2, 5, 7], [1, 1, 1, 1]]))
-    assert [codes[: int(n)].tolist() for codes, n in zip(found.codes, found.counts.n_domains, strict=True)] == [
+    found = ByDomain.of(torch.tensor([[5, 2, 5, 7], [1, 1, 1, 1]]))
+    assert [codes[: int(n)].tolist() for codes, n in zip(found.codes, found.n_domains, strict=True)] == [
         [2, 5, 7],
         [1],
     ]
@@ -250,7 +237,7 @@ def test_mmd_is_as_good_in_single_precision_also_far_from_zero_and_with_many_fea
 
 
 def computed(scores, labels, domains, features):
-    value, slopes = MMD().value_and_slopes(scores[None], labels[None], domains[None], features[None])
+    value, slopes = ByAutograd(MMD()).value_and_slopes(scores[None], labels[None], domains[None], features[None])
     return value, *slopes
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from domaincover import InputError
-from domaincover.training.batches import Batch, Shard
 from domaincover.training.engine import Engine, make_engine
+from domaincover.training.pools import Batch, Shard
 from tests.processes import LIMIT
 from tests.training.several_processes import CASES, PENALTIES, compared, of_table, own_loop, trained
 

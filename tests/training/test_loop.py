@@ -6,10 +6,12 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
-from domaincover.training.batches import MemoryPool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.batches import ShuffledBatches
+from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.pools import MemoryPool
 from domaincover.training.scoring import score
+from domaincover.training.settings import TrainingSettings
 from tests.recall import recall_by_cell
 
 DATA = GaussianDomains.of_paper(10).sample(4, 100, np.random.default_rng(0))
@@ -41,7 +43,9 @@ def test_the_last_batch_is_the_rest():
 
 
 def test_a_history_has_a_row_per_epoch_without_multipliers():
-    (history,) = train([linear(10, 2, np.random.default_rng(0))], batches(), CrossEntropy(), TrainingSettings(epochs=3))
+    ((history, _),) = train(
+        [linear(10, 2, np.random.default_rng(0))], batches(), CrossEntropy(), TrainingSettings(epochs=3)
+    )
     assert history.epoch.tolist() == [0, 1, 2]
     assert history.loss[-1] < history.loss[0]
     assert history.recall is history.multipliers is history.set_size is None
@@ -65,7 +69,7 @@ def test_statistics_of_a_network_alone_are_those_of_its_training_batches():
 def test_the_best_weights_come_with_their_statistics():
     network = normalised()
     settings = TrainingSettings(epochs=4, learning_rate=0.3)
-    (history,) = train([network], batches(), SetCoverLoss(4, 2, [0.9]), settings)
+    ((history, _),) = train([network], batches(), SetCoverLoss(4, 2, [0.9]), settings)
     shortfall = np.maximum(0.9 - np.nanmin(history.recall, axis=(1, 2)), 0)
     best = np.lexsort((history.set_size, shortfall))[0]
     sets = score(network, DATA.examples) >= 0

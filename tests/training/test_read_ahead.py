@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.training import read_ahead
-from domaincover.training.batches import MemoryPool
-from domaincover.training.read_ahead import ReadAhead
+from domaincover.training import pools
+from domaincover.training.pools import MemoryPool, ReadAhead
 
 N_ROWS, N_FEATURES = 5003, 7  # rows that end within a page, and a file that does
 
@@ -29,7 +28,7 @@ def matrix(tmp_path):
 @pytest.fixture
 def announced(matrix, monkeypatch):
     """The bytes announced by an announcer with blocks of 1,000 rows."""
-    monkeypatch.setattr(read_ahead, "BLOCK_BYTES", 1000 * N_FEATURES * 4)
+    monkeypatch.setattr(pools, "BLOCK_BYTES", 1000 * N_FEATURES * 4)
     with open(matrix.filename, "r+b") as file:
         matrix._mmap = Announced(file.fileno(), 0)
     ahead = ReadAhead.of(matrix)

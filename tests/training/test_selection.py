@@ -6,11 +6,13 @@ from torch import nn
 from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
-from domaincover.training.batches import MemoryPool, ShuffledBatches
-from domaincover.training.loop import TrainingSettings, train
+from domaincover.training.batches import ShuffledBatches
+from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
+from domaincover.training.pools import MemoryPool
 from domaincover.training.scoring import score
 from domaincover.training.selection import BestWeights, shortfall
+from domaincover.training.settings import TrainingSettings
 
 DATA = GaussianDomains.of_paper(4).sample(4, 50, np.random.default_rng(0))
 
@@ -142,7 +144,7 @@ def test_the_last_weights_are_kept_where_asked_for_whatever_the_judge_says():
 
 def test_training_stops_after_so_many_verdicts_without_better_weights():
     judge, shown = in_turn(3.0, 1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0)
-    (history,) = train(networks(1), batches(), CrossEntropy(), TrainingSettings(epochs=8, patience=3), judge=judge)
+    ((history, _),) = train(networks(1), batches(), CrossEntropy(), TrainingSettings(epochs=8, patience=3), judge=judge)
     assert len(shown) == len(history.epoch) == 5
 
 
@@ -186,15 +188,17 @@ def test_a_judge_scores_a_network_that_does_not_train():
 def test_a_judge_that_only_looks_does_not_change_training():
     alone, judged = networks(1), networks(1)
     settings = TrainingSettings(epochs=3, iterate="last")
-    (first,) = train(alone, batches(), CrossEntropy(), settings)
-    (second,) = train(judged, batches(), CrossEntropy(), settings, judge=in_turn(1.0, 2.0, 3.0)[0])
+    ((first, _),) = train(alone, batches(), CrossEntropy(), settings)
+    ((second, _),) = train(judged, batches(), CrossEntropy(), settings, judge=in_turn(1.0, 2.0, 3.0)[0])
     assert np.array_equal(first.loss, second.loss)
     assert np.array_equal(score(alone[0], DATA.examples), score(judged[0], DATA.examples))
 
 
 def test_without_a_judge_the_training_cells_decide():
     (network,) = networks(1)
-    (history,) = train([network], batches(), SetCoverLoss(4, 2, [0.9]), TrainingSettings(epochs=6, learning_rate=0.1))
+    ((history, _),) = train(
+        [network], batches(), SetCoverLoss(4, 2, [0.9]), TrainingSettings(epochs=6, learning_rate=0.1)
+    )
     below = np.maximum(0.9 - np.nanmin(history.recall, axis=(1, 2)), 0)
     best = np.lexsort((history.set_size, below))[0]
     sets = score(network, DATA.examples) >= 0
@@ -269,7 +273,8 @@ def test_a_replica_that_stops_before_others_ends_as_if_trained_alone(iterate, wi
         chosen, rngs = [nets[r] for r in replicas], [np.random.default_rng(r) for r in replicas]
         source = ShuffledBatches(MemoryPool([DATA], torch.float64), [np.arange(len(DATA))] * len(rngs), 64, rngs)
         objective = SetCoverLoss(4, 2, [0.9] * len(rngs)).double() if with_multipliers else CrossEntropy()
-        return chosen, train(chosen, source, objective, settings, judge=best_at(*(best_epochs[r] for r in replicas)))
+        judge = best_at(*(best_epochs[r] for r in replicas))
+        return chosen, [each.history for each in train(chosen, source, objective, settings, judge=judge)]
 
     for replica, (network, history) in enumerate(zip(*trained([0, 1, 2]), strict=True)):
         (alone,), (of_alone,) = trained([replica])

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from domaincover.training.shuffling import shuffled
+from domaincover.training.batches import shuffled
 
 ROWS, ROW, RUN, BLOCK = 100_003, 40, 400, 80_000  # runs of 10 rows, blocks of 2,000
 

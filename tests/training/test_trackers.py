@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console
 
 from domaincover import InputError
-from domaincover.training.listeners import Step
+from domaincover.training.history import Step
 from domaincover.training.progress import SECONDS_BETWEEN_LINES, LoggedProgress, ProgressBar
-from domaincover.training.trackers import check_tracker, make_tracker
+from domaincover.training.trackers import Tracker, check_tracker
 from tests.processes import LIMIT, without_progress
 
 STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]
 
 
 def track(kind, folder):
-    tracker = make_tracker(kind, folder, "SetCover × 3", {"epochs": None, "hidden": (3, 4), "rate": 0.1})
+    tracker = Tracker(kind, folder, "SetCover × 3", {"epochs": None, "hidden": (3, 4), "rate": 0.1})
     tracker.start(3, 10)
     for step in STEPS:
         tracker.step(step)
@@ -94,7 +94,7 @@ def test_a_tracker_whose_package_is_missing_names_the_extra(monkeypatch):
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot write .*Not a directory"):
-        make_tracker("csv", tmp_path / "file" / "x", "a", {}).start(1, 1)
+        Tracker("csv", tmp_path / "file" / "x", "a", {}).start(1, 1)
 
 
 def test_the_bar_shows_loss_recall_size_speed_and_time_left():

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from domaincover.cli.checkpoint_folder import close_checkpoints
 from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
 from domaincover.cli.outputs import print_reports, versions_here, write_page
@@ -45,7 +46,7 @@ def fit(options: FitOptions) -> None:
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
-        from domaincover.training.run import close_checkpoints  # a mistyped option need not wait for torch
+        import torch  # noqa: F401 - a mistyped option need not wait for it
 
     network = sources.make_network()
     options.make_classifier(network)  # rejects options that contradict each other before the table is read

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from domaincover.cli.arguments import complete_columns
+from domaincover.cli.checkpoint_folder import open_command
 from domaincover.errors import InputError
 from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
 from domaincover.terminal.completion import one_of
@@ -278,8 +279,6 @@ class TrainingOptions:
         """Lock the folder of checkpoints, or reject another fit's; None without checkpoints. Keep what is returned."""
         if self.checkpoints is None or not is_main_process():
             return None
-        from domaincover.training.run import open_command
-
         identity = {**command, **self._learned(), "table": _digest(table, images)}
         return open_command(self.checkpoints, identity, self.resume)
 

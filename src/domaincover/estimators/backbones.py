@@ -8,7 +8,6 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
@@ -17,13 +16,8 @@ from domaincover.data.feature_cache import model_key
 from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
-from domaincover.networks.features import Normalised
-from domaincover.networks.small_convolution import (
-    SMALL_CONV,
-    SmallConvolution,
-    small_convolution,
-    small_convolution_from_state,
-)
+from domaincover.networks.image_models import Normalised
+from domaincover.networks.saved_tensors import copy_tensors
 from domaincover.options import SourceKind
 
 MakeBackbone = Callable[[], nn.Module]
@@ -52,16 +46,21 @@ class Backbone(BaseEstimator):
         return cls.of("image", OwnBackbone(function, image_size))
 
     @classmethod
-    def from_state(cls, kind: SourceKind, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
-        """Rebuild a saved network without executing code."""
-        if kind == "image" and config == {"network": SMALL_CONV}:
-            return cls.of(kind, small_convolution_from_state(tensors))
+    def from_state(
+        cls, kind: SourceKind, config: Any, tensors: Mapping[str, Tensor], function: MakeBackbone | None = None
+    ) -> Backbone:
+        """Rebuild a saved network without executing code; a user's own is made by its function."""
+        if function is not None:
+            height, width = config["image_size"]
+            own = cls.of_function(function, (int(height), int(width)))
+            copy_tensors(own.module, tensors, "the saved backbone")
+            return own
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return a JSON-serializable configuration and the tensors."""
-        if isinstance(self.module, OwnBackbone | SmallConvolution):
+        if isinstance(self.module, OwnBackbone):
             return self.module.config, self.module.state_dict()
         read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
         config, tensors = read(self.module)  # type: ignore[arg-type]
@@ -114,18 +113,9 @@ def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbo
     return _text_backbone(model, features, download, _stamp(model))
 
 
-def fresh_image_backbone(
-    model: str | Path, weights: str | Path | None, download: bool, rng: np.random.Generator
-) -> nn.Module:
-    """Return a new image network; what is not pretrained is drawn from the generator."""
-    if str(model) == SMALL_CONV:
-        return small_convolution(rng)
-    return image_models.image_backbone(model, weights, download=download, generator=rng)
-
-
 @lru_cache(maxsize=2)
 def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
-    return Backbone.of("image", fresh_image_backbone(model, weights, download, np.random.default_rng(0)))
+    return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
 
 
 @lru_cache(maxsize=2)

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import TargetRecall
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets
-from domaincover.estimators.network import Network
-from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.options import MIN_CELL_SIZE, CriterionName, DomainPenalty, Iterate
+from domaincover.estimators.erm import SingleLabelNetwork
+from domaincover.estimators.network import NetworkFit
+from domaincover.options import DomainPenalty
 
 if TYPE_CHECKING:
-    from domaincover.estimators.stacked_fit import Prepared
-    from domaincover.training.batches import Pool, Shard
     from domaincover.training.domain_batches import DomainBatches
     from domaincover.training.domain_objectives import DomainObjective
-    from domaincover.training.run import TrainingRun
+    from domaincover.training.pools import Pool, Shard
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DomainGeneralizationClassifier(SingleLabelNetwork):
     """IRM, VREx, MMD, CORAL, Group DRO or QRM; the set is the most likely label alone.
 
@@ -66,56 +65,12 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
     def _needs_domains(self) -> bool:
         return True
 
-    def __init__(
-        self,
-        penalty: DomainPenalty = "irm",
-        *,
-        weight: float | None = None,
-        warmup_steps: int | None = None,
-        rate: float = 0.01,
-        quantile: float = 0.75,
-        domains_per_batch: int = 4,
-        target_recall: TargetRecall = 0.9,
-        criterion: CriterionName = "min-recall",
-        network: Network = "mlp",
-        hidden: int | Sequence[int] = 64,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: bool = True,
-        iterate: Iterate = "best",
-        standardize: bool = True,
-        min_cell_size: int = MIN_CELL_SIZE,
-        validation_domains: float = 0.2,
-        patience: int | None = 20,
-        device: str = "auto",
-        run: TrainingRun | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.penalty = penalty
-        self.weight = weight
-        self.warmup_steps = warmup_steps
-        self.rate = rate
-        self.quantile = quantile
-        self.domains_per_batch = domains_per_batch
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.network = network
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.iterate = iterate
-        self.standardize = standardize
-        self.min_cell_size = min_cell_size
-        self.validation_domains = validation_domains
-        self.patience = patience
-        self.device = device
-        self.run = run
-        self.random_state = random_state
-        self.verbose = verbose
+    penalty: DomainPenalty = field(default="irm", kw_only=False)
+    weight: float | None = None
+    warmup_steps: int | None = None
+    rate: float = 0.01
+    quantile: float = 0.75
+    domains_per_batch: int = 4
 
     def _check_settings(self) -> None:
         super()._check_settings()
@@ -157,8 +112,8 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
 
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> DomainObjective:
-        data = [prepared.examples for prepared in group]
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> DomainObjective:
+        data = [fit.examples for fit in fits]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps:
             warnings.warn(
                 f"training has {n_steps} steps and warmup_steps is {self.warmup_steps}, so {self.penalty} never has "

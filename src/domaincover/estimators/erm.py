@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
 
-from domaincover.criteria import TargetRecall
+import pandas as pd
+
 from domaincover.errors import check_choice
-from domaincover.estimators.network import Network
-from domaincover.estimators.single_label import SingleLabelNetwork
-from domaincover.options import CriterionName, ERMLoss, Iterate
+from domaincover.estimators.network import NetworkClassifier, NetworkFit
+from domaincover.options import ERMLoss
+from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from domaincover.estimators.stacked_fit import Prepared
-    from domaincover.training.run import TrainingRun
+    from domaincover.estimators.judges import HeldOutDomains, LowestLoss
 
 
+class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
+    """What ERM and the methods that compare domains share; held-out domains judge by cross-entropy."""
+
+    @property
+    def _needs_domains(self) -> bool:
+        return False  # the set is one label, however rows are grouped
+
+    def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
+        from domaincover.estimators.judges import LowestLoss
+
+        return LowestLoss(held_out)
+
+    def _learn(self, fit: NetworkFit) -> None:
+        self.history_ = pd.DataFrame({"epoch": fit.history.epoch, "loss": fit.history.loss})
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class ERMClassifier(SingleLabelNetwork):
     """Cross-entropy on all training examples, regardless of domain; the set is the most likely label alone.
 
@@ -60,52 +78,13 @@ validation_domains, device, run, random_state, verbose
     np.int64(1)
     """
 
-    def __init__(
-        self,
-        *,
-        target_recall: TargetRecall = 0.9,
-        criterion: CriterionName = "min-recall",
-        loss: ERMLoss = "cross-entropy",
-        network: Network = "mlp",
-        hidden: int | Sequence[int] = 64,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: bool = True,
-        iterate: Iterate = "best",
-        standardize: bool = True,
-        min_cell_size: int = 20,
-        validation_domains: float = 0.2,
-        patience: int | None = 20,
-        device: str = "auto",
-        run: TrainingRun | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.loss = loss
-        self.network = network
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.iterate = iterate
-        self.standardize = standardize
-        self.min_cell_size = min_cell_size
-        self.validation_domains = validation_domains
-        self.patience = patience
-        self.device = device
-        self.run = run
-        self.random_state = random_state
-        self.verbose = verbose
+    loss: ERMLoss = "cross-entropy"
 
     def _check_settings(self) -> None:
         super()._check_settings()
         check_choice("loss", self.loss, get_args(ERMLoss))
 
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
 
         return CrossEntropy() if self.loss == "cross-entropy" else DoubleSoftmaxCrossEntropy()

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from domaincover.data.image_checks import check_images, report_unreadable
 from domaincover.data.images import ImageReader, Resize, are_pixels, check_files_can_be_read
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, MakeBackbone, fresh_image_backbone, image_backbone_of
-from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.source_network import MakeModule, SourceNetwork
-from domaincover.estimators.table_network import check_fit, made_by
-from domaincover.networks.features import Normalised
-from domaincover.networks.small_convolution import SMALL_CONV
+from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
+from domaincover.estimators.source_network import SourceNetwork
+from domaincover.networks.image_models import SMALL_CONV, image_backbone
 
 FROM_RANDOM_WEIGHTS = ("resnet-18", SMALL_CONV)
 DEFAULT_SIZE = (224, 224)
@@ -66,7 +61,6 @@ class ImageNetwork(SourceNetwork):
 
     model: str | Path = "resnet-18"
     weights: str | Path | None = None
-    module: MakeModule | None = None
     backbone: MakeBackbone | None = None
     image_size: int | tuple[int, int] | None = None
     crop: float = 0.0
@@ -110,7 +104,7 @@ class ImageNetwork(SourceNetwork):
         own = self.module is not None or self.backbone is not None
         return None if own or str(self.model) in FROM_RANDOM_WEIGHTS else self.model
 
-    def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
+    def readable(self, X: NDArray[Any]) -> NDArray[np.bool_] | None:
         """Return a mask of readable images; raise if more than `max_unreadable` are not."""
         if self.max_unreadable is None:
             return None
@@ -147,10 +141,6 @@ class ImageNetwork(SourceNetwork):
             raise InputError(f"{name!r} contains {paths[row]!r} at row {row}, which is not a path.")
         return paths.map(os.fspath).to_numpy(dtype=object)
 
-    def _trial(self, encoder: SourceEncoder) -> Tensor:
-        height, width = encoder.reader.image_size  # type: ignore[union-attr]
-        return torch.zeros(2, 3, height, width, dtype=torch.uint8)
-
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> ImageReader:
         size = self._size
         if size is None and backbone is not None and str(self.model) not in FROM_RANDOM_WEIGHTS:
@@ -165,25 +155,7 @@ class ImageNetwork(SourceNetwork):
             return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE)
         return image_backbone_of(self.model, self.weights, self.download)
 
-    def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
-        if self.backbone is None:
-            return super()._rebuilt_backbone(config, tensors)
-        own = Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE)
-        check_fit(own.module, tensors, "the network's file", assign=False)
-        return own
-
-    def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:
+    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:
         if self.backbone is not None:
-            return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE).module
-        return fresh_image_backbone(self.model, self.weights, self.download, rng)
-
-    @property
-    def _takes_backbone(self) -> bool:
-        return self.module is None
-
-    @property
-    def _module_function(self) -> MakeModule | None:
-        return self.module
-
-    def _module(self, n_labels: int) -> nn.Module | None:
-        return None if self.module is None else Normalised(made_by(self.module, n_labels))
+            return self._backbone().module
+        return image_backbone(self.model, self.weights, download=self.download, generator=rng)

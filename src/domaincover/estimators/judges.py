@@ -19,9 +19,9 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
-from domaincover.training.batches import no_longer_readable
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
+from domaincover.training.pools import no_longer_readable
 from domaincover.training.scoring import score_blocks
 
 CONFIDENCE = 0.9  # of the order statistic over held-out domains
@@ -63,16 +63,10 @@ class Judge(Protocol):
         ...
 
 
-class StackJudge:
-    """One judge for each network of a stack, as `train` expects it."""
-
-    def __init__(self, judges: Sequence[Judge]) -> None:
-        self._judges = judges
-
-    def __call__(self, stacked: Stack) -> tuple[Tensor, Tensor]:
-        """Return the criteria, and zeros as tie-breakers."""
-        verdicts = [judge.verdict(partial(stacked.of_replica, k)) for k, judge in enumerate(self._judges)]
-        return torch.tensor(verdicts), torch.zeros(len(verdicts))
+def verdicts(judges: Sequence[Judge], stacked: Stack) -> tuple[Tensor, Tensor]:
+    """Return the criterion of each network of a stack, as `train` expects it, and zeros as tie-breakers."""
+    found = [judge.verdict(partial(stacked.of_replica, k)) for k, judge in enumerate(judges)]
+    return torch.tensor(found), torch.zeros(len(found))
 
 
 class SmallestSets:

@@ -2,120 +2,110 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from domaincover.criteria import TargetRecall, check_criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.disk_table import DiskTable
+from domaincover.data.examples import LazyExamples
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.seeds import generators
-from domaincover.estimators.table_network import MakeNetwork, TableNetwork
+from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
 from domaincover.networks.threads import one_thread
-from domaincover.options import Iterate, NetworkName, RecallFrom
+from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
 from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from domaincover.estimators.judges import HeldOutDomains
-    from domaincover.estimators.stacked_fit import Prepared, Trained
-    from domaincover.training.batches import Pool, Shard, ShuffledBatches
+    from domaincover.training.batches import ShuffledBatches
+    from domaincover.training.engine import Engine
     from domaincover.training.history import History
+    from domaincover.training.loop import Trained
+    from domaincover.training.pools import Pool, Shard
     from domaincover.training.run import TrainingRun
+    from domaincover.training.settings import TrainingSettings
 
 Network = NetworkName | MakeNetwork | NetworkInputs
 
-# Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
-STEPS = 6_000
-MOST_EPOCHS = 200
-DUAL_STEPS = 60
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
 
 
-class Plan(NamedTuple):
-    """Epochs, batch size and spacing of the dual steps."""
+@dataclass
+class NetworkFit:
+    """A fit of a classifier: what its arguments become before training, and what training leaves to learn from."""
 
-    batch_size: int
-    epochs: int
-    update_every: int
-    recall_from: RecallFrom
+    model: NetworkClassifier
+    targets: Targets
+    trains: NDArray[np.bool_]
+    examples: DomainDataset
+    held_out: DomainDataset | None
+    judge: Any
+    rngs: list[np.random.Generator]
+    engine: Engine
+    trained: Trained | None = None
 
-
-def plan_training(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
-    """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
-    if batch_size is None:
-        batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
-    from domaincover.training.batches import whole_batches
-
-    batch_size = whole_batches(batch_size, n_rows)
-    n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
-    if epochs is None:
-        epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
-    if update_every is None:
-        update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
-    # With several dual steps per epoch, a full pass at each would cost more than training itself.
-    return Plan(batch_size, epochs, update_every, "full-pass" if update_every > n_batches else "batches")
+    @property
+    def history(self) -> History:
+        """The history of the training."""
+        assert self.trained is not None  # noqa: S101 - for the type checker
+        return self.trained.history
 
 
-def plan_fine_tuning(n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None) -> Plan:
-    """Fill in defaults for a network that is costly to train: the paper's five epochs, batches of 64.
-
-    Recall is that of the training batches, which is free; multipliers are updated eight times per epoch.
-    """
-    given = 64 if batch_size is None else batch_size
-    batch_size, _, _, _ = plan_training(n_rows, given, 1, 1)
-    n_batches = math.ceil(n_rows / batch_size)
-    epochs = 5 if epochs is None else epochs
-    # Rounded up, so that the last update of an epoch does not rest on a few remaining batches.
-    update_every = math.ceil(n_batches / 8) if update_every is None else update_every
-    return Plan(batch_size, epochs, update_every, "batches")
-
-
-class NetworkClassifier(NetworkPredictor, SetClassifier):
-    """A network with one score per label; tables are encoded and standardised internally."""
+class _Network(NetworkPredictor, SetClassifier):
+    """What every network classifier has beside the parameters of its constructor."""
 
     encoder_: Any  # of tables, or of images and texts
-    network: Network
-    hidden: int | Sequence[int]
-    epochs: int | None
-    batch_size: int | None
-    learning_rate: float
-    learning_rate_decay: bool
-    iterate: Iterate
-    validation_domains: float
-    patience: int | None
-    device: str
-    run: TrainingRun | None
-    random_state: Any
-    verbose: bool
-    min_cell_size: int = 1
     update_every: int | None = None
     recall_from: RecallFrom | None = None
-
     _history: History  # recall and multiplier of every cell in the last training; not saved with the model
     _merges_small_cells = True  # of training examples, those with fewer than min_cell_size
 
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class NetworkClassifier(_Network):
+    """A network with one score per label; tables are encoded and standardised internally."""
+
+    target_recall: TargetRecall = 0.9
+    criterion: CriterionName = "min-recall"
+    network: Network = "mlp"
+    hidden: int | Sequence[int] = 64
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float = 1e-3
+    learning_rate_decay: bool = True
+    iterate: Iterate = "best"
+    standardize: bool = True
+    min_cell_size: int = MIN_CELL_SIZE
+    validation_domains: float = 0.2
+    patience: int | None = 20
+    device: str = "auto"
+    run: TrainingRun | None = None
+    random_state: Any = None
+    verbose: bool = False
+
     @abstractmethod
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:
-        """Return the training objective of a group of networks, for at most `n_steps` steps."""
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:
+        """Return the training objective of networks that train together, for at most `n_steps` steps."""
 
     @abstractmethod
     def _judge(self, held_out: HeldOutDomains) -> Any:
         """Return the criterion that compares weights on held-out domains."""
 
     @abstractmethod
-    def _learn(self, trained: Trained) -> None:
+    def _learn(self, fit: NetworkFit) -> None:
         """Set the learned attributes of a subclass."""
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
@@ -135,13 +125,23 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
 
         return ShuffledBatches(pool, rows, batch_size, rngs, shard)
 
-    def _plan_training(self, n_rows: int) -> Plan:
-        """Fill in the defaults of the schedule."""
+    def _settings(self, examples: DomainDataset, is_judged: bool) -> TrainingSettings:
+        """Return the settings of a training, with the defaults for so many examples."""
+        from domaincover.training.settings import plan_fine_tuning, plan_training
+
         inputs = self._inputs
         is_costly = inputs.reads_sources and self.encoder_.is_lazy and not inputs.is_small
         plan = plan_fine_tuning if is_costly else plan_training
-        found = plan(n_rows, self.batch_size, self.epochs, self.update_every)
-        return found if self.recall_from is None else found._replace(recall_from=self.recall_from)
+        found = plan(len(examples), self.batch_size, self.epochs, self.update_every)
+        return replace(
+            found,
+            learning_rate=self.learning_rate,
+            recall_from=self.recall_from or found.recall_from,
+            iterate=self.iterate,
+            decay=self.learning_rate_decay,
+            patience=self.patience if is_judged else None,
+            judge_at="epochs" if isinstance(examples.examples, LazyExamples) else "steps",
+        )
 
     def fit(self, X: Any, y: Any, *, domains: Any = None) -> Self:
         """Train on examples, labels and the domain of each example; None means a single domain."""
@@ -168,7 +168,8 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         return self._inputs.checked(self, X, reset=False)
 
     def _unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:
-        return self._inputs.unread_in_words(X, unread)
+        inputs: Any = self._inputs
+        return inputs.unread_in_words(X, unread) if inputs.reads_sources else super()._unread_in_words(X, unread)
 
     def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self._inputs.is_dense:
@@ -196,10 +197,9 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         """The kind of input that the network reads, and how it is built."""
         return self.network if isinstance(self.network, NetworkInputs) else TableNetwork(self.network, self.hidden)
 
-    def _prepare(self, X: Any, y: Any, domains: Any) -> Prepared:
+    def _prepare(self, X: Any, y: Any, domains: Any) -> NetworkFit:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""
         from domaincover.estimators.judges import HeldOutDomains
-        from domaincover.estimators.stacked_fit import Prepared
         from domaincover.training.run import TrainingRun
 
         X = self._inputs.checked(self, X, reset=True)
@@ -209,7 +209,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         judges = rows_that_judge(targets, self.validation_domains, rngs[0])
         trains = ~judges
         self.held_out_domains_ = np.delete(self.domains_, np.unique(targets.domains[trains]))
-        readable = self._inputs.readable(self, X)
+        readable = self._inputs.readable(X)
         if readable is not None:
             trains, judges = trains & readable, judges & readable
             self._check_all_labels(targets, trains)
@@ -222,7 +222,22 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         held_out = self._examples(X, targets, judges, 0) if judges.any() else None
         judge = None if held_out is None else self._judge(HeldOutDomains(held_out, engine))
         examples = self._examples(X, targets, trains, self.min_cell_size if self._merges_small_cells else 0)
-        return Prepared(self, targets, trains, examples, held_out, judge, rngs[1:], engine)
+        for earlier in ("layers_", "network_"):
+            self.__dict__.pop(earlier, None)
+        return NetworkFit(self, targets, trains, examples, held_out, judge, rngs[1:], engine)
+
+    def _finish(self, fit: NetworkFit, network: nn.Module) -> None:
+        """Take over a trained network, and learn the rest from its training."""
+        if self._inputs.is_dense:  # from here on the layers score, and network_ is made from them on demand
+            from domaincover.networks.perceptrons import to_layers
+
+            self.layers_ = to_layers(network.to("cpu"))
+        else:
+            self.network_ = network.to(fit.engine.device)
+        self._learn(fit)
+        self._history = fit.history
+        if not self._inputs.is_dense:
+            self.network_.to("cpu")
 
     def _check_all_labels(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Reject data in which every example of some label is unreadable."""
@@ -254,6 +269,7 @@ class NetworkClassifier(NetworkPredictor, SetClassifier):
         from domaincover.training.engine import n_processes
 
         self._inputs.check()
+        check_criterion(self.criterion, self.target_recall)
         for name, known in (("iterate", get_args(Iterate)), ("recall_from", (None, *get_args(RecallFrom)))):
             check_choice(name, getattr(self, name), known)
         device = self._inputs.device(self.device)

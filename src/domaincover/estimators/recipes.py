@@ -17,9 +17,9 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.mean import MeanClassifier
-from domaincover.estimators.network_inputs import NetworkInputs
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.set_cover import SetCoverClassifier
+from domaincover.estimators.table_network import NetworkInputs
 from domaincover.options import (
     MIN_CELL_SIZE,
     Base,

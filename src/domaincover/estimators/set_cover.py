@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall, check_criterion
+from domaincover.criteria import Criterion, TargetRecall
 from domaincover.data.cells import count_cells
-from domaincover.estimators.network import Network, NetworkClassifier
-from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, Penalty, RecallFrom
+from domaincover.estimators.network import NetworkClassifier, NetworkFit
+from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
     from torch import nn
 
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-    from domaincover.estimators.stacked_fit import Prepared, Trained
     from domaincover.training.history import History
-    from domaincover.training.run import TrainingRun
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     """Small sets that aim to hold every label's recall at the target in every domain (SET-COVER, ICML 2025).
 
@@ -106,62 +106,17 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        target_recall: TargetRecall = 0.9,
-        *,
-        criterion: CriterionName = "min-recall",
-        network: Network = "mlp",
-        hidden: int | Sequence[int] = 64,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float = 1e-3,
-        learning_rate_decay: bool = True,
-        iterate: Iterate = "best",
-        recall_from: RecallFrom | None = None,
-        standardize: bool = True,
-        initial_multiplier: float | Sequence[float] | None = None,
-        update_every: int | None = None,
-        penalty: Penalty = "wrong-label",
-        min_cell_size: int = MIN_CELL_SIZE,
-        validation_domains: float = 0.2,
-        patience: int | None = 20,
-        device: str = "auto",
-        run: TrainingRun | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.network = network
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.learning_rate_decay = learning_rate_decay
-        self.iterate = iterate
-        self.recall_from = recall_from
-        self.standardize = standardize
-        self.initial_multiplier = initial_multiplier
-        self.update_every = update_every
-        self.penalty = penalty
-        self.min_cell_size = min_cell_size
-        self.validation_domains = validation_domains
-        self.patience = patience
-        self.device = device
-        self.run = run
-        self.random_state = random_state
-        self.verbose = verbose
+    target_recall: TargetRecall = field(default=0.9, kw_only=False)
+    recall_from: RecallFrom | None = None
+    initial_multiplier: float | Sequence[float] | None = None
+    update_every: int | None = None
+    penalty: Penalty = "wrong-label"
 
-    def _check_settings(self) -> None:
-        super()._check_settings()
-        check_criterion(self.criterion, self.target_recall)
-
-    def _objective(self, group: Sequence[Prepared], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
         from domaincover.training.objectives import SetCoverLoss
 
-        data = [prepared.examples for prepared in group]
-        criteria = [prepared.model.own_criterion for prepared in group]
+        data = [fit.examples for fit in fits]
+        criteria = [fit.model.own_criterion for fit in fits]
         start: Any = self.initial_multiplier
         if start is None:
             start = [usual_multipliers(part.labels, part.n_labels) for part in data]
@@ -185,8 +140,8 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
 
         return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 
-    def _learn(self, trained: Trained) -> None:
-        targets, trains, judge = trained.prepared.targets, trained.prepared.trains, trained.prepared.judge
+    def _learn(self, fit: NetworkFit) -> None:
+        targets, trains, judge = fit.targets, fit.trains, fit.judge
         self.thresholds_ = np.zeros(len(self.classes_))
         if judge is not None:
             self.thresholds_ += judge.thresholds(self._scorer())
@@ -196,14 +151,14 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         if self.criterion == "coverage":
             counts, names = counts.sum(axis=1, keepdims=True), np.array(["any label"], dtype=object)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        last = trained.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
+        last = fit.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
         multipliers = np.where(counts > 0, last[row, np.arange(counts.shape[1])], np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
             columns=pd.Index(names, name="label", tupleize_cols=False),
         )
-        self.history_ = _history_table(trained.history, self.own_criterion)
+        self.history_ = _history_table(fit.history, self.own_criterion)
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:

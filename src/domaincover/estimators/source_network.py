@@ -1,4 +1,4 @@
-"""Networks on images and texts: the model, its preprocessing, and which part of it is trained."""
+"""Networks on images and texts: the model, how sources are encoded for it, and which part of it is trained."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from typing import Any, ClassVar, get_args
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from domaincover.data.examples import Reader, default_workers
+from domaincover.data.encoding import TableEncoder
+from domaincover.data.examples import LazyExamples, Reader, default_workers
+from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.backbones import (
-    Backbone,
-)
-from domaincover.estimators.network_inputs import NetworkInputs
-from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.table_network import check_fit
-from domaincover.networks.features import Scorer
+from domaincover.estimators.backbones import Backbone
+from domaincover.estimators.table_network import NetworkInputs, made_by
+from domaincover.networks.features import Scorer, features_by_block
+from domaincover.networks.image_models import Normalised
 from domaincover.networks.perceptrons import empty_perceptron, linear, perceptron
 from domaincover.networks.pretrained import model_folder
+from domaincover.networks.saved_tensors import assign_tensors, copy_tensors
 from domaincover.options import Learn, LearnedPart, SourceKind
 
 MakeModule = Callable[[int], nn.Module]
@@ -46,6 +47,8 @@ class SourceNetwork(NetworkInputs):
     cache: str | Path | None = "auto"
     workers: int | None = None
     kind: SourceKind = "image"
+    model: str | Path = ""
+    module: MakeModule | None = None
 
     reads_sources: ClassVar = True
 
@@ -119,7 +122,8 @@ class SourceNetwork(NetworkInputs):
     def fitted_encoder(self, X: NDArray[Any], device: str, name: str = "", standardize: bool = True) -> SourceEncoder:
         """Return an encoder fitted to the sources."""
         is_head = self.learns(device) == "head"
-        backbone = self._backbone() if is_head or self._takes_backbone else None
+        needs_backbone = is_head or self.module is None or self.kind == "text"  # whose tokenizer reads texts
+        backbone = self._backbone() if needs_backbone else None
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
 
@@ -133,25 +137,28 @@ class SourceNetwork(NetworkInputs):
         """Return an initialised network: a head, or the entire network."""
         if not encoder.is_lazy:
             return _head(encoder.n_features_out, self._widths, n_labels, rng)
-        if (module := self._module(n_labels)) is not None:
-            self._check_module(module, encoder, n_labels)
-            return module
-        backbone = self._fresh_backbone(rng)
-        return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))  # type: ignore[arg-type]
-
-    def _check_module(self, module: nn.Module, encoder: SourceEncoder, n_labels: int) -> None:
-        """Raise if a user's network does not return one score per label."""
-        module.eval()
+        if self.module is None:
+            backbone = self._new_backbone(rng)
+            return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))  # type: ignore[arg-type]
+        network = self._made(n_labels).eval()
+        reader: Any = encoder.reader
+        trial = torch.zeros(2, 3, *reader.image_size) if self.kind == "image" else torch.full((2, 4), reader.pad_id)
         with torch.no_grad():
-            shape = tuple(module(self._trial(encoder)).shape)
+            shape = tuple(network(trial).shape)
         if shape != (2, n_labels):
             raise InputError(
                 f"module must return one score per label, {n_labels}; for two {self.kind}s it returns {shape}."
             )
+        return network
+
+    def _made(self, n_labels: int) -> nn.Module:
+        """Return the network of the user's function."""
+        network = made_by(self.module, n_labels)
+        return Normalised(network) if self.kind == "image" else network
 
     def tensors(self, network: nn.Module) -> dict[str, Tensor]:
         """Return a network's tensors by name."""
-        if not isinstance(network, Scorer) or self._module_function is not None:
+        if self.module is not None or not isinstance(network, Scorer):
             return network.state_dict()
         _, backbone = Backbone.of(self.kind, network.backbone).state()
         head = {f"head.{name}": tensor for name, tensor in network.head.state_dict().items()}
@@ -160,23 +167,20 @@ class SourceNetwork(NetworkInputs):
     def rebuilt(self, encoder: SourceEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
         """Rebuild a network from saved tensors."""
         if not encoder.is_lazy:
-            network: nn.Module = empty_perceptron(encoder.n_features_out, self._widths, n_labels)
-            return check_fit(network, tensors, name, assign=True)
-        if self._module_function is not None:
-            with torch.random.fork_rng(devices=[]):
-                module = self._module(n_labels)
-            assert module is not None  # noqa: S101 - for the type checker
-            return check_fit(module, tensors, name, assign=False)
+            return _saved_head(encoder.n_features_out, self._widths, n_labels, tensors, name)
+        if self.module is not None:
+            with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
+                network = self._made(n_labels)
+            copy_tensors(network, tensors, name)
+            return network
         of_backbone, of_head = (
             {key[len(part) :]: value for key, value in tensors.items() if key.startswith(part)}
             for part in ("backbone.", "head.")
         )
-        backbone = self._rebuilt_backbone(json.loads(encoder.config_ or "null"), of_backbone).module
-        head = empty_perceptron(backbone.n_features, self._widths, n_labels)  # type: ignore[arg-type]
-        return Scorer(backbone, check_fit(head, of_head, name, assign=True))
-
-    def _rebuilt_backbone(self, config: Any, tensors: Mapping[str, Tensor]) -> Backbone:
-        return Backbone.from_state(self.kind, config, tensors)
+        own = getattr(self, "backbone", None)
+        backbone = Backbone.from_state(self.kind, json.loads(encoder.config_ or "null"), of_backbone, own).module
+        head = _saved_head(backbone.n_features, self._widths, n_labels, of_head, name)  # type: ignore[arg-type]
+        return Scorer(backbone, head)
 
     def unread_in_words(self, X: NDArray[Any], unread: NDArray[np.bool_]) -> str:
         """Describe the unreadable sources."""
@@ -194,35 +198,107 @@ class SourceNetwork(NetworkInputs):
         """Whether the network is pretrained."""
 
     @abstractmethod
-    def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Return a mask of readable sources; None means all."""
-
-    @abstractmethod
     def _sources(self, X: Any, name: str) -> NDArray[Any]: ...
 
     @abstractmethod
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader: ...
 
     @abstractmethod
-    def _trial(self, encoder: SourceEncoder) -> Tensor: ...
+    def _backbone(self) -> Backbone:
+        """Return the backbone, cached if it is pretrained."""
 
     @abstractmethod
-    def _backbone(self) -> Backbone: ...
-
-    @abstractmethod
-    def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module: ...
-
-    @property
-    @abstractmethod
-    def _module_function(self) -> MakeModule | None: ...
-
-    @abstractmethod
-    def _module(self, n_labels: int) -> nn.Module | None: ...
-
-    @property
-    @abstractmethod
-    def _takes_backbone(self) -> bool: ...
+    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:
+        """Return a network to train, what is not pretrained drawn from the generator."""
 
 
 def _head(n_features: int, hidden: Sequence[int], n_labels: int, rng: np.random.Generator) -> nn.Module:
     return perceptron(n_features, hidden, n_labels, rng) if hidden else linear(n_features, n_labels, rng)
+
+
+def _saved_head(
+    n_features: int, hidden: Sequence[int], n_labels: int, tensors: Mapping[str, Tensor], name: str
+) -> nn.Module:
+    head = empty_perceptron(n_features, hidden, n_labels)
+    assign_tensors(head, tensors, name)
+    return head
+
+
+class SourceEncoder(BaseEstimator):
+    """Read sources lazily to train an entire network, or compute standardised features to train a head."""
+
+    def __init__(
+        self,
+        kind: SourceKind = "image",
+        reader: Reader | None = None,
+        workers: int | None = None,
+        cache: str | Path | None = "auto",
+    ) -> None:
+        self.kind = kind
+        self.reader = reader
+        self.workers = workers
+        self.cache = cache
+
+    def fit(
+        self,
+        X: NDArray[Any],
+        backbone: Backbone | None,
+        freezes: bool,
+        device: str,
+        name: str,
+        standardize: bool = True,
+    ) -> SourceEncoder:
+        """Learn the scale of the features, if the backbone is frozen."""
+        self.kinds_ = {name: self.kind} if name else {}
+        self.config_ = None if backbone is None or freezes else backbone.config_
+        self._device = device
+        if freezes:
+            assert backbone is not None  # noqa: S101 - for the type checker
+            self.freeze(backbone, device)
+            self.scaler_ = TableEncoder(scale=standardize).fit(self.features(X))
+        return self
+
+    def freeze(self, backbone: Backbone, device: str) -> SourceEncoder:
+        """Set the frozen network that computes features."""
+        self.backbone_, self._device = backbone, device
+        return self
+
+    def use(self, device: str) -> str:
+        """Set the device, falling back to the CPU if there is no GPU, and return it."""
+        self._device = "cpu" if device.startswith("cuda") and not torch.cuda.is_available() else device
+        return self._device
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether examples are read on demand rather than encoded as features."""
+        return not hasattr(self, "backbone_")
+
+    @property
+    def n_features_out(self) -> int:
+        """Number of input features of the head."""
+        return int(self.scaler_.n_features_out)
+
+    def encode(self, X: NDArray[Any]) -> NDArray[np.float32] | LazyExamples:
+        """Return lazy examples, or features, which are NaN for unreadable sources."""
+        if self.is_lazy:
+            return self._lazy(X)
+        features = self.features(X)
+        encoded = self.scaler_.encode(features)
+        encoded[np.isnan(features).any(axis=1)] = np.nan
+        return encoded
+
+    def _lazy(self, X: NDArray[Any]) -> LazyExamples:
+        assert self.reader is not None  # noqa: S101 - for the type checker
+        workers = default_workers() if self.workers is None else self.workers
+        return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
+
+    def features(self, X: NDArray[Any]) -> NDArray[np.float32]:
+        """Return the frozen network's features, from the cache if possible."""
+        cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
+        lazy, module = self._lazy(X), self.backbone_.module
+        key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]
+        keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
+
+        lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
+        compute = features_by_block(module, lazy, lengths=lengths, device=getattr(self, "_device", "cpu"))
+        return FeatureCache(cache).features(key, keys, module.n_features, compute)  # type: ignore[arg-type]

@@ -1,10 +1,11 @@
-"""Networks on tables: an encoder, then a perceptron or a user's network."""
+"""What a network classifier asks of its `network`; and networks on tables: perceptrons, or a user's own."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,61 @@ from domaincover.data.disk_table import DiskTable
 from domaincover.data.encoding import TableEncoder, checked_inputs
 from domaincover.data.learned_rows import learned_rows
 from domaincover.errors import InputError
-from domaincover.estimators.network_inputs import NetworkInputs
+from domaincover.networks.saved_tensors import copy_tensors
 from domaincover.options import NetworkName
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 MakeNetwork = Callable[[int, int], Any]  # the numbers of features and labels -> a torch.nn.Module
+
+
+class NetworkInputs:
+    """Base class of networks on tables, images and texts; settings only, so that it needs no torch."""
+
+    is_dense: ClassVar[bool] = False  # layers and ReLUs, which numpy scores
+    reads_sources: ClassVar[bool] = False  # files or texts, some of which may be unreadable
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the entire network is trained in seconds, so that a default schedule can be long."""
+        return False
+
+    @abstractmethod
+    def stacks(self, device: str) -> bool:
+        """Whether several networks are trained as one stack."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise if settings are invalid."""
+
+    @abstractmethod
+    def device(self, device: str) -> str:
+        """Return the device to train on."""
+
+    @abstractmethod
+    def checked(self, model: Any, X: Any, *, reset: bool) -> Any:
+        """Validate examples, or learn what later ones must be like."""
+
+    def readable(self, X: Any) -> NDArray[np.bool_] | None:  # noqa: ARG002
+        """Return a mask of readable examples; None means all."""
+        return None
+
+    @abstractmethod
+    def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> Any:
+        """Return an encoder fitted to the examples."""
+
+    @abstractmethod
+    def make(self, encoder: Any, n_labels: int, rng: np.random.Generator) -> nn.Module:
+        """Return an initialised network."""
+
+    def tensors(self, network: nn.Module) -> dict[str, Any]:
+        """Return a network's tensors by name."""
+        return network.state_dict()
+
+    @abstractmethod
+    def rebuilt(self, encoder: Any, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
+        """Rebuild a network from saved tensors."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +109,6 @@ class TableNetwork(NetworkInputs):
             return X
         return checked_inputs(model, X, reset=reset)
 
-    def readable(self, model: Any, X: Any) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return None: every row can be read."""
-        return None
-
     def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> TableEncoder:  # noqa: ARG002
         """Return an encoder fitted to the table, or to some rows of a large one."""
         return TableEncoder(scale=standardize).fit(learned_rows(X))
@@ -79,22 +124,14 @@ class TableNetwork(NetworkInputs):
             return linear(n_features, n_labels, rng)
         return perceptron(n_features, self.hidden, n_labels, rng)
 
-    def tensors(self, network: nn.Module) -> dict[str, Any]:
-        """Return a network's tensors by name."""
-        return network.state_dict()
-
     def rebuilt(self, encoder: TableEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
         """Rebuild a user's network from saved tensors."""
         import torch
 
         with torch.random.fork_rng(devices=[]):  # its initial weights are discarded
             network = made_by(self.network, encoder.n_features_out, n_labels)
-        # Copied into the network's own tensors, since some of them may be tied.
-        return check_fit(network, tensors, name, assign=False)
-
-    def unread_in_words(self, X: Any, unread: NDArray[np.bool_]) -> str:  # noqa: ARG002
-        """Describe the rows with infinite scores."""
-        return f"{int(unread.sum())} rows have infinite scores; their sets contain every label."
+        copy_tensors(network, tensors, name)
+        return network
 
     def _called(self, n_features: int, n_labels: int) -> nn.Module:
         import torch
@@ -116,22 +153,3 @@ def made_by(function: Any, *sizes: int) -> nn.Module:
     if not isinstance(network, nn.Module):
         raise InputError(f"network must return a torch.nn.Module, got {type(network).__name__}.")
     return network
-
-
-def check_fit(network: nn.Module, tensors: Mapping[str, Tensor], name: str, *, assign: bool) -> nn.Module:
-    """Load saved tensors into a network; raise unless names, shapes and types match."""
-    faults = _misfits(network.state_dict(), tensors)
-    if faults:
-        raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")
-    network.load_state_dict(dict(tensors), assign=assign)
-    return network
-
-
-def _misfits(own: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> list[str]:
-    faults = [f"{name!r} is not in the file" for name in own if name not in saved]
-    faults += [f"{name!r} is not in the network" for name in saved if name not in own]
-    for name in own.keys() & saved.keys():
-        kinds = [f"{tuple(value.shape)} of {value.dtype}" for value in (saved[name], own[name])]
-        if kinds[0] != kinds[1]:
-            faults.append(f"{name!r} is {kinds[0]} in the file and {kinds[1]} in the network")
-    return faults

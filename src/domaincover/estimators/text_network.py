@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from domaincover.data.examples import Reader
 from domaincover.data.texts import check_texts
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, text_backbone_of
-from domaincover.estimators.source_encoder import SourceEncoder
-from domaincover.estimators.source_network import MakeModule, SourceNetwork
-from domaincover.estimators.table_network import made_by
+from domaincover.estimators.source_network import SourceNetwork
 from domaincover.networks.text_models import text_backbone
 from domaincover.options import SourceKind, TextFeatures
 
@@ -42,9 +39,7 @@ class TextNetwork(SourceNetwork):
         As for `ImageNetwork`. The paper has 10 hidden units after the mean embedding.
     """
 
-    model: str | Path = ""
     features: TextFeatures = "word-embeddings"
-    module: MakeModule | None = None
     max_tokens: int | None = None
     kind: SourceKind = "text"
 
@@ -66,15 +61,8 @@ class TextNetwork(SourceNetwork):
         if self.module is not None and self.learn == "head":
             raise InputError("learn='head' needs a pretrained network, but module has random weights.")
 
-    def readable(self, model: Any, X: NDArray[Any]) -> NDArray[np.bool_] | None:  # noqa: ARG002
-        """Return None: every text can be read."""
-        return None
-
     def _sources(self, X: Any, name: str) -> NDArray[Any]:
         return check_texts(X, name)
-
-    def _trial(self, encoder: SourceEncoder) -> Tensor:
-        return torch.full((2, 4), encoder.reader.pad_id)  # type: ignore[union-attr]
 
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader:  # noqa: ARG002
         assert backbone is not None  # noqa: S101 - for the type checker
@@ -83,16 +71,5 @@ class TextNetwork(SourceNetwork):
     def _backbone(self) -> Backbone:
         return text_backbone_of(self.model, self.features, self.download)
 
-    def _fresh_backbone(self, rng: np.random.Generator) -> nn.Module:  # noqa: ARG002
+    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:  # noqa: ARG002
         return text_backbone(self.model, self.features, download=self.download)
-
-    @property
-    def _takes_backbone(self) -> bool:
-        return True
-
-    @property
-    def _module_function(self) -> MakeModule | None:
-        return self.module
-
-    def _module(self, n_labels: int) -> nn.Module | None:
-        return None if self.module is None else made_by(self.module, n_labels)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.errors import InputError
+from domaincover.networks.saved_tensors import check_tensors
 from domaincover.networks.threads import one_blas_thread
 
 ROWS_AT_ONCE = 1024  # so that hidden units stay in the processor's cache
@@ -111,16 +111,9 @@ def layer_widths(network: str, hidden: Any, n_features: int, n_labels: int) -> l
 
 def checked_layers(tensors: Mapping[str, Any], widths: list[int], name: str) -> DenseLayers:
     """Return layers from a file, of these widths; reject others."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for k, (n_in, n_out) in enumerate(pairwise(widths)):
-        shapes |= {f"{2 * k}.weight": (n_out, n_in), f"{2 * k}.bias": (n_out,)}
-    faults = [f"{key!r} is not in the file" for key in shapes if key not in tensors]
-    faults += [f"{key!r} is not in the network" for key in tensors if key not in shapes]
-    faults += [
-        f"{key!r} is {value.shape} of {value.dtype} in the file and {shapes[key]} of float32 in the network"
-        for key, value in tensors.items()
-        if key in shapes and (value.shape != shapes[key] or value.dtype != np.float32)
-    ]
-    if faults:
-        raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")
+    own: dict[str, NDArray[np.float32]] = {}
+    for k, (n_in, n_out) in enumerate(pairwise(widths)):  # without memory, which a forged width could exhaust
+        own[f"{2 * k}.weight"] = np.broadcast_to(np.float32(0), (n_out, n_in))
+        own[f"{2 * k}.bias"] = np.broadcast_to(np.float32(0), n_out)
+    check_tensors(own, tensors, name)
     return DenseLayers.of(tensors)

@@ -13,7 +13,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
-from domaincover.networks.image_settings import IMAGENET
 
 if TYPE_CHECKING:
     from domaincover.data.feature_cache import Compute
@@ -29,24 +28,6 @@ class Scorer(nn.Module):
     def forward(self, examples: Tensor) -> Tensor:
         """Return one score per label."""
         scores: Tensor = self.head(self.backbone(examples))
-        return scores
-
-
-class Normalised(nn.Module):
-    """A user's image network, applied to images from 0 to 255 after ImageNet's normalisation."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-        self.register_buffer("mean", torch.tensor(IMAGENET["mean"]).view(3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(IMAGENET["std"]).view(3, 1, 1), persistent=False)
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Return one score per label."""
-        scores: Tensor = self.network((images / 255 - self.mean) / self.std)
         return scores
 
 

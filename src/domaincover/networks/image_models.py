@@ -1,8 +1,9 @@
-"""Image models of `transformers` as backbones that return features."""
+"""Image models as backbones that return features: those of `transformers`, and a small one of our own."""
 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.image_settings import IMAGENET, as_size, check_settings, preprocessing
+from domaincover.files import plain_json
+from domaincover.networks.perceptrons import torch_generator
 from domaincover.networks.pretrained import (
+    check_depth,
+    complete_model,
     config_as_data,
     config_from_data,
+    empty_model,
     first_line,
     load_config,
-    load_model,
     model_folder,
     transformers_for,
 )
+from domaincover.networks.saved_tensors import all_tensors, assign_tensors, copy_tensors
 from domaincover.networks.torchvision_weights import load_torchvision_weights
 
 if TYPE_CHECKING:
@@ -35,32 +40,67 @@ RESNET_18: dict[str, Any] = {
     "layer_type": "basic",
     "downsample_in_first_stage": False,
 }
+# ImageNet's, per channel, for images from 0 to 1
+IMAGENET: dict[str, Any] = {
+    "mean": [0.485, 0.456, 0.406],
+    "std": [0.229, 0.224, 0.225],
+    "image_size": [224, 224],
+    "pooling": "pooler",
+}
+SETTINGS = {"network", *IMAGENET}
+TOO_LARGE = 1e6  # also rejects infinity
+SMALL_CONV = "small-conv"
+WIDTHS = (16, 32, 64)
+POOLED = 4  # height and width of the last layer's output; images of 25 to 32 pixels have it without pooling
 
 
-class ImageBackbone(nn.Module):
+class PixelNetwork(nn.Module):
+    """A network on images (n, 3, height, width) with values from 0 to 255, which it normalises."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, settings: Mapping[str, Any] = IMAGENET) -> None:
+        super().__init__()
+        for name in ("mean", "std"):
+            self.register_buffer(name, torch.tensor(settings[name]).view(3, 1, 1), persistent=False)
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """Return the images as the network takes them."""
+        return (images.to(self.mean.dtype) / 255 - self.mean) / self.std
+
+
+class Normalised(PixelNetwork):
+    """A user's image network, applied to images after ImageNet's normalisation."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return what the network returns: scores, or features."""
+        outputs: Tensor = self.network(self.normalised(images))
+        return outputs
+
+
+class ImageBackbone(PixelNetwork):
     """Map images (n, 3, height, width) with values from 0 to 255 to features (n, n_features).
 
     Normalisation is included, and `config` with the tensors suffices to rebuild the backbone. `image_size` (height,
     width) is the size that the network was trained for; most accept others.
     """
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self, network: PreTrainedModel, config: dict[str, Any]) -> None:
-        super().__init__()
+        super().__init__(config)
         self.network, self.config = network, config
         self.image_size: tuple[int, int] = (config["image_size"][0], config["image_size"][1])
-        for name in ("mean", "std"):
-            self.register_buffer(name, torch.tensor(config[name]).view(3, 1, 1), persistent=False)
         # Networks with position embeddings interpolate them for other sizes only on request.
         self._interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
         self.n_features = _count_features(network.config, config)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the pooled features."""
-        normalised = (images.to(self.mean.dtype) / 255 - self.mean) / self.std
-        return _features(self.network, normalised, self.config, self._interpolates)
+        return _features(self.network, self.normalised(images), self.config, self._interpolates)
 
 
 def image_backbone(
@@ -69,13 +109,15 @@ def image_backbone(
     *,
     download: bool = False,
     generator: np.random.Generator | int | None = None,
-) -> ImageBackbone:
+) -> ImageBackbone | SmallConvolution:
     """Return an image network without a head.
 
-    "resnet-18" is initialised at random, or from the `weights` of a torchvision file (.pth or .safetensors). Any other
-    model is a folder written by `save_pretrained` of transformers or, only with `download=True`, a name on the Hugging
-    Face hub.
+    "small-conv" is initialised at random. "resnet-18" is, too, or from the `weights` of a torchvision file (.pth or
+    .safetensors). Any other model is a folder written by `save_pretrained` of transformers or, only with
+    `download=True`, a name on the Hugging Face hub.
     """
+    if str(model) == SMALL_CONV:
+        return small_convolution(np.random.default_rng(generator))
     transformers_for("images")
     if str(model) == "resnet-18":
         return _resnet_18(weights, np.random.default_rng(generator))
@@ -84,44 +126,34 @@ def image_backbone(
     folder = model_folder(model, download=download)
     config = load_config(folder)
     _check_kind(config, folder)
-    with torch.random.fork_rng(devices=[]):  # transformers initialises missing weights at random
-        network, missing = load_model(folder)
-    lacking = sorted(name for name in missing if not name.startswith("pooler."))
-    if lacking:
-        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; pass a folder with the complete network.")
+    network, has_pooler = complete_model(folder)
     settings = preprocessing(folder, getattr(config, "image_size", None))
-    return _backbone(network, {**settings, "pooling": "mean" if missing else "pooler"})
+    return _backbone(network, {**settings, "pooling": "pooler" if has_pooler else "mean"})
 
 
-def backbone_state(backbone: ImageBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def backbone_state(backbone: ImageBackbone | SmallConvolution) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return a backbone as a JSON-serializable configuration and tensors."""
-    return backbone.config, {name: tensor.detach() for name, tensor in _all_tensors(backbone.network).items()}
+    if isinstance(backbone, SmallConvolution):
+        return backbone.config, backbone.state_dict()
+    return backbone.config, all_tensors(backbone.network)
 
 
-def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBackbone:
+def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBackbone | SmallConvolution:
     """Rebuild a backbone from its configuration and tensors.
 
     No code in them is executed, and the network is built without memory and must match the tensors, so forged data
     cannot exhaust memory.
     """
+    if config == {"network": SMALL_CONV}:
+        small = SmallConvolution()
+        copy_tensors(small, tensors, SMALL_CONV)
+        return small
     transformers_for("images")
     check_settings(config)
     architecture = config_from_data(config["network"], _kinds())
-    _check_depth(config["network"], len(tensors))
+    check_depth(config["network"], len(tensors))
     network = _empty(architecture, config["pooling"])
-    for name, tensor in _all_tensors(network).items():
-        given = tensors.get(name)
-        if given is None or given.shape != tensor.shape or given.dtype != tensor.dtype:
-            found = "missing" if given is None else f"{given.dtype} {tuple(given.shape)}"
-            raise InputError(f"weights do not fit the network: {name} is {found}, not {tuple(tensor.shape)}.")
-    extra = set(tensors) - set(_all_tensors(network))
-    if extra:
-        raise InputError(f"weights do not fit the network: it has no {min(extra)!r}.")
-    persistent = set(network.state_dict())
-    network.load_state_dict({name: tensors[name] for name in persistent}, assign=True)
-    for name in tensors.keys() - persistent:
-        owner, _, last = name.rpartition(".")
-        network.get_submodule(owner).register_buffer(last, tensors[name], persistent=False)
+    assign_tensors(network, tensors, "the saved backbone")
     return ImageBackbone(network.eval(), config)
 
 
@@ -167,14 +199,7 @@ def _count_features(architecture: PretrainedConfig, config: Mapping[str, Any]) -
 
 
 def _empty(architecture: PretrainedConfig, pooling: str) -> PreTrainedModel:
-    """Return a network on the meta device, whose tensors have shapes but no memory."""
-    from transformers import AutoModel
-
-    try:
-        with torch.device("meta"):
-            network: PreTrainedModel = AutoModel.from_config(architecture, trust_remote_code=False)
-    except Exception as error:
-        raise InputError(f"a {architecture.model_type!r} cannot be built: {first_line(error)}") from error
+    network = empty_model(architecture)
     _drop_unused_pooler(network, pooling)
     return network
 
@@ -185,25 +210,11 @@ def _drop_unused_pooler(network: nn.Module, pooling: str) -> None:
         setattr(network, "pooler", None)  # noqa: B010 - torch's types do not allow removing modules
 
 
-def _all_tensors(network: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers, including non-persistent ones such as positions."""
-    return {**dict(network.named_buffers()), **network.state_dict()}
-
-
 def _check_kind(config: PretrainedConfig, folder: str) -> None:
     if config.model_type not in _kinds():
         raise InputError(f"{folder} contains a {config.model_type!r}, which is not an image model.")
     if getattr(config, "num_channels", 3) != 3:
         raise InputError(f"{folder} contains a network for {config.num_channels} channels; images have 3.")
-
-
-def _check_depth(content: Any, n_tensors: int) -> None:
-    """Reject more layers than there are tensors, since building them takes time and memory."""
-    for name, value in content.items():
-        if any(word in name for word in ("depth", "layers", "stages", "blocks")):
-            numbers = value if isinstance(value, list) else [value]
-            if any(isinstance(number, int | float) and number > n_tensors for number in numbers):
-                raise InputError(f"weights do not fit the network: {name} is {value!r} for {n_tensors} tensors.")
 
 
 def _kinds() -> frozenset[str]:
@@ -212,3 +223,90 @@ def _kinds() -> frozenset[str]:
 
     encoders = {"clip_vision_model", "siglip_vision_model", "dinov3_vit", "dinov3_convnext", "vit_mae"}
     return frozenset(CLASSIFIERS) - {"timm_wrapper"} | encoders
+
+
+class SmallConvolution(PixelNetwork):
+    """Map images (n, 3, height, width) with values from 0 to 255 to features (n, 1024).
+
+    Three convolutions of 3 × 3 with stride 2 and 16, 32 and 64 channels, each with a ReLU, then a mean over 4 × 4 parts
+    of the image. No layer depends on the other examples of a batch, nor on the size of the images.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        channels = (3, *WIDTHS)
+        self.layers = nn.ModuleList(
+            nn.utils.skip_init(nn.Conv2d, n_in, n_out, 3, stride=2, padding=1)
+            for n_in, n_out in zip(channels, WIDTHS, strict=False)
+        )
+        self.n_features = WIDTHS[-1] * POOLED**2
+        self.config: dict[str, Any] = {"network": SMALL_CONV}
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the features."""
+        hidden = self.normalised(images)
+        for layer in self.layers:
+            hidden = layer(hidden).relu_()
+        if hidden.shape[-2:] != (POOLED, POOLED):
+            hidden = nn.functional.adaptive_avg_pool2d(hidden, POOLED)
+        return hidden.flatten(1)
+
+
+def small_convolution(rng: np.random.Generator) -> SmallConvolution:
+    """Return the network with He's initialisation, drawn from the given generator; biases are 0."""
+    network, generator = SmallConvolution(), torch_generator(rng)
+    with torch.no_grad():
+        for layer in network.layers:
+            weight: Tensor = layer.weight  # type: ignore[assignment]
+            weight.normal_(0, math.sqrt(2 / weight[0].numel()), generator=generator)
+            layer.bias.zero_()  # type: ignore[operator]
+    return network
+
+
+def preprocessing(folder: str, size_of_network: Any) -> dict[str, Any]:
+    """Return mean, standard deviation and size from a model's folder, or else ImageNet's."""
+    path = Path(folder) / "preprocessor_config.json"
+    try:
+        given = plain_json(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return _settings(given, size_of_network)
+    except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise InputError(f"{path} is not a valid image preprocessor configuration: {first_line(error)}") from error
+
+
+def _settings(given: Any, size_of_network: Any) -> dict[str, Any]:
+    """Convert the settings to those for images from 0 to 1."""
+    normalises, rescales = given.get("do_normalize", True), given.get("do_rescale", True)
+    mean = given.get("image_mean", IMAGENET["mean"]) if normalises else [0, 0, 0]
+    std = given.get("image_std", IMAGENET["std"]) if normalises else [1, 1, 1]
+    largest = 255 * given.get("rescale_factor", 1 / 255) if rescales else 255  # what 255 is scaled to; here to 1
+    offset = 1 if rescales and given.get("rescale_offset", False) else 0
+    sizes = (given.get("crop_size"), given.get("size"), size_of_network)
+    return {
+        "mean": [(value + offset) / largest for value in mean],
+        "std": [value / largest for value in std],
+        "image_size": next((size for size in map(as_size, sizes) if size), IMAGENET["image_size"]),
+    }
+
+
+def as_size(given: Any) -> list[int] | None:
+    """Return a size in any of the common forms as [height, width]."""
+    if isinstance(given, dict):
+        edge = given.get("shortest_edge")
+        given = [given.get("height", edge), given.get("width", edge)]
+    elif isinstance(given, int):
+        given = [given, given]
+    return list(given) if isinstance(given, list | tuple) and len(given) == 2 and None not in given else None
+
+
+def check_settings(config: Any) -> None:
+    """Raise if a configuration, possibly from a file, is invalid."""
+    if not isinstance(config, dict) or set(config) != SETTINGS:
+        raise InputError(f"an image network's configuration must have the keys {', '.join(sorted(SETTINGS))}.")
+    for name, least, length in (("mean", None, 3), ("std", 0, 3), ("image_size", 0, 2)):
+        values, kinds = config[name], int if name == "image_size" else int | float
+        is_right = isinstance(values, list) and len(values) == length and all(type(v) is not bool for v in values)
+        is_right = is_right and all(isinstance(v, kinds) and abs(v) < TOO_LARGE for v in values)
+        if not is_right or (least is not None and min(values) <= least):
+            raise InputError(f"invalid {name} of an image network: {values!r}.")
+    if config["pooling"] not in ("pooler", "mean"):
+        raise InputError(f"pooling of an image network must be 'pooler' or 'mean', not {config['pooling']!r}.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,6 +124,42 @@ def config_from_data(content: Any, kinds: Container[str]) -> PretrainedConfig:
         raise InputError(
             f"a network's configuration is not a valid {content['model_type']!r}: {first_line(error)}"
         ) from error
+
+
+def empty_model(config: PretrainedConfig) -> PreTrainedModel:
+    """Return a model on the meta device, whose tensors have shapes but no memory."""
+    from torch import device
+    from transformers import AutoModel
+
+    try:
+        with device("meta"):
+            return AutoModel.from_config(config, trust_remote_code=False)
+    except Exception as error:  # model types validate their options in different ways
+        raise InputError(f"a {config.model_type!r} cannot be built: {first_line(error)}") from error
+
+
+def check_depth(content: Mapping[str, Any], n_tensors: int) -> None:
+    """Reject more layers than there are tensors, since building them takes time and memory."""
+    for name, value in content.items():
+        if any(word in name for word in ("depth", "layers", "stages", "blocks")):
+            numbers = value if isinstance(value, list) else [value]
+            if any(isinstance(number, int | float) and number > n_tensors for number in numbers):
+                raise InputError(f"weights do not fit the network: {name} is {value!r} for {n_tensors} tensors.")
+
+
+def complete_model(folder: str) -> tuple[PreTrainedModel, bool]:
+    """Return the model in a folder, and whether it has a pooler.
+
+    Other missing weights are rejected, which transformers would initialise at random.
+    """
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        model, missing = load_model(folder)
+    lacking = sorted(name for name in missing if not name.startswith("pooler."))
+    if lacking:
+        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; pass a folder with the complete network.")
+    return model, not missing
 
 
 def _without_code(content: Any) -> Any:

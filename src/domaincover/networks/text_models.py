@@ -4,28 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from domaincover.data.texts import TextReader
+from domaincover.data.texts import TextReader, n_tokens
 from domaincover.errors import InputError
 from domaincover.networks.pretrained import (
+    check_depth,
+    complete_model,
     config_as_data,
     config_from_data,
+    empty_model,
     first_line,
     load_config,
-    load_model,
     model_folder,
+    quietly,
     transformers_for,
 )
-from domaincover.networks.text_vocabulary import Vocabulary, check_fits, read_vocabulary, vocabulary_from_data
+from domaincover.networks.saved_tensors import all_tensors, assign_tensors
 from domaincover.options import TextFeatures
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
+
+
+NO_LIMIT = 10**6  # tokenizers without a limit state a larger number
+DEFAULT_TOKENS = 512  # if neither the model nor its tokenizer states a limit
+
+
+class Vocabulary(NamedTuple):
+    """A tokenizer as JSON text, its padding and special tokens, and the maximum number of tokens per text."""
+
+    tokenizer: str
+    pad_id: int
+    special_ids: tuple[int, ...]
+    max_tokens: int
 
 
 class TextBackbone(nn.Module):
@@ -119,16 +135,15 @@ def text_backbone(
         raise InputError(f"{folder} contains a {config.model_type!r}, which is not a text model.")
     vocabulary = read_vocabulary(folder, config)
     if features == "encoder":
-        return TextEncoder(vocabulary, _complete_model(folder)).eval()
+        return TextEncoder(vocabulary, complete_model(folder)[0]).eval()
     return WordEmbeddings(vocabulary, _embeddings(folder, config)).eval()
 
 
 def backbone_state(backbone: TextBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return a backbone as a JSON-serializable configuration and tensors."""
-    named: dict[str, Tensor] = dict(backbone.named_parameters())
-    if isinstance(backbone, TextEncoder):
-        named |= backbone.named_buffers()  # a state_dict omits non-persistent ones, such as positions
-    return backbone.config, {name: tensor.detach() for name, tensor in named.items()}
+    tensors = all_tensors(backbone)
+    tensors.pop("is_word", None)  # told by the vocabulary
+    return backbone.config, tensors
 
 
 def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:
@@ -140,22 +155,24 @@ def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, T
             empty = torch.empty(tensors["embeddings"].shape, device="meta")
             backbone: TextBackbone = WordEmbeddings(vocabulary, empty)
         case "encoder":
-            backbone = TextEncoder(vocabulary, _without_memory(_architecture(content.get("model"), len(tensors))))
+            config = config_from_data(content.get("model"), _kinds())
+            check_depth(content["model"], len(tensors))
+            backbone = TextEncoder(vocabulary, empty_model(config))
         case _:
             raise InputError("the saved network is not a known text model.")
-    _assign(backbone, tensors)
+    assign_tensors(backbone, tensors, "the saved backbone")
     return backbone.eval()
 
 
 def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
     """Return the matrix of word embeddings; if found by name, no other weights are read."""
-    model = _without_memory(config)
+    model = empty_model(config)
     inputs = _input_embeddings(model)
     name = next(name for name, part in model.named_modules() if part is inputs) + ".weight"
     found = _tensors_named(name, folder)
     if len(found) == 1 and found[0].shape == inputs.weight.shape:
         return found[0].float()
-    return _input_embeddings(_complete_model(folder)).weight.detach()
+    return _input_embeddings(complete_model(folder)[0]).weight.detach()
 
 
 def _tensors_named(name: str, folder: str) -> list[Tensor]:
@@ -175,36 +192,6 @@ def _input_embeddings(model: PreTrainedModel) -> nn.Embedding:
     return inputs
 
 
-def _complete_model(folder: str) -> PreTrainedModel:
-    """Return the model in a folder; raise if weights are missing, which transformers would initialise at random."""
-    with torch.random.fork_rng(devices=[]):
-        model, missing = load_model(folder)
-    lacking = sorted(name for name in missing if not name.startswith("pooler."))  # the pooler is not used
-    if lacking:
-        raise InputError(f"{folder} lacks the weights {lacking[0]!r}; pass a folder with the complete network.")
-    return model
-
-
-def _without_memory(config: PretrainedConfig) -> PreTrainedModel:
-    """Return a model on the meta device, whose tensors have shapes but no memory."""
-    from transformers import AutoModel
-
-    try:
-        with torch.device("meta"):
-            return AutoModel.from_config(config, trust_remote_code=False)
-    except Exception as error:  # model types validate their options in different ways
-        raise InputError(f"a {config.model_type!r} cannot be built: {first_line(error)}") from error
-
-
-def _architecture(content: Any, n_tensors: int) -> PretrainedConfig:
-    """Return a saved configuration; reject more layers than tensors, since building them takes time and memory."""
-    config = config_from_data(content, _kinds())
-    depths = (value for name, value in content.items() if "layers" in name and isinstance(value, int | float))
-    if max(depths, default=0) > n_tensors:
-        raise InputError("the saved weights do not match the saved architecture.")
-    return config
-
-
 def _kinds() -> frozenset[str]:
     """Return the text model types of transformers."""
     from transformers.models.auto import modeling_auto as kinds
@@ -222,17 +209,44 @@ def _encoder_alone(model: PreTrainedModel) -> PreTrainedModel:
     return encoder
 
 
-def _assign(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Replace the tensors on the meta device by the given ones, without copying."""
-    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    expected = {name: _shape(tensor) for name, tensor in named.items() if tensor.is_meta}
-    if expected != {name: _shape(tensor) for name, tensor in tensors.items()}:
-        raise InputError("the saved weights do not match the saved architecture.")
-    for name, tensor in tensors.items():
-        owner, _, leaf = name.rpartition(".")
-        part = module.get_submodule(owner)
-        setattr(part, leaf, nn.Parameter(tensor) if leaf in part._parameters else tensor)
+def read_vocabulary(folder: str, config: PretrainedConfig) -> Vocabulary:
+    """Return the vocabulary of the tokenizer in a model's folder."""
+    from transformers import AutoTokenizer
+
+    try:
+        with quietly():
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        content: str = tokenizer.backend_tokenizer.to_str()
+    except Exception as error:  # tokenizers fail in different ways
+        raise InputError(f"{folder} contains no readable tokenizer: {first_line(error)}") from error
+    numbers = tokenizer.get_vocab()
+    roles = [str(token) for role, token in tokenizer.special_tokens_map.items() if role != "unk_token"]
+    special = set(tokenizer.all_special_ids) - {tokenizer.unk_token_id}
+    special |= {numbers[token] for token in roles if token in numbers}  # also one that doubles as the unknown token
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers returns an empty one if files are missing
+        raise InputError(f"the tokenizer in {folder} has an empty vocabulary; copy tokenizer.json there as well.")
+    ends = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.sep_token_id)
+    pad_id = next((end for end in ends if end is not None), None)
+    if pad_id is None:
+        raise InputError(f"the tokenizer in {folder} has no padding token; set its pad_token.")
+    limits = (tokenizer.model_max_length, getattr(config, "max_position_embeddings", None))
+    max_tokens = min((limit for limit in limits if limit and 0 < limit < NO_LIMIT), default=DEFAULT_TOKENS)
+    return Vocabulary(content, pad_id, tuple(sorted(special)), max_tokens)
 
 
-def _shape(tensor: Tensor) -> tuple[bool, torch.Size]:
-    return tensor.is_floating_point(), tensor.shape
+def vocabulary_from_data(content: Any) -> Vocabulary:
+    """Rebuild a vocabulary from saved data."""
+    match content:
+        case {"tokenizer": str(text), "pad_id": int(pad), "special_ids": [*special], "max_tokens": int(most)}:
+            if pad >= 0 and all(isinstance(token, int) and token >= 0 for token in special):
+                return Vocabulary(text, pad, tuple(special), most)
+    raise InputError("the saved network has no valid vocabulary.")
+
+
+def check_fits(vocabulary: Vocabulary, n_embeddings: int) -> None:
+    """Raise if the tokenizer has tokens without an embedding in the model."""
+    n_needed = 1 + max(n_tokens(vocabulary.tokenizer) - 1, vocabulary.pad_id, *vocabulary.special_ids)
+    if n_needed > n_embeddings:
+        raise InputError(
+            f"the tokenizer has {n_needed} tokens but the model embeds {n_embeddings}; use both from one model."
+        )

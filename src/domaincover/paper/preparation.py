@@ -73,7 +73,7 @@ def _unreadable(source: Source, draws: Iterable[Drawn], say: Say) -> frozenset[A
     if images.dtype != object:  # pixels
         return frozenset()
     say(f"Checking {len(images):,} images.")
-    readable = network.readable(None, images)
+    readable = network.readable(images)
     return frozenset() if readable is None else frozenset(examples[~readable])
 
 

@@ -42,7 +42,7 @@ ESTIMATORS = {
     "Pipeline": "sklearn.pipeline",
     "PromisedSetClassifier": "domaincover.estimators.promised",
     "SetCoverClassifier": "domaincover.estimators.set_cover",
-    "SourceEncoder": "domaincover.estimators.source_encoder",
+    "SourceEncoder": "domaincover.estimators.source_network",
     "TableEncoder": "domaincover.data.encoding",
 }
 # What predicts for an estimator without scikit-learn.
@@ -213,16 +213,11 @@ class PartsReader:
         import safetensors.torch
 
         from domaincover.estimators.backbones import Backbone
-        from domaincover.estimators.table_network import check_fit
 
         name = f"part-{number}.safetensors"
         tensors, config = safetensors.torch.load(self._files[name]), json.loads(model.config_)
-        if "function" not in config:
-            return Backbone.from_state(model.kind, config, tensors)
-        height, width = config["image_size"]
-        own = Backbone.of_function(cast(Any, self._function(config["function"])), (int(height), int(width)))
-        check_fit(own.module, tensors, name, assign=False)
-        return own
+        function = self._function(config["function"]) if "function" in config else None
+        return Backbone.from_state(model.kind, config, tensors, cast(Any, function))
 
     def _part(self, number: Json) -> Any:
         if type(number) is not int or not 0 <= number < len(self._made):

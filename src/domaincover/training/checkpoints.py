@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,12 +32,12 @@ class State(NamedTuple):
 
 
 class Checkpoints:
-    """The checkpoint folder of one training; `identity` describes that training."""
+    """The checkpoint folder of one training."""
 
-    def __init__(self, folder: Path, identity: Mapping[str, Any], every_minutes: float = 10.0) -> None:
+    def __init__(self, folder: Path, every_minutes: float = 10.0) -> None:
         if not every_minutes > 0:
             raise InputError(f"minutes between checkpoints must be above 0, got {every_minutes:g}.")
-        self.folder, self.identity = folder, json.loads(json.dumps(identity, default=str))
+        self.folder = folder
         self._seconds, self._written = 60 * every_minutes, time.monotonic()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -52,9 +51,8 @@ class Checkpoints:
 
     def write(self, state: State) -> None:
         """Write a state; of the older ones, only the newest valid one is kept."""
-        content = json.dumps({"identity": self.identity, **state.content})
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
-        written = safetensors.torch.save(tensors, {"content": content})
+        written = safetensors.torch.save(tensors, {"content": json.dumps(state.content)})
         older = self._files()
         number = max((number for number, _ in older), default=0) + 1
         remove_unfinished(self.folder)
@@ -68,27 +66,13 @@ class Checkpoints:
         self._written = time.monotonic()
 
     def newest(self) -> State | None:
-        """Return the newest valid state or None; raise if it belongs to another training."""
-        for _, path in reversed(self._files()):
-            if (state := _read(path)) is not None:
-                self._check_identity(state, path)
-                return state
-        return None
+        """Return the newest valid state, or None."""
+        return next(filter(None, (_read(path) for _, path in reversed(self._files()))), None)
 
     def _files(self) -> list[tuple[int, Path]]:
         """Return number and path of every state, oldest first."""
         found = [(NAME.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(match[1]), path) for match, path in found if match)
-
-    def _check_identity(self, state: State, path: Path) -> None:
-        other = state.content.get("identity")
-        other = other if isinstance(other, dict) else {}
-        differing = sorted(key for key in {*other, *self.identity} if other.get(key) != self.identity.get(key))
-        if differing:
-            raise InputError(
-                f"{path} is a checkpoint of another training: it differs in {', '.join(differing[:5])}; "
-                "use another folder, or train with the same settings on the same data."
-            )
 
 
 def _read(path: Path) -> State | None:

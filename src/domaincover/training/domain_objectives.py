@@ -1,73 +1,97 @@
 """Objectives that compare domains: IRM, VREx, MMD, CORAL, Group DRO and QRM.
 
 Each is computed from a complete batch of several domains of any sizes, separately for every replica of a stack. A
-domain's risk is the mean cross-entropy of its examples. Gradients are written out rather than left to autograd, whose
-overhead on a few domains would exceed a small network's training time. Computations on domains use NumPy, whose calls
-cost a fraction of torch's on so few numbers.
+domain's risk is the mean cross-entropy of its examples. Gradients are autograd's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
-from torch import Tensor
+from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
-from domaincover.training.domain_batches import ByDomain
-from domaincover.training.feature_differences import discrepancy, moment_differences
-from domaincover.training.objectives import Objective, log_softmax
+from domaincover.training.objectives import log_softmax
 
-N_CELLS, ROOT = 32, math.sqrt(2 * math.pi)
-Numbers = NDArray[np.float64]
+KERNEL_RATES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
+SMALLEST_EXPONENT = -115.0  # of 2; smaller kernels are negligible, and subnormal numbers slow
+N_CELLS, N_REFINEMENTS = 64, 4  # of the search for a quantile
+ROOT, LOG_2 = math.sqrt(2 * math.pi), math.log(2)
+
+
+class ByDomain(NamedTuple):
+    """The examples of a batch by domain; replicas may have different domains, and domains different sizes."""
+
+    codes: Tensor  # (replica, domain); 0 where a replica has fewer domains than others
+    member: Tensor  # whether an example is of a domain, (replica, domain, example), as numbers
+    n_examples: Tensor  # (replica, domain)
+    n_domains: Tensor  # by replica
+    shares: Tensor  # weights of the mean over domains, (replica, domain)
+
+    @classmethod
+    def of(cls, domains: Tensor) -> ByDomain:
+        """Group examples by their domain codes, (replica, example)."""
+        ordered, order = domains.sort(dim=1)
+        is_next = ordered.diff(dim=1, prepend=ordered[:, :1]) != 0
+        place = torch.empty_like(domains).scatter_(1, order, is_next.cumsum(1))
+        member = nn.functional.one_hot(place).transpose(1, 2).double()
+        codes = domains.new_zeros(member.shape[:2]).scatter_(1, place, domains)
+        n_examples = member.sum(2)
+        n_domains = (n_examples > 0).sum(1).double()
+        return cls(codes, member, n_examples, n_domains, (n_examples > 0) / n_domains[:, None])
+
+    @property
+    def rank(self) -> Tensor:
+        """The position of each example among those of its domain, (replica, example)."""
+        return (self.member.cumsum(2) * self.member).sum(1) - 1
+
+    def means(self, values: Tensor, counted: Tensor | float = 1.0) -> Tensor:
+        """Return the mean over each domain's examples of values (replica, example), of those that are counted."""
+        weights = self.member * counted
+        return (weights @ values.to(weights).unsqueeze(2)).squeeze(2) / weights.sum(2).clamp(min=1)
 
 
 class Compared(NamedTuple):
-    """A batch with its probabilities and the risks of its domains."""
+    """A batch whose domains are compared, with their risks."""
 
     by_domain: ByDomain
+    risks: Tensor  # (replica, domain)
     scores: Tensor
     labels: Tensor  # (replica, example, 1)
-    probabilities: Tensor
-    risks: Numbers  # (replica, domain)
-
-    def slope_of_losses(self, weights: Numbers) -> Tensor:
-        """Return the gradient with respect to the scores of Σ weight · cross-entropy, for weights of examples."""
-        own = torch.from_numpy(weights).to(self.scores).unsqueeze(-1)
-        return (self.probabilities * own).scatter_add_(-1, self.labels, -own)
+    features: Tensor | None
 
 
-class DomainObjective(Objective):
+class DomainObjective(nn.Module):
     """The mean risk over domains, plus a weighted penalty on differences between domains.
 
     Before `warmup_steps` the weight is at most 1; at `warmup_steps` it becomes its full value and the optimiser is
     reset. In your own training loop, call `begin_step` before each step.
     """
 
-    _of_features: Callable[[ByDomain, Tensor], tuple[Tensor, Tensor]]  # the penalty by replica, and its gradient
+    needs_features: ClassVar[bool] = False  # whether the inputs of the network's last linear layer are compared
 
-    def __init__(self, weight: float, warmup_steps: int) -> None:
-        """Initialise the objective."""
+    usual_weight: ClassVar[float] = 1.0
+    usual_warmup: ClassVar[int] = 0
+
+    def __init__(self, weight: float | None = None, warmup_steps: int | None = None) -> None:
+        """Initialise the objective, with its usual weight and warm-up if not given."""
         super().__init__()
+        weight = self.usual_weight if weight is None else weight
+        warmup_steps = self.usual_warmup if warmup_steps is None else warmup_steps
         if not 0 <= weight < math.inf:
             raise InputError(f"weight must be a finite number, 0 or more, got {weight:g}.")
         if warmup_steps < 0 or warmup_steps != int(warmup_steps):
             raise InputError(f"warmup_steps must be a whole number, 0 or more, got {warmup_steps}.")
         self.full_weight, self.warmup_steps = weight, warmup_steps
-        self.in_turns: int | None = None  # number of domains, if they are known to alternate in every batch
         self.is_warm = warmup_steps == 0
 
     def begin_step(self, step: int) -> bool:
         """Set the weight for a step, counted from 0, and return whether the optimiser must be reset before it."""
-        if self.is_warm != (step >= self.warmup_steps):  # torch's modules are slow to set attributes
-            self.is_warm = not self.is_warm
+        self.is_warm = step >= self.warmup_steps
         return step == self.warmup_steps > 0
 
     @property
@@ -77,36 +101,26 @@ class DomainObjective(Objective):
 
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
         """Return the batch's loss, one for each replica of a stack."""
+        if self.needs_features and features is None:
+            raise InputError(f"{type(self).__name__} compares features: objective(scores, labels, domains, features).")
         if labels.ndim == 1:
             one = None if features is None else features[None]
             return self(scores[None], labels[None], domains[None], one)[0]
-        return super().forward(scores, labels, domains, features)
+        by_domain, scores, own = ByDomain.of(domains), _precise(scores), labels.unsqueeze(-1)
+        risks = by_domain.means(-log_softmax(scores).gather(-1, own).squeeze(-1))
+        loss = self._of_risks(by_domain, risks)
+        if self.full_weight > 0:
+            features = None if features is None else _precise(features)
+            loss = loss + self.weight * self._penalty(Compared(by_domain, risks, scores, own, features))
+        return loss.to(scores)
 
-    @torch.no_grad()
-    def value_and_slopes(
-        self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
-        batch = _compared(_precise(scores), labels, ByDomain(domains.cpu().numpy(), self.in_turns))
-        value, slope = self._of_scores(batch)
-        slope = slope.to(scores.dtype)
-        if not self.needs_features:
-            return value, [slope]
-        if features is None:
-            raise InputError(f"{type(self).__name__} compares features: objective(scores, labels, domains, features).")
-        penalty, by_features = self._of_features(batch.by_domain, _precise(features))
-        return torch.add(value, penalty, alpha=self.weight), [slope, (by_features * self.weight).to(features.dtype)]
+    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
+        """Return the mean over domains, by replica."""
+        return (by_domain.shares * risks).sum(1)
 
-    def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
-        """Return the loss without the penalty on features, by replica, and its gradient."""
-        value, by_risk = self._of_risks(batch.by_domain, batch.risks)
-        weights = batch.by_domain.spread(by_risk * batch.by_domain.counts.per_example)
-        return torch.from_numpy(value).to(batch.scores), batch.slope_of_losses(weights)
-
-    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the mean over domains, by replica, and its gradient with respect to the risks."""
-        slope = by_domain.counts.per_domain
-        return (slope * risks).sum(1), slope
+    def _penalty(self, batch: Compared) -> Tensor:
+        """Return the penalty by replica, before its weight."""
+        raise NotImplementedError
 
 
 class IRM(DomainObjective):
@@ -116,46 +130,51 @@ class IRM(DomainObjective):
     the odd examples of a domain. The product of two independent estimates is unbiased, and can be negative.
     """
 
-    def __init__(self, weight: float = 100.0, warmup_steps: int = 500) -> None:
-        super().__init__(weight, warmup_steps)
+    usual_weight, usual_warmup = 100.0, 500
 
-    def _of_scores(self, batch: Compared) -> tuple[Tensor, Tensor]:
-        by_domain, scores, p = batch.by_domain, batch.scores, batch.probabilities
+    def _penalty(self, batch: Compared) -> Tensor:
+        by_domain, scores = batch.by_domain, batch.scores
         # d/ds of −log softmax(s · scores)[label] at s = 1: the expected score minus the label's own
-        expected = (p * scores).sum(-1, keepdim=True)
-        slopes = (expected - scores.gather(-1, batch.labels)).squeeze(-1)
-        g = by_domain.mean_of_halves(slopes.cpu().numpy())
-        value, share = self._of_risks(by_domain, batch.risks)
-        pull = by_domain.spread_halves(self.weight * share[:, None] * g[:, ::-1] * by_domain.counts.per_half)
-        weights = by_domain.spread(share * by_domain.counts.per_example)
-        by_pull = torch.from_numpy(pull).to(scores).unsqueeze(-1) * (scores - expected) * p
-        total = torch.from_numpy(value + self.weight * (share * g[:, 0] * g[:, 1]).sum(1)).to(scores)
-        return total, batch.slope_of_losses(weights + pull) + by_pull
+        expected = (scores.softmax(-1) * scores).sum(-1)
+        slopes = expected - scores.gather(-1, batch.labels).squeeze(-1)
+        is_odd = (by_domain.rank % 2).unsqueeze(1)
+        return (by_domain.shares * by_domain.means(slopes, 1 - is_odd) * by_domain.means(slopes, is_odd)).sum(1)
 
 
 class VREx(DomainObjective):
     """Risk extrapolation (Krueger et al. 2021): the penalty is the population variance of the domains' risks."""
 
-    def __init__(self, weight: float = 10.0, warmup_steps: int = 500) -> None:
-        super().__init__(weight, warmup_steps)
+    usual_weight, usual_warmup = 10.0, 500
 
-    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
-        mean, share = super()._of_risks(by_domain, risks)
-        deviations = risks - mean[:, None]
-        return mean + self.weight * (share * deviations**2).sum(1), share * (1 + 2 * self.weight * deviations)
+    def _penalty(self, batch: Compared) -> Tensor:
+        shares, risks = batch.by_domain.shares, batch.risks
+        return (shares * (risks - (shares * risks).sum(1, keepdim=True)) ** 2).sum(1)
 
 
 class MMD(DomainObjective):
     """Maximum mean discrepancy of features (Li et al. 2018), averaged over pairs of domains.
 
-    For a pair: mean K(a, a) + mean K(b, b) − 2 mean K(a, b), where K is the sum of seven Gaussian kernels.
+    For a pair: mean K(a, a) + mean K(b, b) − 2 mean K(a, b), where K is the sum of seven Gaussian kernels
+    exp(−rate · squared distance).
     """
 
     needs_features = True
-    _of_features = staticmethod(discrepancy)
 
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
-        super().__init__(weight, warmup_steps)
+    def _penalty(self, batch: Compared) -> Tensor:
+        by_domain, features = batch.by_domain, cast(Tensor, batch.features)
+        # Centred, since squared distances are computed as differences of squares, which lose precision far from 0.
+        rows = features - features.mean(1, keepdim=True).detach()
+        squares, itself = rows.square().sum(2), torch.eye(rows.shape[1], dtype=torch.bool, device=rows.device)
+        distances = torch.baddbmm(squares[:, :, None] + squares[:, None], rows, rows.transpose(1, 2), alpha=-2)
+        distances = distances.clamp(min=0).masked_fill(itself, 0)
+        # Powers of e take several times as long as powers of 2.
+        kernels = [(-rate / LOG_2 * distances).clamp(min=SMALLEST_EXPONENT).exp2() for rate in KERNEL_RATES]
+        averages = (by_domain.member / by_domain.n_examples.clamp(min=1)[:, :, None]).to(rows)
+        means = averages @ sum(kernels, rows.new_zeros(())) @ averages.transpose(1, 2)  # (replica, domain, domain)
+        n, own = by_domain.n_domains[:, None, None], torch.eye(means.shape[1]).to(rows)
+        # A domain is in n − 1 of the n (n − 1) / 2 pairs.
+        weights = (own * (2 / n) - (1 - own) * 2 / (n * (n - 1)).clamp(min=1)) * (n > 1)
+        return (weights * means).sum((1, 2))
 
 
 class CORAL(DomainObjective):
@@ -165,10 +184,23 @@ class CORAL(DomainObjective):
     """
 
     needs_features = True
-    _of_features = staticmethod(moment_differences)
 
-    def __init__(self, weight: float = 1.0, warmup_steps: int = 0) -> None:
-        super().__init__(weight, warmup_steps)
+    def _penalty(self, batch: Compared) -> Tensor:
+        by_domain, features = batch.by_domain, cast(Tensor, batch.features)
+        member, n_examples = by_domain.member.to(features), by_domain.n_examples.to(features)[:, :, None]
+        means = member @ features / n_examples.clamp(min=1)
+        centred = features - member.transpose(1, 2) @ means
+        # A domain with one example has a mean but no covariance.
+        products = torch.einsum("rdn,rnf,rng->rdfg", member, centred, centred)
+        covariances = products / (n_examples[..., None] - 1).clamp(min=1)
+        return _mean_of_pairs(by_domain, means) + _mean_of_pairs(by_domain, covariances.flatten(2))
+
+
+def _mean_of_pairs(by_domain: ByDomain, moments: Tensor) -> Tensor:
+    """Return the mean squared difference of two domains, over pairs and entries: twice the sample variance."""
+    shares, n = by_domain.shares.to(moments)[:, :, None], by_domain.n_domains
+    squares = (moments - (shares * moments).sum(1, keepdim=True)) ** 2
+    return (shares * squares).mean(2).sum(1) * (2 * n / (n - 1).clamp(min=1))
 
 
 class GroupDRO(DomainObjective):
@@ -188,19 +220,18 @@ class GroupDRO(DomainObjective):
         self.rate, there = rate, torch.atleast_2d(present).double()
         if not ((there == 0) | (there == 1)).all():
             raise InputError("present must contain only True or False, one per domain code.")
-        self.n_domains = there.sum(1).numpy()
         self.register_buffer("domain_weights", there / there.sum(1, keepdim=True))
 
-    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
-        weights, codes = self.domain_weights.cpu().double().numpy(), (np.arange(len(risks))[:, None], by_domain.codes)
+    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
         if self.training:
-            growth = np.zeros_like(weights)
-            np.add.at(growth, codes, self.rate * risks * (by_domain.counts.n_examples > 0))
-            weights = weights * np.exp(growth - growth.max(1, keepdims=True))  # cancels in the normalisation
-            weights /= weights.sum(1, keepdims=True)
-            self.domain_weights.copy_(torch.from_numpy(weights))
-        slope = weights[codes] * by_domain.counts.per_domain * self.n_domains[:, None]
-        return (slope * risks).sum(1), slope
+            own = self.rate * risks.detach() * (by_domain.n_examples > 0)
+            growth = torch.zeros_like(self.domain_weights).scatter_add_(1, by_domain.codes, own)
+            # The largest cancels in the normalisation.
+            self.domain_weights *= (growth - growth.amax(1, keepdim=True)).exp()
+            self.domain_weights /= self.domain_weights.sum(1, keepdim=True)
+        n_domains = (self.domain_weights > 0).sum(1, keepdim=True)
+        weights = self.domain_weights.gather(1, by_domain.codes) * by_domain.shares * n_domains
+        return (weights * risks).sum(1)
 
 
 class QRM(DomainObjective):
@@ -210,25 +241,25 @@ class QRM(DomainObjective):
     bandwidth, 1.06 · deviation · n^(−1/5). Before `warmup_steps` the loss is the mean risk.
     """
 
-    def __init__(self, quantile: float = 0.75, warmup_steps: int = 500) -> None:
-        super().__init__(0.0, warmup_steps)
+    usual_weight, usual_warmup = 0.0, 500
+
+    def __init__(self, quantile: float = 0.75, warmup_steps: int | None = None) -> None:
+        super().__init__(warmup_steps=warmup_steps)
         check_share(quantile, "quantile")
         self.quantile = quantile
 
-    def _of_risks(self, by_domain: ByDomain, risks: Numbers) -> tuple[Numbers, Numbers]:
-        mean, share = super()._of_risks(by_domain, risks)
+    def _of_risks(self, by_domain: ByDomain, risks: Tensor) -> Tensor:
+        mean = super()._of_risks(by_domain, risks)
         if not self.is_warm:
-            return mean, share
-        n, there = by_domain.counts.n_domains, share > 0
-        deviations, n_free = (risks - mean[:, None]) * there, np.maximum(n - 1, 1)
+            return mean
+        n = by_domain.n_domains
+        squares = ((risks - mean[:, None]) ** 2 * (by_domain.n_examples > 0)).sum(1)
         # The small constant keeps the gradient finite if all risks are equal.
-        spread, factor = np.sqrt((deviations**2).sum(1) / n_free + 1e-12), 1.06 * n**-0.2
-        value, distances, nearness = _kernel_quantile(risks, factor * spread, self.quantile, share)
-        by_width = (nearness * distances).sum(1) * factor / (n_free * spread)
-        return value, nearness + by_width[:, None] * deviations
+        widths = 1.06 * n**-0.2 * (squares / (n - 1).clamp(min=1) + 1e-12).sqrt()
+        return _kernel_quantile(risks, widths[:, None], self.quantile, by_domain.shares)
 
 
-WITH_A_WEIGHT: dict[str, Callable[..., DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
+WITH_A_WEIGHT: dict[str, type[DomainObjective]] = {"irm": IRM, "vrex": VREx, "mmd": MMD, "coral": CORAL}
 
 
 def domain_objective(
@@ -246,51 +277,36 @@ def domain_objective(
     `present` marks the domains that each replica of a stack is trained on, (replica, domain code). The default warm-up
     is at most a quarter of the training's `n_steps`.
     """
-    warmup = 500 if name in ("irm", "vrex", "qrm") else 0
-    if n_steps is not None:
-        warmup = min(warmup, n_steps // 4)
-    warmup = warmup if warmup_steps is None else warmup_steps
     if weight is not None and name not in WITH_A_WEIGHT:
         raise InputError(f"{name} has no weight; set its {'rate' if name == 'group-dro' else 'quantile'} instead.")
     if name == "group-dro":
         return GroupDRO(present, rate)
-    if name == "qrm":
-        return QRM(quantile, warmup)
-    given = {} if weight is None else {"weight": weight}
-    return WITH_A_WEIGHT[name](**given, warmup_steps=warmup)
+    kind = WITH_A_WEIGHT.get(name, QRM)
+    if warmup_steps is None and n_steps is not None:
+        warmup_steps = min(kind.usual_warmup, n_steps // 4)
+    return QRM(quantile, warmup_steps) if name == "qrm" else kind(weight, warmup_steps)
 
 
 def _precise(outputs: Tensor) -> Tensor:
     """Return outputs in at least single precision."""
-    return outputs if outputs.dtype in (torch.float32, torch.float64) else outputs.float()
+    return outputs.to(torch.promote_types(outputs.dtype, torch.float32))
 
 
-def _compared(scores: Tensor, labels: Tensor, by_domain: ByDomain) -> Compared:
-    own = labels.unsqueeze(-1)
-    log_probabilities = log_softmax(scores)
-    risks = -by_domain.mean(log_probabilities.gather(-1, own).squeeze(-1).cpu().numpy())
-    return Compared(by_domain, scores, own, log_probabilities.exp_(), risks)
-
-
-def _kernel_quantile(risks: Numbers, widths: Numbers, share: float, parts: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+def _kernel_quantile(risks: Tensor, widths: Tensor, share: float, parts: Tensor) -> Tensor:
     """Return, by replica, a quantile of the kernel density estimate of the risks.
 
-    Also return its distance from each risk in bandwidths, and each kernel's part of the density there. Found on a grid,
-    refined by Halley's method.
+    It is searched on finer and finer grids; the last step is Newton's, whose gradient is that of the quantile.
     """
-    width, there = widths[:, None], parts > 0
-    offset = width * ndtri(share)  # each kernel's own quantile, relative to its centre
-    low = np.where(there, risks, np.inf).min(1, keepdims=True) + offset
-    cell = (np.where(there, risks, -np.inf).max(1, keepdims=True) + offset - low) / N_CELLS
-    inner = (low + cell * np.arange(1, N_CELLS))[:, :, None]
-    reached = ndtr((inner - risks[:, None]) / width[:, None]) @ parts[:, :, None]
-    low = low + cell * (reached < share).sum(1)
-    place = low + cell / 2
-    for _ in range(3):
-        distances = (place - risks) / width
-        heights = parts * np.exp(distances * distances * -0.5)
-        total = heights.sum(1, keepdims=True)
-        step = (share - (parts * ndtr(distances)).sum(1, keepdims=True)) * ROOT / total  # Newton's, in bandwidths
-        bend = 1 - step * (heights * distances).sum(1, keepdims=True) / (2 * total)
-        place = np.minimum(np.maximum(place + width * step / np.maximum(bend, 0.5), low), low + cell)
-    return place[:, 0], distances, heights / total
+    inner, is_there = torch.arange(1, N_CELLS).to(risks) / N_CELLS, parts > 0
+    with torch.no_grad():
+        offset = widths * torch.special.ndtri(torch.tensor(share).to(risks))  # each kernel's own quantile
+        low = torch.where(is_there, risks, torch.inf).amin(1, keepdim=True) + offset
+        step = torch.where(is_there, risks, -torch.inf).amax(1, keepdim=True) + offset - low
+        for _ in range(N_REFINEMENTS):
+            distances = ((low + step * inner)[:, None] - risks[:, :, None]) / widths[:, :, None]
+            is_below = (parts[:, :, None] * torch.special.ndtr(distances)).sum(1) < share
+            step = step / N_CELLS
+            low = low + step * is_below.sum(1, keepdim=True)
+    distances = (low - risks) / widths
+    density = (parts * (distances.detach() ** 2 / -2).exp()).sum(1) / (ROOT * widths.detach()[:, 0])
+    return low[:, 0] - ((parts * torch.special.ndtr(distances)).sum(1) - share) / density

@@ -1,6 +1,6 @@
 """Run training in this process, or through accelerate in several processes or with mixed precision.
 
-Only this module knows about processes and precision; only `batches` knows about files.
+Only this module knows about processes and precision; only `pools` knows about files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from domaincover.errors import InputError, check_installed
 from domaincover.networks.stacks import Pass, StackOutputs
 from domaincover.options import Precision
-from domaincover.training.batches import ALONE, Batch, Shard
+from domaincover.training.pools import ALONE, Batch, Shard
 
 
 class Engine:

@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack, StackOutputs, stack
-from domaincover.options import Iterate, JudgeAt, RecallFrom
 from domaincover.training.adam import FlatAdam, TorchAdam
-from domaincover.training.batches import Batch, ShuffledBatches
+from domaincover.training.batches import ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
-from domaincover.training.history import History, Record
-from domaincover.training.listeners import Listener, Step
+from domaincover.training.history import History, Listener, Record, Step
 from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
+from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """Training settings; the defaults are the paper's for its synthetic data, except `iterate`.
-
-    With multipliers, weights oscillate around the target: an update that doubles a multiplier inflates the sets until
-    later ones shrink them. `iterate="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
-    "best" keeps those of the dual step that was at target in every training cell (or came closest) with the smallest
-    sets. A judge, if given, decides instead, and training stops after `patience` evaluations without improvement.
-    `judge_at="epochs"` evaluates only after epochs, since a pass over held-out examples is expensive for large
-    networks. `decay` lowers the learning rate to 0 over the second half.
-    """
-
-    epochs: int = 30
-    learning_rate: float = 1e-3
-    update_every: int = 500
-    recall_from: RecallFrom = "full-pass"
-    iterate: Iterate = "best"
-    decay: bool = False
-    patience: int | None = None
-    judge_at: JudgeAt = "steps"
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "update_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
-        if not self.learning_rate > 0:
-            raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
-        if self.recall_from not in get_args(RecallFrom):
-            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.iterate not in get_args(Iterate):
-            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
-
+from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
+PROGRESS = ("n_steps", "n_steps_judged", "is_finished")  # numbers of a training that its checkpoints hold
 Judge = Callable[[Stack], tuple[Tensor, Tensor]]
+
+
+class Trained(NamedTuple):
+    """What training leaves of one network: its history, and the last weights, whichever iterate the network keeps."""
+
+    history: History
+    last: dict[str, Tensor]
 
 
 def train(
@@ -72,21 +43,19 @@ def train(
     judge: Judge | None = None,
     engine: Engine | None = None,
     checkpoints: Checkpoints | None = None,
-    last: Sequence[nn.Module | None] = (),
-) -> list[History]:
-    """Train the networks in place, each as if alone, and return their histories.
+) -> list[Trained]:
+    """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
-    training resumes from the newest one, with the same result as without the interruption. `last[r]`, if given, is a
-    copy of `networks[r]` and gets the last weights, whichever iterate `networks[r]` keeps.
+    training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
     known = objective if isinstance(objective, Objective) else ByAutograd(objective)
     training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
-        return training.finish(zip(networks, last, strict=False))
+        return training.finish(networks)
     finally:
         training.tell("finish")
 
@@ -112,7 +81,9 @@ class _Training:
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.compared = _DomainSteps(objective, batches, engine) if isinstance(objective, DomainObjective) else None
+        self.compared = None
+        if isinstance(objective, ByAutograd) and isinstance(objective.loss_of, DomainObjective):
+            self.compared = _DomainSteps(objective, batches, engine)
         self.training_pass, self.optimizer = engine.prepare(
             StackOutputs(self.stacked, objective.needs_features), self.adam
         )
@@ -160,16 +131,15 @@ class _Training:
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def finish(self, copies: Iterable[tuple[nn.Module, nn.Module | None]]) -> list[History]:
-        """Write the weights to the networks, and the last ones to their copies."""
+    def finish(self, networks: Sequence[nn.Module]) -> list[Trained]:
+        """Write the weights to the networks."""
         self.stacked.write_back()
-        for network, last in copies:
-            if last is not None:
-                last.load_state_dict(network.state_dict())
+        last = [network.state_dict() for network in networks]
         if self.settings.iterate == "best":
+            last = [{name: value.clone() for name, value in weights.items()} for weights in last]
             self.best.restore()
             self.stacked.write_back()
-        return self.record.histories(self.best.stopped_at)
+        return list(map(Trained, self.record.histories(self.best.stopped_at), last))
 
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:
@@ -243,52 +213,38 @@ class _Training:
             self.dual.counts.reset()
 
     def _state(self, epoch: int, n_done: int) -> State:
-        tensors = {f"{name}.{key}": value for name, part in self._parts().items() for key, value in part.items()}
-        tensors |= _generator_states(self.batches.pool.device)
-        content = {
-            "epoch": epoch,
-            "n_done": n_done,
-            "n_steps": self.n_steps,
-            "n_steps_judged": self.n_steps_judged,
-            "is_finished": self.is_finished,
-            "generators": self.batches.states,
+        tensors = {
+            f"{name}.{key}": value
+            for name, part in self._parts.items()
+            for key, value in (part.state_dict() if isinstance(part, nn.Module) else part.saved_state()).items()
         }
-        return State(tensors, content)
+        content = {"epoch": epoch, "n_done": n_done, "generators": self.batches.states}
+        content |= {name: getattr(self, name) for name in PROGRESS}
+        return State(tensors | _generator_states(self.batches.pool.device), content)
 
     @torch.no_grad()
     def _load(self, state: State) -> None:
         """Resume from a checkpoint."""
-        for name, own in self._parts().items():
+        for name, part in self._parts.items():
             saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
-            if name == "objective":
-                self.objective.load_state_dict(saved)
-            elif name == "network":
-                for key, value in own.items():
-                    value.copy_(saved[key])
+            if isinstance(part, nn.Module):
+                part.load_state_dict(saved)
             else:
-                self._savers()[name].load_saved_state(saved)
+                part.load_saved_state(saved)
         _set_generator_states(state.tensors, self.batches.pool.device)
         self.batches.states = state.content["generators"]
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
-        self.n_steps, self.n_steps_judged = state.content["n_steps"], state.content["n_steps_judged"]
-        self.is_finished = state.content["is_finished"]
+        for name in PROGRESS:
+            setattr(self, name, state.content[name])
         if self.compared is not None:  # as the last step left it, since the end of an epoch may still be due
             self.compared.objective.begin_step(max(self.n_steps - 1, 0))
-        if self.dual is not None and not self.engine.is_main:
-            self.dual.counts.reset()
 
-    def _parts(self) -> dict[str, dict[str, Tensor]]:
-        """Return all state that changes during training, by part and name."""
-        weights = [*self.stacked.parameters(), *self.stacked.buffers()]
-        parts = {
-            "network": {str(k): value for k, value in enumerate(weights)},
-            "objective": self.objective.state_dict(),
-        }
-        return parts | {name: saver.saved_state() for name, saver in self._savers().items()}
-
-    def _savers(self) -> dict[str, Any]:
-        savers: dict[str, Any] = {"optimizer": self.adam, "best": self.best, "record": self.record}
-        return savers | {"engine": self.engine, "batches": self.batches}
+    @property
+    def _parts(self) -> dict[str, Any]:
+        """All that changes during training, by name."""
+        modules = {"network": self.stacked, "objective": self.objective}
+        others = {"optimizer": self.adam, "best": self.best, "record": self.record}
+        return modules | others | {"engine": self.engine, "batches": self.batches}
 
 
 def _generator_states(device: torch.device) -> dict[str, Tensor]:
@@ -306,7 +262,7 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
 class _DomainSteps:
     """Losses that compare the domains of a complete batch, also across several processes."""
 
-    def __init__(self, objective: DomainObjective, batches: ShuffledBatches, engine: Engine) -> None:
+    def __init__(self, objective: ByAutograd, batches: ShuffledBatches, engine: Engine) -> None:
         if engine.accumulate > 1:
             raise InputError(
                 "accumulate splits batches, but this objective compares the domains of complete batches; use "
@@ -314,8 +270,8 @@ class _DomainSteps:
             )
         if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
             raise InputError("comparing domains in several processes needs DomainBatches.")
-        objective.in_turns = batches.domains_per_batch if isinstance(batches, DomainBatches) else None
-        self.objective, self._n_examples, self._engine = objective, batches.batch_size, engine
+        self._objective, self._n_examples, self._engine = objective, batches.batch_size, engine
+        self.objective = cast(DomainObjective, objective.loss_of)
 
     def value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
         """Return one's share of the complete batch's loss, and its gradients with respect to one's own outputs.
@@ -324,9 +280,9 @@ class _DomainSteps:
         """
         parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
         if self._engine.shard.n_processes == 1:
-            return self.objective.value_and_slopes(*parts)
+            return self._objective.value_and_slopes(*parts)
         whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
-        value, slopes = self.objective.value_and_slopes(*whole)
+        value, slopes = self._objective.value_and_slopes(*whole)
         return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
 
 

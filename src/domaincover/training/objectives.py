@@ -28,11 +28,10 @@ class Objective(nn.Module):
 
     needs_features = False  # whether the inputs of the network's last linear layer are needed
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss, one for each replica of a stack."""
-        outputs = (scores,) if features is None or not self.needs_features else (scores, features)
-        value, slopes = self.value_and_slopes(scores, labels, domains, *outputs[1:])
-        loss: Tensor = _WithSlopes.apply(value, *slopes, *outputs)  # type: ignore[no-untyped-call]
+        value, (slope,) = self.value_and_slopes(scores, labels, domains)
+        loss: Tensor = _WithSlope.apply(value, slope, scores)  # type: ignore[no-untyped-call]
         return loss
 
     @abstractmethod
@@ -41,32 +40,37 @@ class Objective(nn.Module):
 
 
 class ByAutograd(Objective):
-    """Any module that returns the loss of each replica from scores, label codes and domain codes."""
+    """Any module that returns the loss of each replica from scores, label codes, domain codes and, if it says so,
+    features.
+    """
 
     def __init__(self, loss_of: nn.Module) -> None:
         super().__init__()
-        self.loss_of = loss_of
+        self.loss_of, self.needs_features = loss_of, getattr(loss_of, "needs_features", False)
 
-    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return the loss of each replica, and its gradient with respect to the scores."""
-        known = scores.detach().requires_grad_()
-        value = self.loss_of(known, labels, domains)
-        return value.detach(), torch.autograd.grad(value.sum(), known)
+    @torch.enable_grad()
+    def value_and_slopes(
+        self, scores: Tensor, labels: Tensor, domains: Tensor, *features: Tensor
+    ) -> tuple[Tensor, Sequence[Tensor]]:
+        """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
+        known = [part.detach().requires_grad_() for part in (scores, *features)]
+        value = self.loss_of(known[0], labels, domains, *known[1:])
+        return value.detach(), torch.autograd.grad(value.sum(), known, materialize_grads=True)
 
 
-class _WithSlopes(torch.autograd.Function):
-    """A value with known gradients with respect to some tensors."""
+class _WithSlope(torch.autograd.Function):
+    """A value with a known gradient with respect to scores."""
 
     @staticmethod
-    def forward(ctx: Any, value: Tensor, *slopes_and_outputs: Tensor) -> Tensor:
-        ctx.save_for_backward(*slopes_and_outputs[: len(slopes_and_outputs) // 2])
+    def forward(ctx: Any, value: Tensor, slope: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG004
+        ctx.save_for_backward(slope)
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        slopes = ctx.saved_tensors
-        return None, *[None] * len(slopes), *(slope * gradient[..., None, None].to(slope) for slope in slopes)
+        (slope,) = ctx.saved_tensors
+        return None, None, slope * gradient[..., None, None].to(slope)
 
 
 def log_softmax(scores: Tensor) -> Tensor:
@@ -186,12 +190,12 @@ class SetCoverLoss(Objective):
         self.target_recall = torch.from_numpy(targets).view(*replicas, 1, -1)
         self.counts = CellCounts(self.shape, n_labels)
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor, features: Tensor | None = None) -> Tensor:
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss; in training mode with gradients, also count its hits for the next update."""
         labels, domains = self._checked(scores, labels, domains)
         if self.training and torch.is_grad_enabled():
             self.counts.add(scores.detach(), labels, domains)
-        return super().forward(scores, labels, domains, features)
+        return super().forward(scores, labels, domains)
 
     @torch.no_grad()
     def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from domaincover.training.listeners import Listener, Step
+from domaincover.training.history import Listener, Step
 
 SECONDS_BETWEEN_LINES = 30.0
 logger = logging.getLogger(__name__)

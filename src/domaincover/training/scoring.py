@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.examples import LazyExamples, row_blocks
-from domaincover.training.batches import LazyPool
+from domaincover.training.pools import LazyPool
 
 
 def score(network: nn.Module, examples: NDArray[Any] | LazyExamples, rows_at_once: int = 65_536) -> NDArray[Any]:

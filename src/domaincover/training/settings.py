@@ -1,0 +1,94 @@
+"""Settings of a training, and their defaults by the number of rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from domaincover.errors import InputError
+from domaincover.options import Iterate, JudgeAt, RecallFrom
+
+# Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
+STEPS = 6_000
+MOST_EPOCHS = 200
+DUAL_STEPS = 60
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Training settings; the defaults are the paper's for its synthetic data, except `iterate`.
+
+    With multipliers, weights oscillate around the target: an update that doubles a multiplier inflates the sets until
+    later ones shrink them. `iterate="last"` keeps the final weights, as the paper does, anywhere in that oscillation;
+    "best" keeps those of the dual step that was at target in every training cell (or came closest) with the smallest
+    sets. A judge, if given, decides instead, and training stops after `patience` evaluations without improvement.
+    `judge_at="epochs"` evaluates only after epochs, since a pass over held-out examples is expensive for large
+    networks. `decay` lowers the learning rate to 0 over the second half. `batch_size` is for the caller, who makes the
+    batches.
+    """
+
+    epochs: int = 30
+    learning_rate: float = 1e-3
+    update_every: int = 500
+    recall_from: RecallFrom = "full-pass"
+    iterate: Iterate = "best"
+    decay: bool = False
+    patience: int | None = None
+    judge_at: JudgeAt = "steps"
+    batch_size: int = 128
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "update_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
+        if self.recall_from not in get_args(RecallFrom):
+            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
+        if self.iterate not in get_args(Iterate):
+            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
+
+
+def plan_training(
+    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None
+) -> TrainingSettings:
+    """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
+    if batch_size is None:
+        batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
+    batch_size = whole_batches(batch_size, n_rows)
+    n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
+    if epochs is None:
+        epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
+    if update_every is None:
+        update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
+    # With several dual steps per epoch, a full pass at each would cost more than training itself.
+    recall_from: RecallFrom = "full-pass" if update_every > n_batches else "batches"
+    return TrainingSettings(epochs, update_every=update_every, recall_from=recall_from, batch_size=batch_size)
+
+
+def plan_fine_tuning(
+    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None
+) -> TrainingSettings:
+    """Fill in defaults for a network that is costly to train: the paper's five epochs, batches of 64.
+
+    Recall is that of the training batches, which is free; multipliers are updated eight times per epoch.
+    """
+    given = 64 if batch_size is None else batch_size
+    batch_size = plan_training(n_rows, given, 1, 1).batch_size
+    n_batches = math.ceil(n_rows / batch_size)
+    epochs = 5 if epochs is None else epochs
+    # Rounded up, so that the last update of an epoch does not rest on a few remaining batches.
+    update_every = math.ceil(n_batches / 8) if update_every is None else update_every
+    return TrainingSettings(epochs, update_every=update_every, recall_from="batches", batch_size=batch_size)
+
+
+def whole_batches(batch_size: int, n_rows: int) -> int:
+    """Return a batch size that avoids a last batch of one example, which BatchNorm cannot normalise."""
+    while 1 < batch_size < n_rows and n_rows % batch_size == 1:
+        batch_size += 1
+    return batch_size
