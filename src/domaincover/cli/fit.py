@@ -41,7 +41,7 @@ def fit(options: FitOptions) -> None:
     options = options.for_table(data)
     features, sources = options.feature_columns(data), options.sources
 
-    from domaincover.cli.domain_sets import can_adapt
+    from domaincover.cli.adaptation import can_adapt
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
