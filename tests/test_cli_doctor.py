@@ -117,7 +117,7 @@ def test_torch_that_cannot_be_imported_is_told(here, monkeypatch):
 def test_devices_are_named_in_a_line(here, without_smoke_run, monkeypatch):
     without_smoke_run([])
     monkeypatch.setattr(doctor, "_devices", lambda: {"threads": 4, "cuda": ["Some GPU"], "mps": True})
-    assert "CPU with 4 threads, Some GPU, MPS\n" in here("doctor")[1]
+    assert "CPU with 4 threads, Some GPU, MPS" in here("doctor")[1]
 
 
 def test_a_folder_that_cannot_be_made_cannot_be_written(tmp_path):

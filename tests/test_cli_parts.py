@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
-from domaincover.cli import apply
+from domaincover.cli import apply, part_scores
 from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.set_columns import _distinct
 from domaincover.data.table_writer import metadata_of
@@ -62,7 +62,7 @@ def in_hive(folder):
 @pytest.fixture
 def tiny_buckets(monkeypatch):
     """Let domains fall into several buckets."""
-    monkeypatch.setattr(apply, "NUMBERS_AT_ONCE", 700)
+    monkeypatch.setattr(part_scores, "NUMBERS_AT_ONCE", 700)
 
 
 def sets_of(path, order="visit"):
@@ -175,7 +175,7 @@ def test_another_version_writes_all_parts_anew(tmp_path, here, model, monkeypatc
     predict = ["predict", model, in_parts(tmp_path / "parts"), *domain, "--out", tmp_path / "sets"]
     origins = []
     for version in ("1", "2"):
-        monkeypatch.setattr(apply, "VERSION", version)
+        monkeypatch.setattr(part_scores, "VERSION", version)
         assert here(*predict)[0] == 0
         origins.append({metadata_of(path)[apply.ORIGIN] for path in (tmp_path / "sets").glob("*.parquet")})
     assert not origins[0] & origins[1]

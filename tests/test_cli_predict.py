@@ -20,7 +20,7 @@ def visits(n_wards=14, seed=0, first=0):
     rng = np.random.default_rng(seed)
     n = 60 * n_wards
     label, ward = rng.integers(3, size=n), np.repeat(np.arange(n_wards), 60)
-    X = np.array([[0, 0], [2, 0], [0, 2]])[label] + rng.normal(0, 0.4, (n_wards, 2))[ward] + rng.normal(size=(n, 2))
+    X = np.array([[0, 0], [2, 0], [0, 2]])[label] + rng.normal(0, 1.2, (n_wards, 2))[ward] + rng.normal(size=(n, 2))
     return pd.DataFrame(
         {"id": np.arange(n), "a": X[:, 0], "b": X[:, 1], "ward": [f"w{k + first}" for k in ward]}
     ).assign(outcome=np.array(LABELS)[label])

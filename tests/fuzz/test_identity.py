@@ -19,11 +19,12 @@ from hypothesis import strategies as st
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier
 from domaincover.cli.adapt import _only_domain
-from domaincover.cli.adaptation import meant_for_another_domain
-from domaincover.cli.apply import CountSets, NumberedPart, WriteSets, adapted_table, reports_of
+from domaincover.cli.adaptable import meant_for_another_domain
+from domaincover.cli.apply import CountSets, WriteSets, reports_of
 from domaincover.cli.evaluate import certificate_if_unseen
 from domaincover.cli.inputs import read_training
 from domaincover.cli.part_runs import PartRuns
+from domaincover.cli.part_scores import NumberedPart, adapted_table
 from domaincover.data.table import MISSING
 from domaincover.data.tables import open_table
 from domaincover.promises.certificates import certify, seen_among

@@ -46,8 +46,8 @@ def adapt(
     if label is not None:
         data.check_column(label, "--label")
 
-    from domaincover.cli.adaptation import inner_model
-    from domaincover.cli.apply import joined, scored_blocks
+    from domaincover.cli.adaptable import inner_model
+    from domaincover.cli.part_scores import joined, scored_blocks
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}

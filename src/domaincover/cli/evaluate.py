@@ -136,7 +136,7 @@ class Evaluation(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
-        from domaincover.cli.adaptation import meant_for_another_domain
+        from domaincover.cli.adaptable import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
@@ -210,8 +210,9 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     options.parts.check(data)
     check_not_table(html, "--html", options.table)
 
-    from domaincover.cli.adaptation import can_adapt, inner_model
-    from domaincover.cli.apply import CountSets, SavedModel, adapted_table, parts_of, reports_of
+    from domaincover.cli.adaptable import can_adapt, inner_model
+    from domaincover.cli.apply import CountSets, reports_of
+    from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
     from domaincover.predictors.label_scoring import last_step
     from domaincover.saving.models import load_extra
 

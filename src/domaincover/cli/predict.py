@@ -20,8 +20,9 @@ from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, warnings_as_notes
 
 if TYPE_CHECKING:
-    from domaincover.cli.adaptation import AdaptedNames
-    from domaincover.cli.apply import NumberedPart, WriteSets
+    from domaincover.cli.adaptable import AdaptedNames
+    from domaincover.cli.apply import WriteSets
+    from domaincover.cli.part_scores import NumberedPart
 
 FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
@@ -86,8 +87,9 @@ def predict(options: PredictOptions) -> None:
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
 
-    from domaincover.cli.adaptation import can_adapt, inner_model, meant_for_another_domain
-    from domaincover.cli.apply import NumberedPart, SavedModel, WriteSets, parts_of
+    from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
+    from domaincover.cli.apply import WriteSets
+    from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
     from domaincover.cli.set_columns import n_sets_in_words, sizes_in_words
     from domaincover.predictors.label_scoring import last_step
     from domaincover.saving.models import load_extra
@@ -130,7 +132,8 @@ def _write(
 
     In a folder, parts that an earlier call has finished are left as they are, and a summary comes last.
     """
-    from domaincover.cli.apply import GOES_ON, adapted_table
+    from domaincover.cli.apply import GOES_ON
+    from domaincover.cli.part_scores import adapted_table
     from domaincover.files import only_writer, remove_unfinished, write_whole
 
     sizes: Counter[int] = Counter()

@@ -21,7 +21,7 @@ PLAIN = (str, bool, int, float)
 MOST_SIZES = 5  # told one by one
 
 
-class Predicted(NamedTuple):
+class PredictedRows(NamedTuple):
     """The sets of some rows, and their most likely labels and scores where they are to be written."""
 
     sets: Sets
@@ -50,7 +50,7 @@ class SetColumns:
         """The names of the columns beside those that are copied."""
         return [*self._flags, "set", "set_size", *(["top"] if self._top else []), *self._score_names]
 
-    def block(self, kept: pd.DataFrame, predicted: Predicted) -> pd.DataFrame:
+    def block(self, kept: pd.DataFrame, predicted: PredictedRows) -> pd.DataFrame:
         """Return the columns of some rows, beside those that are copied."""
         sets = predicted.sets
         sizes = sets.sum(axis=1)
@@ -64,7 +64,7 @@ class SetColumns:
         """Return the columns without rows; those that are copied are text, or as they are given."""
         kept = pd.DataFrame(columns=self.ids, dtype=str) if kept is None else kept
         none = np.empty((0, len(self._flags)))
-        return self.block(kept, Predicted(none.astype(bool), self._classes[:0], none))
+        return self.block(kept, PredictedRows(none.astype(bool), self._classes[:0], none))
 
     @property
     def sizes(self) -> Counter[int]:
