@@ -29,7 +29,7 @@ def patients(n_rows=1500, n_wards=12, seed=0, first_ward=1):
     """Return a table with every kind of column, missing values, and wards that move the numbers."""
     rng = np.random.default_rng(seed)
     ward, outcome = rng.integers(n_wards, size=n_rows), rng.integers(3, size=n_rows)
-    means = np.array([[0, 0], [3, 0], [0, 3]])[outcome] + rng.normal(0, 0.6, (n_wards, 2))[ward]
+    means = np.array([[0, 0], [3, 0], [0, 3]])[outcome] + rng.normal(0, 1.2, (n_wards, 2))[ward]
     age, pressure = (rng.normal(means) * 10 + 50).round(2).T
     day = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), unit="D")
     table = pd.DataFrame(

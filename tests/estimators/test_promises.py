@@ -36,13 +36,13 @@ EVERY_WAY = pytest.mark.parametrize("calibration", ["cross-fit", *EXACT])
 NETWORKS = pytest.mark.parametrize("kind", [SetCoverClassifier, ERMClassifier])
 
 
-def made_up(n_domains=24, n_per_domain=60, n_labels=3, seed=0):
+def made_up(n_domains=24, n_per_domain=60, n_labels=3, seed=0, shift=0.5):
     """Labels apart along one feature, each domain shifted along it."""
     rng = np.random.default_rng(seed)
     domains = np.repeat(np.arange(n_domains), n_per_domain)
     labels = rng.integers(n_labels, size=len(domains))
     X = rng.normal(size=(len(domains), 3))
-    X[:, 0] += 2 * labels + rng.normal(size=n_domains)[domains] / 2
+    X[:, 0] += 2 * labels + shift * rng.normal(size=n_domains)[domains]
     return X, labels, domains
 
 
@@ -490,7 +490,7 @@ def test_a_stack_that_would_be_too_large_is_made_in_parts(monkeypatch):
 
 @NETWORKS
 def test_a_promised_model_is_assessed_beside_single_labels(kind):
-    result = assess(promised(kind(**QUICK)), X, Y, DOMAINS, random_state=0)
+    result = assess(promised(kind(**QUICK)), *made_up(n_per_domain=150, shift=1), random_state=0)
     assert set(result.unseen) == {"model", "model, fixed thresholds", "ERM"}
     assert (result.unseen["ERM"].set_size == 1).all()
     assert result.unseen["model, fixed thresholds"].set_size.mean() > 1

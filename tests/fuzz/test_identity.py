@@ -30,7 +30,7 @@ from domaincover.data.tables import open_table
 from domaincover.promises.certificates import certify, seen_among
 from tests.deep import IS_DEEP
 
-EXAMPLES = 2_500 if IS_DEEP else 60  # of four domains or more, or six identifiers: 10,000 or more in all
+EXAMPLES = 3_500 if IS_DEEP else 60  # about three names of domains, or six identifiers, in each: 10,000 in a deep run
 N_ROWS = 6  # of each domain
 PER_MODEL = 12
 DAY = dt.date(2026, 1, 1)

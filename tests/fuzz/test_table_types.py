@@ -92,7 +92,7 @@ def test_a_column_of_any_type_names_labels_and_domains_or_is_refused(with_column
     if is_refused(training):
         return
     classes = sorted(set(training.labels))
-    again = ModelColumns(["x"], ["x"], [], [], [], []).read_labels(table, "y", "d", classes)
+    again = ModelColumns(["x"], ["x"], [], [], [], [], {}).read_labels(table, "y", "d", classes)
     assert again.labels.tolist() == training.labels.tolist()
     assert again.domains.tolist() == list(map(str, training.domains))
 

@@ -57,14 +57,6 @@ def own_cache(place):
         yield
 
 
-@pytest.fixture(scope="module", autouse=True)
-def without_figures():
-    """Leave out what studies draw when they end; tests of `results`, `report` and `figures` draw it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("domaincover.paper.commands.study_outputs.make_outputs", lambda *_: None)
-        yield
-
-
 @pytest.fixture(scope="module")
 def folders(place):
     """The four releases, small."""

@@ -254,6 +254,7 @@ def column(names, codes):
     return names[codes] if isinstance(names, np.ndarray) else objects[codes]
 
 
+@pytest.mark.filterwarnings("ignore:different domains look alike")  # 1 and "1"
 @pytest.mark.parametrize("kind", NAMES)
 def test_names_of_domains_come_back_with_their_types(kind, tmp_path):
     domains = column(NAMES[kind], DOMAINS % 2)

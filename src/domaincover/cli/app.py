@@ -100,7 +100,7 @@ def _left_behind(arguments: Sequence[str]) -> str:
 
 def _value_of(option: str, arguments: Sequence[str]) -> str:
     """Return the value of an option as it was given, or nothing."""
-    for word, following in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, following in zip(arguments, [*arguments, ""][1:], strict=True):
         if word == option:
             return following
         if word.startswith(f"{option}="):

@@ -91,7 +91,7 @@ def look_alikes(names: Collection[Hashable], known: Collection[Hashable] | None 
     >>> look_alikes(["SICK", "well"], ["sick", "well"])
     [('SICK', 'sick')]
     """
-    if all(isinstance(name, int) for name in (*names, *(known or ()))):
+    if all(isinstance(name, int) for name in (*names, *(() if known is None else known))):
         return []
     if known is None:
         by_look: dict[str, Any] = {}

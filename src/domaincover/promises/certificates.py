@@ -183,7 +183,7 @@ def seen_among(domain_names: Collection[Hashable], seen_domains: Collection[Hash
 
 
 def _check_domains(report: DomainReport, seen_domains: Collection[Hashable] | None) -> None:
-    is_seen = seen_among(report.domain_names, seen_domains or ())
+    is_seen = seen_among(report.domain_names, () if seen_domains is None else seen_domains)
     if any(is_seen):
         names = [name for name, known in zip(texts(report.domain_names), is_seen, strict=True) if known]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""

@@ -21,9 +21,9 @@ class ProgressBar(Listener):
 
     def __init__(self, name: str, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         columns = (TextColumn("{task.fields[name]}"), BarColumn(), TextColumn("{task.fields[about]}"))
-        columns += (TimeRemainingColumn(), TextColumn("left"))
         self._console = console or Console(stderr=True)
-        self._bar = Progress(*columns, console=self._console, transient=True, get_time=clock)
+        left = TimeRemainingColumn(), TextColumn("left")
+        self._bar = Progress(*columns, *left, console=self._console, transient=True, get_time=clock)
         self._name, self._n_examples, self._end, self._clock = name, 0, "", clock
 
     def start(self, epochs: int, n_batches: int) -> None:

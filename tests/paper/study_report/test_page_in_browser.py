@@ -51,11 +51,12 @@ const cut = () => all(".chart svg").filter((svg) => {
   });
 }).map((svg) => svg.closest(".chart").id);
 const drawAll = () => dispatchEvent(new Event("beforeprint"));
-const areDrawn = () => {
+const isExplored = () => {
   drawAll(); // again, since the explorer hears it only when its data are unpacked
-  return all("#explore-table tbody tr").length
-    && all(".chart").every((place) => !place.clientWidth || place.querySelector("svg.marks"));
+  return all("#explore-table tbody tr").length;
 };
+const areDrawn = () => isExplored()
+  && all(".chart").every((place) => !place.clientWidth || place.querySelector("svg.marks"));
 const hasTooltip = () => tooltip()?.textContent;
 const resources = () => performance.getEntriesByType("resource").filter((entry) => !entry.name.startsWith("data:"));
 """
@@ -148,7 +149,7 @@ const steps = [[areDrawn, () => {
 
 WITH_NAMES = """
 const steps = [
-  [areDrawn, () => {
+  [() => isExplored() && all("#cross-1 .mark-symbol.role-mark path").length, () => {
     found.crosses = all("#cross-1 .mark-symbol.role-mark path").length;
     all("[name=points-1]")[0].click();
   }],
