@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
-from domaincover.cli import domain_sets
 from domaincover.data import tables
 from domaincover.saving.models import load_extra
 
@@ -78,17 +77,6 @@ def test_predict_by_domain_gives_the_sets_of_python(model, promised, tmp_path, h
     assert expected.sum() < promised.predict_set(new[FEATURES]).sum()
 
 
-def test_rows_that_are_not_grouped_by_domain_are_told_to_be_kept_in_memory(model, tmp_path, here, small_blocks):  # noqa: ARG001
-    told = {}
-    for name, table in (("any", arrivals()), ("grouped", grouped())):
-        path = written(table, tmp_path / f"{name}.csv")
-        told[name] = here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[2]
-    assert (
-        "Rows are not grouped by ward, so the scores of all are kept in memory; sort them to need less." in told["any"]
-    )
-    assert "grouped" not in told["grouped"].replace(str(tmp_path), "")
-
-
 def test_a_domain_that_comes_back_late_gets_the_thresholds_of_all_its_rows(
     model,
     promised,
@@ -99,28 +87,8 @@ def test_a_domain_that_comes_back_late_gets_the_thresholds_of_all_its_rows(
     table = grouped()
     late = pd.concat([table.iloc[20:], table.iloc[:20]], ignore_index=True)
     path = written(late, tmp_path / "late.csv")
-    code, _, told = here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")
-    assert code == 0
-    assert "Rows are not grouped by ward" in told
+    assert here("predict", model, path, "--domain", "ward", "--out", tmp_path / "sets.csv")[0] == 0
     assert np.array_equal(sets_in(tmp_path / "sets.csv"), promised.predict_set(late[FEATURES], domains=late["ward"]))
-
-
-def test_grouped_rows_are_written_when_their_domain_ends(promised):
-    """So that memory is that of the largest domain, not of the table."""
-    table = grouped()
-    held = []
-
-    def rows():
-        for start in range(0, len(table), 50):
-            part = table.iloc[start : start + 50]
-            held.append(start - n_out)
-            yield domain_sets.UnadaptedBlock(part[FEATURES], part["ward"], part[["visit"]])
-
-    n_out = 0
-    for block in domain_sets.DomainSets(promised, "model").blocks(rows(), is_grouped=True):
-        n_out += len(block.sets)
-    assert n_out == len(table)
-    assert max(held) <= table["ward"].value_counts().max() + 50
 
 
 def test_the_rows_of_one_domain_may_span_the_whole_file(model, promised, tmp_path, here, small_blocks):  # noqa: ARG001

@@ -4,12 +4,12 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from domaincover.cli import doctor, installation
+from domaincover.cli import doctor
+from domaincover.saving import models
 
 PYPROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
 NEEDED = ["numpy>=2.0", 'nonesuch>=1; extra == "images"', 'numpy>=2.0; extra == "data"', 'ruff; extra == "dev"']
@@ -19,7 +19,7 @@ NEEDED = ["numpy>=2.0", 'nonesuch>=1; extra == "images"', 'numpy>=2.0; extra == 
 def examined():
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
-        findings = installation.check_installation()
+        findings = doctor.check_installation()
         assert list(Path(folder).iterdir()) == [], "nothing is left on the disk"
     return findings
 
@@ -29,15 +29,16 @@ def without_smoke_run(monkeypatch):
     """Check the given packages only; the smoke run has tests of its own."""
 
     def needing(needed=NEEDED, steps=()):
-        monkeypatch.setattr(installation, "requires", lambda _: needed)
-        monkeypatch.setattr(installation, "STEPS", dict(steps))
+        monkeypatch.setattr(doctor, "requires", lambda _: needed)
+        monkeypatch.setattr(doctor, "smoke_steps", lambda: iter(steps))
 
     needing()
     return needing
 
 
 def test_the_smoke_run_goes_from_data_to_a_report(examined):
-    assert examined.smoke_run == dict.fromkeys(installation.STEPS, "")
+    steps = ["make a temporary folder", "draw data", "fit a model", "save and load it", "predict the same sets"]
+    assert examined.smoke_run == dict.fromkeys([*steps, "write a report"], "")
 
 
 def test_a_working_installation_has_no_problem(examined):
@@ -52,7 +53,7 @@ def test_every_required_package_is_checked(examined):
 
 
 def test_every_extra_of_the_project_has_a_purpose():
-    assert {*doctor.PURPOSES, *installation.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
+    assert {*doctor.PURPOSES, *doctor.FOR_DEVELOPERS} == set(PYPROJECT["project"]["optional-dependencies"])
 
 
 @pytest.mark.usefixtures("without_smoke_run")
@@ -69,7 +70,7 @@ def test_a_missing_extra_comes_with_the_line_that_installs_it(here):
 
 @pytest.mark.usefixtures("without_smoke_run")
 def test_packages_of_developers_are_not_an_extra():
-    assert set(installation.check_installation().extras) == {"images", "data"}
+    assert set(doctor.check_installation().extras) == {"images", "data"}
 
 
 @pytest.mark.parametrize(("needed", "here_is"), [("nonesuch>=1", "none"), ("numpy>=999", np.__version__)])
@@ -82,21 +83,29 @@ def test_a_needed_package_that_is_missing_or_too_old_is_a_problem(here, without_
 
 
 def test_a_failing_smoke_run_is_reported_in_one_line_and_stops(here, without_smoke_run):
-    def fails(**_):
+    def steps():
+        yield "draw data"
         raise OSError("no\nroom")
+        yield "fit a model"
 
-    without_smoke_run(steps={"draw data": fails, "fit a model": fails})
+    without_smoke_run(steps=steps())
     code, printed, _ = here("doctor")
     assert code == doctor.NOT_WORKING
     assert "Problem: the smoke run could not draw data: OSError: no room.\n" in printed
     assert "fit a model" not in printed
 
 
-def test_a_model_that_changes_by_saving_fails_the_smoke_run():
-    data = SimpleNamespace(examples=None)
-    models = [SimpleNamespace(predict_set=lambda _, sets=sets: np.array([sets])) for sets in (True, False)]
-    with pytest.raises(RuntimeError, match="predicts other sets"):
-        installation.STEPS["predict the same sets"](data, *models)
+def test_a_model_that_changes_by_saving_fails_the_smoke_run(monkeypatch):
+    def load(folder):
+        loaded = saved(folder)
+        loaded.thresholds_ = loaded.thresholds_ + np.inf
+        return loaded
+
+    saved = models.load
+    monkeypatch.setattr(models, "load", load)
+    findings = doctor.check_installation()
+    (problem,) = findings.problems
+    assert "could not predict the same sets: RuntimeError: the loaded model predicts other sets" in problem
 
 
 @pytest.mark.usefixtures("without_smoke_run")
@@ -105,18 +114,19 @@ def test_torch_that_cannot_be_imported_is_told(here, monkeypatch):
     assert "torch cannot be imported" in here("doctor")[1]
 
 
-def test_devices_are_named_in_a_line():
-    found = {"threads": 4, "cuda": ["Some GPU"], "mps": True}
-    assert doctor._devices(found) == "CPU with 4 threads, Some GPU, MPS"
+def test_devices_are_named_in_a_line(here, without_smoke_run, monkeypatch):
+    without_smoke_run([])
+    monkeypatch.setattr(doctor, "_devices", lambda: {"threads": 4, "cuda": ["Some GPU"], "mps": True})
+    assert "CPU with 4 threads, Some GPU, MPS" in here("doctor")[1]
 
 
 def test_a_folder_that_cannot_be_made_cannot_be_written(tmp_path):
     (tmp_path / "file").touch()
-    assert not installation._folder("cache", tmp_path / "file" / "cache").writable
+    assert not doctor._folder("cache", tmp_path / "file" / "cache").writable
 
 
 def test_a_folder_that_is_not_there_yet_can_be_written(tmp_path):
-    assert installation._folder("cache", tmp_path / "new" / "cache").writable
+    assert doctor._folder("cache", tmp_path / "new" / "cache").writable
 
 
 @pytest.mark.usefixtures("without_smoke_run")
@@ -129,10 +139,11 @@ def test_a_folder_that_cannot_be_written_is_no_problem(here, monkeypatch, tmp_pa
 
 
 def test_the_json_holds_all_and_nothing_personal(here, without_smoke_run, monkeypatch, tmp_path):
-    def fails(**_):
+    def steps():
+        yield "draw data"
         raise OSError(f"cannot read {tmp_path}/alice/secret.csv")
 
-    without_smoke_run(steps={"draw data": fails})
+    without_smoke_run(steps=steps())
     monkeypatch.setenv("HOME", str(tmp_path / "alice"))
     monkeypatch.setenv("USERPROFILE", str(tmp_path / "alice"))
     monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "alice" / "cache"))
@@ -140,7 +151,7 @@ def test_the_json_holds_all_and_nothing_personal(here, without_smoke_run, monkey
     assert code == doctor.NOT_WORKING
     found = json.loads(printed)
     assert found["problems"] == ["the smoke run could not draw data: OSError: cannot read ~/secret.csv"]
-    assert set(found) == {*installation.Findings.__dataclass_fields__, "problems"}
+    assert set(found) == {*doctor.Findings.__dataclass_fields__, "problems"}
     assert "alice" not in printed
     assert str(tmp_path) not in printed
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from domaincover import ERMClassifier, PromisedSetClassifier, load, save
-from domaincover.cli import part_plans, part_steps
+from domaincover.cli import apply, part_scores
 from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.set_columns import _distinct
 from domaincover.data.table_writer import metadata_of
@@ -62,7 +62,7 @@ def in_hive(folder):
 @pytest.fixture
 def tiny_buckets(monkeypatch):
     """Let domains fall into several buckets."""
-    monkeypatch.setattr(part_plans, "NUMBERS_IN_BUCKET", 700)
+    monkeypatch.setattr(part_scores, "NUMBERS_AT_ONCE", 700)
 
 
 def sets_of(path, order="visit"):
@@ -134,7 +134,7 @@ def test_sets_in_parts_are_those_of_one_table(tmp_path, here, model, tiny_bucket
     assert [path.relative_to(tmp_path / "sets") for path in sorted((tmp_path / "sets").rglob("*.parquet"))] == names
     summary = json.loads((tmp_path / "sets" / "_sets.json").read_text())
     assert (summary["rows"], summary["parts"]) == (1600, len(names))
-    assert not (tmp_path / "sets" / "_scratch").exists()
+    assert not list((tmp_path / "sets").rglob(".*"))
 
 
 def test_a_folder_of_parts_can_become_one_file(tmp_path, here, model):
@@ -175,22 +175,10 @@ def test_another_version_writes_all_parts_anew(tmp_path, here, model, monkeypatc
     predict = ["predict", model, in_parts(tmp_path / "parts"), *domain, "--out", tmp_path / "sets"]
     origins = []
     for version in ("1", "2"):
-        monkeypatch.setattr(part_steps, "VERSION", version)
+        monkeypatch.setattr(part_scores, "VERSION", version)
         assert here(*predict)[0] == 0
-        origins.append({metadata_of(path)[part_steps.ORIGIN] for path in (tmp_path / "sets").glob("*.parquet")})
+        origins.append({metadata_of(path)[apply.ORIGIN] for path in (tmp_path / "sets").glob("*.parquet")})
     assert not origins[0] & origins[1]
-
-
-def test_an_interrupted_evaluation_says_that_scores_are_kept(tmp_path, here, model, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(part_steps.TallySets, "__call__", interrupted)
-    scratch = tmp_path / "scratch"
-    code, _, told = here("evaluate", model, in_parts(tmp_path / "parts"), "--scratch", scratch)
-    assert (code, told.count("\n")) == (130, 1)
-    assert f"stopped; scores of finished parts are kept in {scratch}, and the same command continues" in told
-    assert list(scratch.rglob("scores-*"))
 
 
 def test_another_model_writes_all_parts_anew(tmp_path, here, model, fixed_model):
@@ -226,7 +214,7 @@ def test_a_missing_domain_is_told_with_its_part_and_row(tmp_path, refused, model
     refused(message, "evaluate", model, parts)
 
 
-def test_counts_and_scores_in_a_scratch_folder_are_used_by_a_second_call(tmp_path, here, model):
+def test_a_failed_evaluation_leaves_nothing_and_can_be_repeated(tmp_path, here, model):
     parts, scratch = in_parts(tmp_path / "parts"), tmp_path / "scratch"
     evaluate = ["evaluate", model, parts, "--scratch", scratch, "--format", "json"]
     expected = here("evaluate", model, parts, "--format", "json")
@@ -234,12 +222,8 @@ def test_counts_and_scores_in_a_scratch_folder_are_used_by_a_second_call(tmp_pat
     unknown = pa.array(["well", "?"] * 250)
     spoiled = table.set_column(table.schema.get_field_index("outcome"), "outcome", unknown)
     pq.write_table(spoiled, parts / "part-2.parquet")
-    kept = []
-    for _ in range(2):
-        assert "holds '?' in row 2" in here(*evaluate)[2]
-        kept.append({path.name: path.stat().st_mtime_ns for path in (scratch / "_scratch").rglob("*-*")})
-    assert kept[0] == kept[1]
-    assert sorted(kept[0]) == [f"scores-{k}.arrow" for k in range(3)] + ["tallies-0.npz", "tallies-1.npz"]
+    assert "holds '?' in row 2" in here(*evaluate)[2]
+    assert list(scratch.iterdir()) == []
     pq.write_table(table, parts / "part-2.parquet")
     assert here(*evaluate) == expected
     assert list(scratch.iterdir()) == []
@@ -252,8 +236,6 @@ def test_a_second_command_in_the_same_folder_is_refused(tmp_path, refused, model
     parts = in_parts(tmp_path / "parts")
     with only_writer(tmp_path / "sets"):
         refused("another command is writing to", "predict", model, parts, "--out", tmp_path / "sets")
-    with only_writer(tmp_path / "_scratch"):
-        refused("another command is writing to", "evaluate", model, parts, "--scratch", tmp_path)
 
 
 def test_many_labels_are_told_apart_as_few_are():

@@ -126,6 +126,19 @@ def test_a_comma_that_parted_thousands_is_not_read_in_a_file_with_a_decimal_comm
     assert "'1,500' in row 1 can be read in two ways" in said
 
 
+def test_thousands_in_a_file_with_a_decimal_comma_are_never_read_as_two(here, models, tmp_path):
+    table = visits(COMMA).assign(dose=lambda rows: np.where(rows.index % 2, "2.000", "900"))
+    whole = scores(here, models(COMMA), written(table, tmp_path / "commas.csv"), tmp_path / "whole-sets.csv")
+    with_commas = table.assign(a=table["a"].astype(str).str.replace(".", ","))
+    semicolons = written(with_commas, tmp_path / "semicolons.csv")
+    np.testing.assert_allclose(scores(here, models(COMMA), semicolons, tmp_path / "sets.csv"), whole, atol=SAME)
+    roles = ["--label", "outcome", "--domain", "ward", "--drop", "id"]
+    quick = ["--method", "robust", "--base", "boosting", "--hold-out-domains", "0"]
+    code, _, said = here("fit", semicolons, *roles, *quick, "--out", tmp_path / "model")
+    assert code == 0, said
+    assert "Note: column 'dose' is text, since '2.000' can be read in two ways" in said
+
+
 @pytest.mark.parametrize("name", ["new.parquet", "new.xlsx"])
 def test_numbers_of_a_typed_file_are_taken_unless_they_may_be_misread_texts(here, models, refused, tmp_path, name):
     if name.endswith("xlsx"):

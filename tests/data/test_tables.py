@@ -116,6 +116,12 @@ def test_decimal_commas_go_with_semicolons(tmp_path):
     assert open_table(csv_file(tmp_path, "x;y\n1,5;a\n-2,25;b\n3;c\n")).read()["x"].tolist() == [1.5, -2.25, 3.0]
 
 
+def test_beside_decimal_commas_points_may_part_thousands_and_are_not_read_as_decimals(tmp_path):
+    table = open_table(csv_file(tmp_path, "x;y\n1,5;2.000\n2,25;900\n"))
+    assert table.decimal == ","
+    assert table.read().to_dict("list") == {"x": [1.5, 2.25], "y": ["2.000", "900"]}
+
+
 def test_decimal_points_may_go_with_semicolons(tmp_path):
     assert open_table(csv_file(tmp_path, "x;y\n1.5;a\n2.25;1,5\n")).read()["x"].tolist() == [1.5, 2.25]
 

@@ -7,6 +7,7 @@ import copy
 import datetime as dt
 import decimal
 import re
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,14 +19,14 @@ from hypothesis import strategies as st
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier
 from domaincover.cli.adapt import _only_domain
-from domaincover.cli.domain_sets import meant_for_another_domain
-from domaincover.cli.evaluate import _reports_of_table as reports_of_table
+from domaincover.cli.adaptable import meant_for_another_domain
+from domaincover.cli.apply import CountSets, WriteSets, reports_of
 from domaincover.cli.evaluate import certificate_if_unseen
-from domaincover.cli.inputs import ModelColumns, read_training
-from domaincover.cli.predict import _fixed_blocks
-from domaincover.cli.set_columns import SetColumns
+from domaincover.cli.inputs import read_training
+from domaincover.cli.part_runs import PartRuns
+from domaincover.cli.part_scores import NumberedPart, adapted_table
 from domaincover.data.table import MISSING
-from domaincover.data.tables import open_table, write_table
+from domaincover.data.tables import open_table
 from domaincover.promises.certificates import certify, seen_among
 from tests.deep import IS_DEEP
 
@@ -167,6 +168,16 @@ def names_of(kind):
     return st.lists(kind[0], min_size=2 if kind is BOOLEANS else 4, max_size=8, unique_by=str)
 
 
+class InMemory(NamedTuple):
+    """A fitted model in place of a saved one."""
+
+    model: object
+    folder: str = "model"
+
+    def load(self):
+        return self.model
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("spellings")
@@ -191,7 +202,9 @@ def test_no_seen_domain_is_taken_for_new_however_it_is_written(fitted, folder, k
     model._learn_targets(training.labels, training.domains, len(training.labels))
 
     table = table_of(folder / f"asked.{given_format}", asked, data, kind)
-    found, reports = reports_of_table(table, folder, model, ModelColumns.of(model, table), "y", "d", 1)
+    saved, runs, parts = InMemory(model), PartRuns(in_parts=False), [NumberedPart(0, table)]
+    found = adapted_table(runs, saved, "d", parts, folder / "scratch").domains
+    reports = reports_of(runs, CountSets(saved, "y", "d", folder / "scratch"), parts, 1)
     wanted = {str(name): str(name) in set(map(str, seen)) for name in asked}
     for report in reports:
         assert certificate_if_unseen(report, 0.9, model) is None
@@ -229,9 +242,8 @@ IDS = [
 
 
 def copied(fitted, table, out, names):
-    columns = ModelColumns.of(fitted, table)
-    written = SetColumns(fitted, out.parent, names, top=False, scores=False, as_lists=out.suffix == ".parquet")
-    write_table(out, _fixed_blocks(written, table, columns))
+    write = WriteSets(InMemory(fitted), out, tuple(names), top=False, scores=False)
+    write(NumberedPart(0, table))
 
 
 @settings(max_examples=EXAMPLES)

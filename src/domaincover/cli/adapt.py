@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.cli.arguments import LocalWorkers, ModelFolder, Scheduler, Scratch, TableFile, complete_columns
-from domaincover.cli.part_runs import PartWorkers
+from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, warnings_as_notes
 
 if TYPE_CHECKING:
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import Table
-    from domaincover.predictors.adapted_domains import Scored
     from domaincover.predictors.promised_predictor import PromisedPredictor
 
 
@@ -33,28 +30,24 @@ def adapt(
             autocompletion=complete_columns,
         ),
     ] = None,
-    workers: LocalWorkers = None,
-    scheduler: Scheduler = None,
-    scratch: Scratch = None,
 ) -> None:
     """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
 
     Example: domaincover adapt model ward-7.csv --out ward-7 --label outcome
     """
     from domaincover.cli.inputs import ModelColumns
-    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder
 
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model}; choose another folder.")
-    data, running = open_table(table), PartWorkers(workers, scheduler, scratch)
-    running.check(data)
+    data = open_table(table)
     if label is not None:
         data.check_column(label, "--label")
 
-    from domaincover.cli.domain_sets import inner_model
+    from domaincover.cli.adaptable import inner_model
+    from domaincover.cli.part_scores import joined, scored_blocks
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}
@@ -62,11 +55,8 @@ def adapt(
     labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
     settings = extra.get("settings", {})
     adapted_to = _only_domain(data, settings.get("domain"))
-    with warnings_as_notes():
-        if isinstance(data, PartsTable):
-            scored = _scored_parts(model, data, running)
-        else:
-            scored = _scored(fitted, model, data, columns)
+    with warnings_as_notes(), rejected_rows_as_input_error(model):
+        scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
         adapted = inner.adapt_to_scored(scored, labels)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
@@ -75,34 +65,6 @@ def adapt(
     typer.echo("\n".join(_in_words(inner, adapted)))
     folder = shlex.quote(str(out))
     say(f"The model is in {out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
-
-
-def _scored(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Scored:
-    """Return the scores of all rows, computed in blocks."""
-    import numpy as np
-
-    from domaincover.cli.evaluate import rejected_rows_as_input_error
-    from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.predictors.adapted_domains import Scored
-    from domaincover.predictors.set_predictor import unwrapped
-
-    blocks = []
-    for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-        with rejected_rows_as_input_error(folder):
-            inner, X = unwrapped(fitted, block)
-            blocks.append(inner.scored(X))
-    return Scored(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))
-
-
-def _scored_parts(folder: Path, data: PartsTable, workers: PartWorkers) -> Scored:
-    """Return the scores of all rows of a table in parts."""
-    from domaincover.cli import part_plans
-    from domaincover.cli.part_steps import PartModel
-
-    saved = PartModel.at(folder)
-    with workers.started() as runs, part_plans.scratch_folder(workers) as scratch:
-        plan = part_plans.surveyed(runs, saved, None, data, scratch)
-        return part_plans.scored_parts(runs, plan, saved, None, scratch)
 
 
 def _only_domain(data: Table, domain: str | None) -> str | None:

@@ -95,8 +95,6 @@ def _left_behind(arguments: Sequence[str]) -> str:
         return "finished figures are kept, and the same command draws all"
     if "predict" in arguments[:1] and os.path.isdir(_value_of("--out", arguments)):
         return "finished parts are kept, and the same command continues from there"
-    if (scratch := _value_of("--scratch", arguments)) and os.path.isdir(os.path.join(scratch, "_scratch")):
-        return f"scores of finished parts are kept in {scratch}, and the same command continues from there"
     return "no model was written" if arguments[:1] in (["fit"], ["adapt"]) else "nothing was written"
 
 

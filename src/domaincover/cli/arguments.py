@@ -11,7 +11,6 @@ from typing import Annotated, Literal
 import typer
 
 from domaincover.errors import InputError
-from domaincover.options import ThresholdKind
 
 TARGET = "[LABEL=]NUMBER"
 
@@ -47,7 +46,7 @@ def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
         raise InputError(f"{wrong} is neither a number such as 0.9 nor LABEL=NUMBER.") from None
 
 
-def _targets_of_option(given: list[str] | None) -> list[str] | None:
+def targets_of_option(given: list[str] | None) -> list[str] | None:
     """Reject values that are no targets, as an option of another type would."""
     try:
         parsed_targets(given or ["0.9"])
@@ -76,62 +75,13 @@ MinCellSize = Annotated[
     ),
 ]
 Page = Annotated[Path | None, typer.Option(help="Also write the evaluation as an HTML page.")]
-LabelColumn = Annotated[
-    str | None,
-    typer.Option(help="Column with the true labels; default: the one used by `fit`.", autocompletion=complete_columns),
-]
-DomainColumn = Annotated[
-    str | None,
-    typer.Option(help="Column with the domains; default: the one used by `fit`.", autocompletion=complete_columns),
-]
-Thresholds = Annotated[
-    ThresholdKind | None,
-    typer.Option(
-        help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
-    ),
-]
-CertifiedTargets = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar=TARGET,
-        callback=_targets_of_option,
-        help="Recall to certify, or LABEL=NUMBER, repeated, for some labels; default: the target that the model was "
-        "fitted for.",
-    ),
-]
 Targets = Annotated[
     list[str] | None,
     typer.Option(
         metavar=TARGET,
-        callback=_targets_of_option,
+        callback=targets_of_option,
         help="Recall wanted for every label in every domain; default: 0.9. As LABEL=NUMBER, repeated, for labels with "
         "targets of their own: other labels are not constrained.",
-    ),
-]
-PARTS = "A folder of parts"
-LocalWorkers = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        rich_help_panel=PARTS,
-        help="Work on parts in so many processes of this machine, through dask; default: one part after the other.",
-    ),
-]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        rich_help_panel=PARTS,
-        help="Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they read and write the same "
-        "files.",
-    ),
-]
-Scratch = Annotated[
-    Path | None,
-    typer.Option(
-        rich_help_panel=PARTS,
-        help="Folder for scores and counts of parts, from which the same command goes on if it was stopped; default: "
-        "a temporary one, which --scheduler cannot use.",
     ),
 ]
 TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="Output format.")]

@@ -4,71 +4,61 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from domaincover.cli.arguments import (
-    CertifiedTargets,
-    DomainColumn,
-    LabelColumn,
-    LocalWorkers,
-    MinCellSize,
-    ModelFolder,
-    Scheduler,
-    Scratch,
-    TableFile,
-    TextOrJson,
-    Thresholds,
-    parsed_targets,
-)
+from domaincover.cli.arguments import TARGET, TextOrJson, parsed_targets, targets_of_option
+from domaincover.cli.evaluate import Evaluation, LabelledTableOptions, evaluated
 from domaincover.cli.outputs import write_certificate
-from domaincover.cli.part_runs import PartWorkers
 from domaincover.errors import InputError
+from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, text_width
-
-if TYPE_CHECKING:
-    from domaincover.cli.evaluate import Evaluation
 
 KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --unseen-only"
 
 
-def certify(
-    model: ModelFolder,
-    table: TableFile,
-    label: LabelColumn = None,
-    domain: DomainColumn = None,
-    target_recall: CertifiedTargets = None,
-    confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95,
-    thresholds: Thresholds = None,
-    min_cell_size: MinCellSize = None,
+@dataclass(frozen=True, kw_only=True)
+class CertifyOptions(LabelledTableOptions):
+    """Arguments and options of `certify`."""
+
+    target_recall: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar=TARGET,
+            callback=targets_of_option,
+            help="Recall to certify, or LABEL=NUMBER, repeated, for some labels; default: the target that the model "
+            "was fitted for.",
+        ),
+    ] = None
+    confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95
     unseen_only: Annotated[
         bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on.")
-    ] = False,
-    style: TextOrJson = "text",
-    html: Annotated[Path | None, typer.Option(help="Also write the certificate as an HTML page, to print.")] = None,
-    workers: LocalWorkers = None,
-    scheduler: Scheduler = None,
-    scratch: Scratch = None,
-) -> None:
+    ] = False
+    style: TextOrJson = "text"
+    html: Annotated[Path | None, typer.Option(help="Also write the certificate as an HTML page, to print.")] = None
+
+
+@takes(CertifyOptions)
+def certify(options: CertifyOptions) -> None:
     """Certify how likely the next domain is at target, from domains that the model has not seen.
 
     Example: domaincover certify model new.csv --html certificate.html
     """
-    from domaincover.cli.evaluate import evaluated
     from domaincover.criteria import check_criterion
     from domaincover.prediction_sets import check_share
     from domaincover.promises import certificates
 
+    html, confidence = options.html, options.confidence
     check_share(confidence, "--confidence")
-    asked = parsed_targets(target_recall) if target_recall else None
+    asked = parsed_targets(options.target_recall) if options.target_recall else None
     if asked is not None:
         check_criterion("min-recall", asked)
-    running = PartWorkers(workers, scheduler, scratch)
-    given = evaluated(model, table, label, domain, min_cell_size, html, thresholds, running)
+    given = evaluated(options, html)
     seen = _seen_domains(given)
-    judged = _without_seen(given, seen) if unseen_only else _all_unseen(given, seen)
+    judged = _without_seen(given, seen) if options.unseen_only else _all_unseen(given, seen)
     n_domains = len(given.report.domain_names)
     n_seen = n_domains - len(judged.report.domain_names)
     target = judged.target_recall if asked is None else asked
@@ -81,7 +71,7 @@ def certify(
     if html is not None:
         settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
         write_certificate(html, certificate, judged.report, target, judged.model.promise, notes, settings)
-    if style == "json":
+    if options.style == "json":
         content = {**certificate.to_dict(), **judged.both_ways(target)}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
         return

@@ -37,7 +37,7 @@ def check(
 
     Example: domaincover check visits.csv --label outcome --domain hospital
     """
-    from domaincover.cli.inputs import feature_columns, read_to_check
+    from domaincover.cli.inputs import feature_columns, read_training
     from domaincover.data.tables import open_table
 
     check_page(html)
@@ -45,7 +45,8 @@ def check(
     if data.is_images:
         raise InputError(f"{table} is a folder of images; check is for tables.")
     check_not_table(html, "--html", table)
-    read = read_to_check(data, feature_columns(data, label, domain, drop or []), label, domain)
+    features = feature_columns(data, label, domain, drop or [])
+    read = read_training(data, features, label, domain, 1, may_lack_names=True)
 
     from domaincover.checks.table_check import check_table
 

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from domaincover.cli.arguments import (
-    DomainColumn,
-    LabelColumn,
-    LocalWorkers,
-    MinCellSize,
-    ModelFolder,
-    Page,
-    Scheduler,
-    Scratch,
-    TableFile,
-    TableOrJson,
-    Thresholds,
-)
+from domaincover.cli.arguments import MinCellSize, ModelFolder, Page, TableFile, TableOrJson, complete_columns
 from domaincover.cli.outputs import (
     check_not_table,
     check_page,
@@ -33,53 +20,67 @@ from domaincover.cli.outputs import (
     versions_here,
     write_page,
 )
-from domaincover.cli.part_runs import PartWorkers
-from domaincover.errors import InputError, one_line
+from domaincover.cli.part_runs import PartOptions
+from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
+from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from domaincover.cli.domain_sets import AdaptedNames, DomainSets
-    from domaincover.cli.inputs import ModelColumns
     from domaincover.criteria import TargetRecall
-    from domaincover.data.part_tables import PartsTable
-    from domaincover.data.tables import Table
     from domaincover.evaluation import DomainReport
-    from domaincover.prediction_sets import Sets
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
     from domaincover.report.domain_adaptation import DomainAdaptation
 
-PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost")  # whose classifiers a model may contain
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledTableOptions:
+    """Arguments and options of commands that compare a model's sets with known labels."""
+
+    model: ModelFolder
+    table: TableFile
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Column with the true labels; default: the one used by `fit`.", autocompletion=complete_columns
+        ),
+    ] = None
+    domain: Annotated[
+        str | None,
+        typer.Option(help="Column with the domains; default: the one used by `fit`.", autocompletion=complete_columns),
+    ] = None
+    thresholds: Annotated[
+        ThresholdKind | None,
+        typer.Option(
+            help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
+        ),
+    ] = None
+    min_cell_size: MinCellSize = None
+    parts: PartOptions = field(default_factory=PartOptions)
 
 
-def evaluate(
-    model: ModelFolder,
-    table: TableFile,
-    label: LabelColumn = None,
-    domain: DomainColumn = None,
-    thresholds: Thresholds = None,
-    min_cell_size: MinCellSize = None,
-    style: TableOrJson = "table",
-    html: Page = None,
-    workers: LocalWorkers = None,
-    scheduler: Scheduler = None,
-    scratch: Scratch = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions(LabelledTableOptions):
+    """Arguments and options of `evaluate`."""
+
+    style: TableOrJson = "table"
+    html: Page = None
+
+
+@takes(EvaluateOptions)
+def evaluate(options: EvaluateOptions) -> None:
     """Evaluate a model in each domain of a table with known labels.
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    running = PartWorkers(workers, scheduler, scratch)
-    found = evaluated(model, table, label, domain, min_cell_size, html, thresholds, running)
+    found = evaluated(options, options.html)
     report, target = found.report, found.target_recall
     notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
     certificate = certificate_if_unseen(report, target, found.model)
-    if html is not None:
+    if options.html is not None:
         write_page(
-            html,
+            options.html,
             found.reports,
             target,
             notes,
@@ -88,7 +89,7 @@ def evaluate(
             certificate=certificate,
             adaptation=found.adaptation,
         )
-    if style == "table":
+    if options.style == "table":
         certified = [] if certificate is None else [certificate.in_one_line()]
         print_reports(found.reports, target, [*certified, *notes], kind="")
     else:
@@ -135,7 +136,7 @@ class Evaluation(NamedTuple):
     @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
-        from domaincover.cli.domain_sets import meant_for_another_domain
+        from domaincover.cli.adaptable import meant_for_another_domain
         from domaincover.report.domain_adaptation import unusual_domains
 
         names, moves = self.report.domain_names, self.adaptation
@@ -199,168 +200,52 @@ class Evaluation(NamedTuple):
         return self._replace(report=replace(self.report, thresholds="fixed"), thresholds="fixed", other=None)
 
 
-def evaluated(
-    model: Path,
-    table: Path,
-    label: str | None,
-    domain: str | None,
-    min_cell_size: int | None,
-    html: Path | None,
-    thresholds: ThresholdKind | None = None,
-    workers: PartWorkers | None = None,
-) -> Evaluation:
-    """Load a model and report its sets on a table by domain; reject a page that cannot be written first.
-
-    `min_cell_size=None` is the model's own. `thresholds=None` is "adapted" where the model can adapt. The parts of a
-    table in parts are evaluated one after the other, or by `workers`.
-    """
+def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
+    """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
     from domaincover.cli.inputs import ModelColumns, check_roles
-    from domaincover.data.part_tables import PartsTable
     from domaincover.data.tables import open_table
 
     check_page(html)
-    data, workers = open_table(table), workers or PartWorkers()
-    workers.check(data)
-    check_not_table(html, "--html", table)
+    data = open_table(options.table)
+    options.parts.check(data)
+    check_not_table(html, "--html", options.table)
 
-    from domaincover.cli.domain_sets import inner_model
+    from domaincover.cli.adaptable import can_adapt, inner_model
+    from domaincover.cli.apply import CountSets, reports_of
+    from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
     from domaincover.predictors.label_scoring import last_step
-    from domaincover.saving.models import load_extra, load_to_predict, model_checksum
+    from domaincover.saving.models import load_extra
 
-    fitted, extra = load_to_predict(model), load_extra(model) or {}
+    saved = SavedModel.at(options.model)
+    fitted, extra = saved.load(), load_extra(options.model) or {}
     settings = extra.get("settings", {})
-    label, domain = label or settings.get("label"), domain or settings.get("domain")
+    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
     if label is None or domain is None:
         raise InputError("the model does not record its label and domain columns; give --label and --domain.")
-    if thresholds == "adapted":
+    if options.thresholds == "adapted":
         inner_model(fitted)
-    columns, inner = ModelColumns.of(fitted, data), last_step(fitted)
+    ModelColumns.of(fitted, data)
+    check_roles(data, label, domain)
+    inner, adapts, found = last_step(fitted), can_adapt(fitted), None
+    parts = parts_of(data)
+    with (
+        warnings_as_notes(),
+        options.parts.started(in_parts=hasattr(data, "parts")) as runs,
+        options.parts.scratch_folder() if adapts else nullcontext() as scratch,
+    ):
+        if scratch is not None:
+            found = adapted_table(runs, saved, domain, parts, scratch).domains
+        by_kind = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
     target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
-    settings = {"model": model.resolve().name, "sha256": model_checksum(model), **settings, "table": table.name}
-    if isinstance(data, PartsTable):
-        check_roles(data, label, domain)
-        found, by_kind = _reports_of_parts(data, model, inner, label, domain, min_cell_size, workers)
-    else:
-        found, by_kind = _reports_of_table(data, model, fitted, columns, label, domain, min_cell_size)
+    settings = {"model": options.model.resolve().name, "sha256": saved.digest, **settings, "table": options.table.name}
     if found is None:
-        (only,) = by_kind
         own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
-        return Evaluation(replace(only, thresholds=own), inner, settings, extra, target, own or "fixed")
+        return Evaluation(replace(by_kind[0], thresholds=own), inner, settings, extra, target, own or "fixed")
     reports = {"adapted": replace(by_kind[0], thresholds="adapted"), "fixed": replace(by_kind[1], thresholds="fixed")}
-    kind: ThresholdKind = thresholds or "adapted"
+    kind: ThresholdKind = options.thresholds or "adapted"
     other = reports["fixed" if kind == "adapted" else "adapted"]
     adaptation = found.adaptation(other.domain_names)
     return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation).with_true_kind()
-
-
-Reports = tuple["AdaptedNames | None", "list[DomainReport]"]  # adapted and fixed, or the only one
-
-
-def _reports_of_table(
-    data: Table,
-    folder: Path,
-    fitted: Any,
-    columns: ModelColumns,
-    label: str,
-    domain: str,
-    min_cell_size: int | None,
-) -> Reports:
-    """Report on the sets of a table in one file, which are kept with labels and domains."""
-    from domaincover.cli.domain_sets import can_adapt
-    from domaincover.data.identity import typed_names
-    from domaincover.predictors.label_scoring import last_step
-
-    given = columns.read_labels(data, label, domain, fitted.classes_.tolist())
-    given = given._replace(domains=typed_names(given.domains))
-    found: AdaptedNames | None = None
-    sets: tuple[Sets, ...]
-    if can_adapt(fitted):
-        found, sets = _adapted_and_fixed_sets(fitted, folder, data, columns, given.domains)
-    else:
-        sets = (_fixed_sets(fitted, folder, data, columns),)
-    with warnings_as_notes():
-        return found, [
-            last_step(fitted).report_on_sets(each, given.labels, given.domains, min_cell_size=min_cell_size)
-            for each in sets
-        ]
-
-
-def _reports_of_parts(
-    data: PartsTable,
-    folder: Path,
-    inner: Any,
-    label: str,
-    domain: str,
-    min_cell_size: int | None,
-    workers: PartWorkers,
-) -> Reports:
-    """Report on the counts of all parts; neither sets nor labels are kept."""
-    from domaincover.cli import part_plans
-    from domaincover.cli.domain_sets import can_adapt
-    from domaincover.cli.part_steps import PartModel
-
-    saved, found = PartModel.at(folder), None
-    with warnings_as_notes(), workers.started() as runs, part_plans.scratch_folder(workers) as scratch:
-        plan = part_plans.surveyed(runs, saved, domain, data, scratch)
-        if adapts := can_adapt(inner):
-            found = part_plans.adapted_names(runs, plan, saved, domain, scratch)
-        tallies = part_plans.tallies_of_parts(runs, plan, saved, label, domain, scratch, adapts=adapts)
-        names = plan.names
-        return found, [part_plans.report_of_parts(inner, each, names, min_cell_size) for each in tallies]
-
-
-def _fixed_sets(fitted: Any, folder: Path, data: Table, columns: ModelColumns) -> Sets:
-    import numpy as np
-
-    from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.predictors.set_predictor import predict_set
-
-    sets = []
-    with warnings_as_notes():
-        for block, _ in columns.blocks(data, ROWS_AT_ONCE, ids=()):
-            with rejected_rows_as_input_error(folder):
-                sets.append(predict_set(fitted, block))
-    return np.concatenate(sets)
-
-
-def _adapted_and_fixed_sets(
-    fitted: Any, folder: Path, data: Table, columns: ModelColumns, domains: pd.Series[Any]
-) -> tuple[AdaptedNames, tuple[Sets, Sets]]:
-    """Return both kinds of sets; features are read in blocks, and scores kept until a domain is complete."""
-    import numpy as np
-
-    from domaincover.cli.domain_sets import UnadaptedBlock, with_domain_sets
-    from domaincover.data.tables import ROWS_AT_ONCE
-
-    def both(found: DomainSets, is_grouped: bool) -> tuple[Sets, Sets]:
-        rows = (UnadaptedBlock(X, domains.loc[X.index], kept) for X, kept in columns.blocks(data, ROWS_AT_ONCE, ids=()))
-        sets = [(block.sets, block.fixed_sets) for block in found.blocks(rows, is_grouped)]
-        adapted, fixed = (np.concatenate(parts) for parts in zip(*sets, strict=True))
-        return adapted, fixed
-
-    with warnings_as_notes():
-        return with_domain_sets(fitted, folder, both, str(domains.name))
-
-
-@contextmanager
-def rejected_rows_as_input_error(model: Path) -> Iterator[None]:
-    """Report rows that a classifier of another package rejects in one line; faults of our own keep their traceback."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        package = _raised_by(error)
-        if package not in PACKAGES or not (isinstance(error, ValueError) or type(error).__module__.startswith(package)):
-            raise
-        raise InputError(f"{model} cannot predict these rows ({one_line(error)}).") from error
-
-
-def _raised_by(error: Exception) -> str:
-    """Return the package whose code our own called last before an error, ours if there is none."""
-    packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
-    last = len(packages) - packages[::-1].index("domaincover")
-    return packages[min(last, len(packages) - 1)]
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

@@ -32,7 +32,7 @@ def fit(options: FitOptions) -> None:
 
     Example: domaincover fit visits.csv --label outcome --domain hospital --out model
     """
-    from domaincover.cli.inputs import kinds_in_words, note_on_memory, read_on_disk, read_training
+    from domaincover.cli.inputs import kinds_in_words, note_on_memory, read_training
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder, is_model
 
@@ -42,7 +42,7 @@ def fit(options: FitOptions) -> None:
     options = options.for_table(data)
     features, sources = options.feature_columns(data), options.sources
 
-    from domaincover.cli.domain_sets import can_adapt
+    from domaincover.cli.adaptable import can_adapt
     from domaincover.saving.models import save
 
     with torch_needed_for("training"):
@@ -52,7 +52,10 @@ def fit(options: FitOptions) -> None:
     options.make_classifier(network)  # rejects options that contradict each other before the table is read
     min_domains = 2 if options.hold_out_domains > 0 else 1
     if options.training.on_disk:
-        training = read_on_disk(data, features, *options.roles, min_domains, options.training.scratch)
+        from domaincover.data.disk_table import DiskTable
+
+        training = read_training(data, [], *options.roles, min_domains)
+        training = training._replace(X=DiskTable.of(data, features, options.training.scratch, first_row=1))
     else:
         if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
             say(note)

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from domaincover.errors import InputError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
 
     from domaincover.data.tables import Table
@@ -72,15 +70,29 @@ def read_training(
     min_domains: int,
     image_column: str | None = None,
     prose: str | None = None,
+    *,
+    may_lack_names: bool = False,
 ) -> LabelledTable:
-    """Read a table to fit on, and refuse one whose label or domain is probably another column."""
+    """Read a table to fit on, and refuse one whose label or domain is probably another column.
+
+    Labels and domains become whole numbers or booleans if all names are. `may_lack_names` admits rows without them.
+    """
+    from domaincover.data.identity import canonical_texts, typed_names
+
     texts = [name for name in (image_column, prose) if name is not None]
-    training = _labelled(data.read([*features, label, domain], [label, domain], texts), features, label, domain)
-    _check_classes(training.labels)
-    _check_groups(training.domains, min_domains)
+    frame = _numbered(data.read([*features, label, domain], [label, domain], texts))
+    labels, domains = (typed_names(canonical_texts(frame[role])) for role in (label, domain))
+    for column, option in ((labels, "--label"), (domains, "--domain")):
+        if not may_lack_names:
+            _check_missing(column, option)
+        elif column.isna().all():
+            raise InputError(f"column {column.name!r} ({option}) is empty in all rows.")
+    _check_classes(labels.dropna())
+    _check_groups(domains.dropna(), min_domains)
+    X = frame[list(features)]
     for name in texts:
-        _check_missing(training.X[name], "--image-column" if name == image_column else "--text-column")
-    return training._replace(X=_with_paths(training.X, data, [image_column])) if image_column else training
+        _check_missing(X[name], "--image-column" if name == image_column else "--text-column")
+    return LabelledTable(_with_paths(X, data, [image_column]) if image_column else X, labels, domains)
 
 
 def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
@@ -92,30 +104,6 @@ def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
         f"Note: {data.path} takes about {needed / 1e9:.0f} GB in memory, and the machine has {memory / 1e9:.0f} GB; "
         "--on-disk trains networks on tables that stay on disk."
     )
-
-
-def read_on_disk(
-    data: Table, features: Sequence[str], label: str, domain: str, min_domains: int, scratch: Path | None
-) -> LabelledTable:
-    """Read the labels and domains of a table to fit on, and leave its features on disk."""
-    from domaincover.data.disk_table import DiskTable
-
-    training = _labelled(data.read([label, domain], [label, domain]), [], label, domain)
-    _check_classes(training.labels)
-    _check_groups(training.domains, min_domains)
-    return training._replace(X=DiskTable.of(data, features, scratch, first_row=1))
-
-
-def read_to_check(data: Table, features: Sequence[str], label: str, domain: str) -> LabelledTable:
-    """Read a table as for a fit, but with rows that lack a label or a domain."""
-    frame = data.read([*features, label, domain], [label, domain])
-    table = _as_labelled(frame, features, label, domain)
-    for column, option in ((table.labels, "--label"), (table.domains, "--domain")):
-        if column.isna().all():
-            raise InputError(f"column {column.name!r} ({option}) is empty in all rows.")
-    _check_classes(table.labels.dropna())
-    _check_groups(table.domains.dropna(), 1)
-    return table
 
 
 def kinds_in_words(features: Any) -> list[str]:
@@ -273,22 +261,6 @@ def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
         "the model does not read tables by itself; use it from Python, or fit it with a TableEncoder before the "
         "classifier: make_pipeline(TableEncoder(), classifier)."
     )
-
-
-def _labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:
-    table = _as_labelled(frame, features, label, domain)
-    _check_missing(table.labels, "--label")
-    _check_missing(table.domains, "--domain")
-    return table
-
-
-def _as_labelled(frame: pd.DataFrame, features: Sequence[str], label: str, domain: str) -> LabelledTable:
-    """Return features, labels and domains; whole numbers and booleans if all names are."""
-    from domaincover.data.identity import canonical_texts, typed_names
-
-    frame = _numbered(frame)
-    names = (typed_names(canonical_texts(frame[role])) for role in (label, domain))
-    return LabelledTable(frame[list(features)], *names)
 
 
 def _numbered(frame: pd.DataFrame) -> pd.DataFrame:

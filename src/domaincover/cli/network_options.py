@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 # Functions of the module: an annotation is evaluated where a lambda would not see the module's names.
 _complete_device, _complete_tracker = one_of(lambda: DEVICES), one_of(lambda: TRACKERS)
-SOURCES, TRAINING = "Images and texts", "Training of networks"
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Options that have an effect on images, on texts, or on both.
@@ -41,66 +40,40 @@ EFFECTS = {
 class SourceOptions:
     """Options of networks on images and texts."""
 
+    panel: ClassVar = "Images and texts"
+
     image_column: Annotated[
         str | None,
-        typer.Option(
-            help="Column with image paths, relative to the table's folder.",
-            autocompletion=complete_columns,
-            rich_help_panel=SOURCES,
-        ),
+        typer.Option(help="Column with image paths, relative to the table's folder.", autocompletion=complete_columns),
     ] = None
-    text_column: Annotated[
-        str | None, typer.Option(help="Column with texts.", autocompletion=complete_columns, rich_help_panel=SOURCES)
-    ] = None
+    text_column: Annotated[str | None, typer.Option(help="Column with texts.", autocompletion=complete_columns)] = None
     network: Annotated[
         str | None,
         typer.Option(
             help="For images resnet-18, or small-conv, which trains in seconds; or the folder of a transformers model.",
             autocompletion=one_of(lambda: ["resnet-18", "small-conv"]),
-            rich_help_panel=SOURCES,
         ),
     ] = None
     weights: Annotated[
         Path | None,
-        typer.Option(
-            help="torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later.",
-            rich_help_panel=SOURCES,
-        ),
+        typer.Option(help="torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later."),
     ] = None
     learn: Annotated[
         Learn,
         typer.Option(
-            help="Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU.",
-            rich_help_panel=SOURCES,
+            help="Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU."
         ),
     ] = "auto"
-    image_size: Annotated[
-        int | None, typer.Option(min=1, help="Resize images to this height and width.", rich_help_panel=SOURCES)
-    ] = None
-    crop: Annotated[
-        float,
-        typer.Option(help="Share cut from each side of an image first.", rich_help_panel=SOURCES, show_default=False),
-    ] = 0.0
-    max_unreadable: Annotated[
-        float, typer.Option(help="Largest share of unreadable images; they are skipped.", rich_help_panel=SOURCES)
-    ] = 0.01
+    image_size: Annotated[int | None, typer.Option(min=1, help="Resize images to this height and width.")] = None
+    crop: Annotated[float, typer.Option(help="Share cut from each side of an image first.", show_default=False)] = 0.0
+    max_unreadable: Annotated[float, typer.Option(help="Largest share of unreadable images; they are skipped.")] = 0.01
     text_features: Annotated[
-        TextFeatures,
-        typer.Option(help="Features of a text: its mean word embedding, or an encoder.", rich_help_panel=SOURCES),
+        TextFeatures, typer.Option(help="Features of a text: its mean word embedding, or an encoder.")
     ] = "word-embeddings"
-    max_tokens: Annotated[
-        int | None, typer.Option(min=3, help="Truncate texts to so many tokens.", rich_help_panel=SOURCES)
-    ] = None
-    download: Annotated[
-        bool,
-        typer.Option("--download", help="Download --network from the Hugging Face hub.", rich_help_panel=SOURCES),
-    ] = False
-    cache: Annotated[
-        Path | None, typer.Option(help="Folder that caches features; default: the user's.", rich_help_panel=SOURCES)
-    ] = None
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that load images.", rich_help_panel=SOURCES)] = (
-        None
-    )
+    max_tokens: Annotated[int | None, typer.Option(min=3, help="Truncate texts to so many tokens.")] = None
+    download: Annotated[bool, typer.Option("--download", help="Download --network from the Hugging Face hub.")] = False
+    cache: Annotated[Path | None, typer.Option(help="Folder that caches features; default: the user's.")] = None
+    workers: Annotated[int | None, typer.Option(min=0, help="Processes that load images.")] = None
 
     @property
     def column(self) -> str | None:
@@ -187,60 +160,40 @@ def learned_settings(network: SourceNetwork | None) -> dict[str, Any] | None:
 class TrainingOptions:
     """Options of the training of networks."""
 
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of training.", rich_help_panel=TRAINING)] = None
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples in a batch.", rich_help_panel=TRAINING)] = None
-    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.", rich_help_panel=TRAINING)] = None
+    panel: ClassVar = "Training of networks"
+
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of training.")] = None
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples in a batch.")] = None
+    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.")] = None
     device: Annotated[
-        str,
-        typer.Option(
-            help="Device to train on: auto, cpu, cuda, …",
-            autocompletion=_complete_device,
-            rich_help_panel=TRAINING,
-        ),
+        str, typer.Option(help="Device to train on: auto, cpu, cuda, …", autocompletion=_complete_device)
     ] = "auto"
     checkpoints: Annotated[
-        Path | None,
-        typer.Option(help="Folder for checkpoints; removed once the model is saved.", rich_help_panel=TRAINING),
+        Path | None, typer.Option(help="Folder for checkpoints; removed once the model is saved.")
     ] = None
-    checkpoint_minutes: Annotated[
-        float, typer.Option(help="Minutes between checkpoints within an epoch.", rich_help_panel=TRAINING)
-    ] = 10.0
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Continue from the checkpoints of an interrupted fit.", rich_help_panel=TRAINING),
-    ] = False
-    precision: Annotated[
-        Precision, typer.Option("--precision", help="Mixed precision, with accelerate.", rich_help_panel=TRAINING)
-    ] = "full"
-    accumulate: Annotated[
-        int, typer.Option(min=1, help="Split each batch into so many parts to save memory.", rich_help_panel=TRAINING)
-    ] = 1
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints within an epoch.")] = 10.0
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints of an interrupted fit.")] = (
+        False
+    )
+    precision: Annotated[Precision, typer.Option("--precision", help="Mixed precision, with accelerate.")] = "full"
+    accumulate: Annotated[int, typer.Option(min=1, help="Split each batch into so many parts to save memory.")] = 1
     on_disk: Annotated[
         bool,
         typer.Option(
             "--on-disk",
             help="Train networks without reading the features into memory, from Parquet or Arrow of any size.",
-            rich_help_panel=TRAINING,
         ),
     ] = False
     scratch: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the temporary files of --on-disk; default: the system's.", rich_help_panel=TRAINING
-        ),
+        Path | None, typer.Option(help="Folder for the temporary files of --on-disk; default: the system's.")
     ] = None
     tracker: Annotated[
         list[str] | None,
         typer.Option(
-            "--tracker",
-            help="csv, tensorboard, mlflow or wandb; may be repeated.",
-            autocompletion=_complete_tracker,
-            rich_help_panel=TRAINING,
+            "--tracker", help="csv, tensorboard, mlflow or wandb; may be repeated.", autocompletion=_complete_tracker
         ),
     ] = None
-    tracking: Annotated[Path, typer.Option(help="Folder for the output of trackers.", rich_help_panel=TRAINING)] = Path(
-        "tracking"
-    )
+    tracking: Annotated[Path, typer.Option(help="Folder for the output of trackers.")] = Path("tracking")
 
     def parameters(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""

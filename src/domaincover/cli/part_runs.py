@@ -1,29 +1,37 @@
 """Run steps on the parts of a table: in this process, on workers of this machine, or on a dask scheduler's.
 
-A step that fails on a part does not stop the others, unless they would fail as well: the disk is full, or the cluster
-is gone. Steps write files that appear whole, so that the same command goes on where this one ended.
+A file is a table of one part: its steps run as they are. Of several parts, one that fails does not stop the others,
+unless they would fail as well: the disk is full, or the cluster is gone. Steps write files that appear whole, so that
+the same command goes on where this one ended.
 """
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, TypeVar
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import typer
 
 from domaincover.errors import InputError, one_line
-from domaincover.files import is_full
+from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
 from domaincover.terminal.executors import DIED, in_turn, local_cluster, on_cluster
+
+if TYPE_CHECKING:
+    from domaincover.data.tables import Table
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost")  # whose classifiers a model may contain
 
 
 class PartOutcome(NamedTuple):
@@ -36,41 +44,35 @@ class PartOutcome(NamedTuple):
     fault: str = ""
 
 
-@dataclass(frozen=True)
-class PartWork(Generic[Item, Result]):
-    """A step as it runs on a worker: in one thread, since rounding may depend on their number."""
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """Options that say where steps on the parts of a folder run, and which folder they share."""
 
-    step: Callable[[Item], Result]
+    panel: ClassVar = "A folder of parts"
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Work on parts in so many processes of this machine, through dask; default: one part after the other.",
+        ),
+    ] = None
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they read and write the "
+            "same files.",
+        ),
+    ] = None
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary "
+            "one, which --scheduler cannot use."
+        ),
+    ] = None
 
-    def __call__(self, item: Item) -> PartOutcome:
-        """Do the step; what a user can fix becomes a reason."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("default", UserWarning)
-            try:
-                if (model := getattr(self.step, "model", None)) is not None:
-                    model.load()  # first, since it imports what is to have one thread
-                with _threads(len(sys.modules)).limit(limits=1):
-                    result = self.step(item)
-            except InputError as error:
-                return PartOutcome(reason=str(error), stops_others=_is_full(error))
-            except MemoryError:
-                return PartOutcome(reason=f"out of memory at {item}; use smaller parts.", stops_others=True)
-            except OSError as error:
-                return PartOutcome(reason=f"{one_line(error)}.", stops_others=is_full(error))
-            except Exception:  # a fault of our own, of which a scheduler would pass on no traceback
-                return PartOutcome(fault=traceback.format_exc())
-        return PartOutcome(result, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
-
-
-@dataclass(frozen=True)
-class PartWorkers:
-    """Where steps run: here, on workers of this machine, or on those of a scheduler; and a folder that they share."""
-
-    workers: int | None = None
-    scheduler: str | None = None
-    scratch: Path | None = None
-
-    def check(self, table: Any) -> None:
+    def check(self, table: Table) -> None:
         """Reject what contradicts each other, and workers for a table that is not in parts."""
         if self.workers is None and self.scheduler is None:
             return
@@ -83,13 +85,32 @@ class PartWorkers:
             raise InputError(f"{option} is for the parts of a folder, and {table.path} is one table.")
 
     @contextmanager
-    def started(self) -> Iterator[PartRuns]:
+    def started(self, *, in_parts: bool) -> Iterator[PartRuns]:
         """Start what steps run on, and end it."""
         with ExitStack() as running:
             address = self.scheduler
             if self.workers is not None:
                 address = running.enter_context(local_cluster(self.workers))
-            yield PartRuns(address)
+            yield PartRuns(address, in_parts=in_parts)
+
+    @contextmanager
+    def scratch_folder(self, default: Path | None = None) -> Iterator[Path]:
+        """Give a folder for scores: within the one asked for, the default, or a temporary one."""
+        above = self.scratch or default
+        if above is None:
+            if self.scheduler is not None:
+                raise InputError("--scheduler needs --scratch FOLDER, a folder that all workers can write to.")
+            with tempfile.TemporaryDirectory(prefix="domaincover-") as name:
+                yield Path(name)
+            return
+        folder = unfinished_name(above.absolute() / "scratch")  # readers of parts skip it
+        with writing(above):
+            folder.mkdir(parents=True)
+            remove_leftovers(above)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -97,6 +118,7 @@ class PartRuns:
     """Runs steps on items, one after the other or on the workers of a scheduler."""
 
     scheduler: str | None = None
+    in_parts: bool = True
 
     def each(
         self, what: str, step: Callable[[Item], Result], items: Sequence[Item], hint: str = ""
@@ -105,7 +127,10 @@ class PartRuns:
 
         `what` says on a terminal what is counted, `hint` after a failure what is kept.
         """
-        work = PartWork(step)
+        if not self.in_parts:
+            yield from ((item, _done(step, item)) for item in items)
+            return
+        work = partial(_outcome, step)
         ended = in_turn(items, work) if self.scheduler is None else on_cluster(items, work, self.scheduler, _lost)
         failures: list[str] = []
         n_done = 0
@@ -130,6 +155,52 @@ class PartRuns:
             more = f" {len(failures) - 1:,} more failed." if len(failures) > 1 else ""
             kept = f" {n_done:,} of {len(items):,} are finished{hint}." if n_done and hint else ""
             raise InputError(f"{failures[0]}{more}{kept}")
+
+
+def _outcome(step: Callable[[Item], Result], item: Item) -> PartOutcome:
+    """Do a step in one thread, since rounding may depend on their number; what a user can fix becomes a reason."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", UserWarning)
+        try:
+            if (model := getattr(step, "model", None)) is not None:
+                model.load()  # first, since it imports what is to have one thread
+            with _threads(len(sys.modules)).limit(limits=1):
+                result = _done(step, item)
+        except InputError as error:
+            return PartOutcome(reason=str(error), stops_others=_is_full(error))
+        except MemoryError:
+            return PartOutcome(reason=f"out of memory at {item}; use smaller parts.", stops_others=True)
+        except OSError as error:
+            return PartOutcome(reason=f"{one_line(error)}.", stops_others=is_full(error))
+        except Exception:  # a fault of our own, of which a scheduler would pass on no traceback
+            return PartOutcome(fault=traceback.format_exc())
+    return PartOutcome(result, tuple(dict.fromkeys(str(warning.message) for warning in caught)))
+
+
+def _done(step: Callable[[Item], Result], item: Item) -> Result:
+    with rejected_rows_as_input_error(step.model.folder) if hasattr(step, "model") else nullcontext():
+        return step(item)
+
+
+@contextmanager
+def rejected_rows_as_input_error(model: str | Path) -> Iterator[None]:
+    """Report rows that a classifier of another package rejects in one line; faults of our own keep their traceback."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        package = _raised_by(error)
+        if package not in PACKAGES or not (isinstance(error, ValueError) or type(error).__module__.startswith(package)):
+            raise
+        raise InputError(f"{model} cannot predict these rows ({one_line(error)}).") from error
+
+
+def _raised_by(error: Exception) -> str:
+    """Return the package whose code our own called last before an error, ours if there is none."""
+    packages = [str(frame.f_globals.get("__name__")).partition(".")[0] for frame, _ in walk_tb(error.__traceback__)]
+    last = len(packages) - packages[::-1].index("domaincover")
+    return packages[min(last, len(packages) - 1)]
 
 
 @lru_cache(maxsize=1)

@@ -2,126 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domaincover.cli.arguments import LocalWorkers, ModelFolder, Scheduler, Scratch, TableFile, complete_columns
+from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
 from domaincover.cli.outputs import check_not_table, check_output_folder
-from domaincover.cli.part_runs import PartWorkers
+from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
+from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, warnings_as_notes
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from domaincover.cli.domain_sets import DomainSets
-    from domaincover.cli.inputs import ModelColumns
-    from domaincover.cli.set_columns import SetColumns
-    from domaincover.data.tables import Table
+    from domaincover.cli.adaptable import AdaptedNames
+    from domaincover.cli.apply import WriteSets
+    from domaincover.cli.part_scores import NumberedPart
 
 FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
     "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
 )
+SUMMARY = "_sets.json"  # written last; readers of parts skip what starts with an underscore
 
 
-def predict(
-    model: ModelFolder,
-    table: TableFile,
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions:
+    """Arguments and options of `predict`."""
+
+    model: ModelFolder
+    table: TableFile
     out: Annotated[
         Path,
         typer.Option(
             help="File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output; for a "
             "folder of parts also a folder, which gets a part for each."
         ),
-    ],
+    ]
     domain: Annotated[
         str | None,
         typer.Option(
             help="Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds.",
             autocompletion=complete_columns,
         ),
-    ] = None,
-    id: Annotated[  # noqa: A002
+    ] = None
+    id: Annotated[
         list[str] | None,
         typer.Option(help="Column to copy beside the sets; may be repeated.", autocompletion=complete_columns),
-    ] = None,
-    top: Annotated[bool, typer.Option("--top", help="Also write the most likely label.")] = False,
+    ] = None
+    top: Annotated[bool, typer.Option("--top", help="Also write the most likely label.")] = False
     scores: Annotated[
         bool, typer.Option("--scores", help="Also write the score of each label, which its threshold is compared with.")
-    ] = False,
-    workers: LocalWorkers = None,
-    scheduler: Scheduler = None,
-    scratch: Scratch = None,
-) -> None:
+    ] = False
+    parts: PartOptions = field(default_factory=PartOptions)
+
+
+@takes(PredictOptions)
+def predict(options: PredictOptions) -> None:
     """Write a prediction set for every row of a table, in the order of its rows.
 
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
     from domaincover.cli.inputs import ModelColumns, domains_in
-    from domaincover.cli.set_columns import SetColumns
     from domaincover.data.part_tables import PartsTable
     from domaincover.data.table_writer import check_ending
-    from domaincover.data.tables import is_standard_stream, open_table, write_table
+    from domaincover.data.tables import is_standard_stream, open_table
 
-    data, ids = open_table(table, allow_empty=True), list(dict.fromkeys(id or []))
-    running = PartWorkers(workers, scheduler, scratch)
-    running.check(data)
-    writes_parts = isinstance(data, PartsTable) and (out.is_dir() or not out.suffix) and not is_standard_stream(out)
-    if isinstance(data, PartsTable) and writes_parts:
+    model, table, out, domain = options.model, options.table, options.out, options.domain
+    data, ids = open_table(table, allow_empty=True), tuple(dict.fromkeys(options.id or []))
+    options.parts.check(data)
+    in_parts = isinstance(data, PartsTable) and (out.is_dir() or not out.suffix) and not is_standard_stream(out)
+    if in_parts and isinstance(data, PartsTable):
         check_output_folder(out, data, model)
-    elif running != PartWorkers():
+    elif options.parts != PartOptions():
         raise InputError(f"--workers, --scheduler and --scratch write parts: --out must be a folder, not {out}.")
-    ending = ".parquet" if writes_parts else check_ending(out)
+    else:
+        check_ending(out)
     check_not_table(out, "--out", table)
     for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
         data.check_column(name, option)
 
-    from domaincover.cli.domain_sets import can_adapt, inner_model, meant_for_another_domain, with_domain_sets
+    from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
+    from domaincover.cli.apply import WriteSets
+    from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
+    from domaincover.cli.set_columns import n_sets_in_words, sizes_in_words
     from domaincover.predictors.label_scoring import last_step
-    from domaincover.saving.models import load_extra, load_to_predict
+    from domaincover.saving.models import load_extra
 
-    fitted = load_to_predict(model)
-    columns = ModelColumns.of(fitted, data)
-    written = SetColumns(fitted, model, ids, top=top, scores=scores, as_lists=ending in (".parquet", ".pq"))
+    saved = SavedModel.at(model)
+    fitted = saved.load()
+    ModelColumns.of(fitted, data)
+    if domain is not None:
+        inner_model(fitted)
+    step = WriteSets(saved, out if str(out) == "-" else out.absolute(), ids, options.top, options.scores, domain)
     for name in ids:
-        if name in written.names:
+        if name in step.columns(ids, as_lists=False).names:
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
     for note in data.notes:
         say(note)
+    with warnings_as_notes():
+        parts = parts_of(data) if in_parts else [NumberedPart(0, data)]
+        sizes, adapted = _write(step, parts, options.parts, in_parts=in_parts)
     where = ""
-    if domain is not None:
-        inner_model(fitted)
-    if isinstance(data, PartsTable) and writes_parts:
-        from domaincover.cli.part_predictions import predict_parts
-
-        with warnings_as_notes():
-            parts = predict_parts(data, model, out, domain, ids, running, top=top, scores=scores)
-        written.count_sizes(parts.sizes)
-        if parts.warning is not None:
-            say(parts.warning)
-        where = _domains_in_words(parts.n_moved, parts.n_domains)
-    elif not data.has_rows:
-        write_table(out, [written.empty()])
-    elif domain is not None:
-
-        def write(found: DomainSets, is_grouped: bool) -> None:
-            written.forget_sizes()
-            write_table(out, _adapted_blocks(found, is_grouped, written, data, columns, domain))
-
-        with warnings_as_notes():
-            found, _ = with_domain_sets(fitted, model, write, domain)
-        if (warning := found.warning()) is not None:
+    if adapted is not None:
+        if (warning := adapted.warning()) is not None:
             say(warning)
-        where = _domains_in_words(found.n_moved, len(found.names))
-    else:
-        with warnings_as_notes():
-            write_table(out, _fixed_blocks(written, data, columns))
+        where = _domains_in_words(adapted.n_moved, len(adapted.names))
     place = "on standard output" if is_standard_stream(out) else f"in {out}"
-    say(f"{written.n_sets_in_words()} {place}: {written.sizes_in_words()}{where}.")
+    say(f"{n_sets_in_words(sizes)} {place}: {sizes_in_words(sizes)}{where}.")
     if domain is None and can_adapt(fitted):
         say(FIXED_THRESHOLDS)
     if hasattr(last_step(fitted), "adapted_"):
@@ -132,35 +125,40 @@ def predict(
             say(f"Note: {line}")
 
 
+def _write(
+    step: WriteSets, parts: Sequence[NumberedPart], options: PartOptions, *, in_parts: bool
+) -> tuple[Counter[int], AdaptedNames | None]:
+    """Write all sets, and return how many have each size and which domains set thresholds, if any did.
+
+    In a folder, parts that an earlier call has finished are left as they are, and a summary comes last.
+    """
+    from domaincover.cli.apply import GOES_ON
+    from domaincover.cli.part_scores import adapted_table
+    from domaincover.files import only_writer, remove_unfinished, write_whole
+
+    sizes: Counter[int] = Counter()
+    adapted: AdaptedNames | None = None
+    with options.started(in_parts=in_parts) as runs, only_writer(step.out) if in_parts else nullcontext():
+        if in_parts:
+            with suppress(OSError):  # it must not stand beside parts of another model
+                (step.out / SUMMARY).unlink()
+        adapts = step.domain is not None and any(part.table.has_rows for part in parts)
+        with options.scratch_folder(step.out if in_parts else None) if adapts else nullcontext() as scratch:
+            if step.domain is not None and scratch is not None:
+                adapted, digest = adapted_table(runs, step.model, step.domain, parts, scratch)
+                step = replace(step, scratch=scratch, table_digest=digest)
+            for _, of_part in runs.each("Parts", step, parts, GOES_ON):
+                sizes.update(of_part)
+        if in_parts:
+            for folder in {step.place_of(part).parent for part in parts}:
+                remove_unfinished(folder)  # of workers that were killed; no other command writes here
+            content = {"parts": len(parts), "rows": sizes.total(), "sizes": dict(sorted(sizes.items()))}
+            content |= {"domains": len(adapted.names) if adapted else 0, "model": step.model.digest}
+            write_whole(step.out / SUMMARY, json.dumps(content).encode())
+    return sizes, adapted
+
+
 def _domains_in_words(n_moved: int, n_domains: int) -> str:
-    if n_domains == 0:
-        return ""
     own = f"{n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
     fixed = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, {FIXED_ONES}"
     return "; " + ", ".join([*([own] if own else []), *([fixed] if n_moved < n_domains else [])])
-
-
-def _fixed_blocks(written: SetColumns, data: Table, columns: ModelColumns) -> Iterator[pd.DataFrame]:
-    from domaincover.cli.evaluate import rejected_rows_as_input_error
-    from domaincover.data.tables import ROWS_AT_ONCE
-    from domaincover.predictors.set_predictor import predict_set
-
-    for X, kept in columns.blocks(data, ROWS_AT_ONCE, written.ids):
-        with rejected_rows_as_input_error(written.folder):
-            sets = predict_set(written.model, X)
-        yield written.block(written.beside(kept, X), sets)
-
-
-def _adapted_blocks(
-    found: DomainSets, is_grouped: bool, written: SetColumns, data: Table, columns: ModelColumns, domain: str
-) -> Iterator[pd.DataFrame]:
-    from domaincover.cli.domain_sets import UnadaptedBlock
-    from domaincover.cli.inputs import domain_names
-    from domaincover.data.tables import ROWS_AT_ONCE
-
-    blocks = (
-        UnadaptedBlock(X, domain_names(data.text_of(kept[domain]), X.index), written.beside(kept[written.ids], X))
-        for X, kept in columns.blocks(data, ROWS_AT_ONCE, list(dict.fromkeys([*written.ids, domain])))
-    )
-    for block in found.blocks(blocks, is_grouped):
-        yield written.block(block.kept, block.sets)

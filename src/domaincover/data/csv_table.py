@@ -16,6 +16,7 @@ from typing import Any
 
 import pandas as pd
 
+from domaincover.data.spellings import THOUSANDS
 from domaincover.data.table import MISSING, ROWS_AT_ONCE, Table
 from domaincover.data.table_errors import reading
 from domaincover.errors import InputError
@@ -168,7 +169,8 @@ def _dialect(head: str, separators: str) -> dict[str, Any]:
     }
     sep = max(rows_by_separator, key=lambda sep: _fit(rows_by_separator[sep]))
     fields = [field for row in rows_by_separator[sep] for field in row]
-    commas, points = (any(re.fullmatch(rf"[+-]?\d+{mark}\d+", f) for f in fields) for mark in (",", r"\."))
+    commas = any(re.fullmatch(r"[+-]?\d+,\d+", field) for field in fields)
+    points = any(re.fullmatch(r"[+-]?\d+\.\d+", field) and not re.fullmatch(THOUSANDS, field) for field in fields)
     return {"sep": sep, "decimal": "," if sep == ";" and commas and not points else "."}
 
 

@@ -64,6 +64,8 @@ class PartTable(ParquetTable):
         with self._opened() as file:
             for batch in file.iter_batches(rows_at_once, columns=self._stored([*dict.fromkeys([*columns, *copied])])):
                 stored = pa.Table.from_batches([batch])
+                for name in self.folder_values.keys() & {*copied}:
+                    stored = stored.append_column(name, self._column(stored, name))
                 kept = copies(stored, copied)  # with the types of this part
                 yield to_pandas(self._completed(stored, columns), text_columns), kept
 

@@ -20,6 +20,7 @@ from domaincover.errors import InputError
 
 MISSING_MARKS = ("?", "-", "--", ".")
 PLAIN_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+"  # or decimals, if there is one point
 CODE = r"[+-]?0\d+"  # a leading zero is for names such as postcodes
 DATE = r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}:\d{2}(?::\d{2})?))?"
 MONTHS, DIGITS_OF_YEAR, THOUSAND = 12, 4, 1000
@@ -120,6 +121,9 @@ def doubt_about(column: pd.Series[Any]) -> str | None:
         return None
     if texts.str.fullmatch(DATE).all() and not texts.str.fullmatch(ISO_DATE).all():
         return f"holds dates such as {texts.iloc[0]!r}, whose order nothing settles; write them as 2026-01-31"
+    pointed = texts[texts.str.contains(".", regex=False)]
+    if len(pointed) and pointed.str.fullmatch(THOUSANDS).all() and texts.str.fullmatch(PLAIN_NUMBER).all():
+        return f"is text, since {pointed.iloc[0]!r} can be read in two ways; write it without the point, or as 2.0"
     counts = column.astype("string").str.strip().value_counts()
     spelled = pd.Series(counts.index, dtype="string")
     is_number = _looks_like_number(spelled).to_numpy(dtype=bool)

@@ -7,10 +7,11 @@ them on one by one; here they are declared once, as fields with typer's annotati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature
-from typing import Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 Options = TypeVar("Options")
 
@@ -18,7 +19,8 @@ Options = TypeVar("Options")
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
     """Turn a function that takes an options object into a typer command.
 
-    A field whose type is itself a dataclass stands for all fields of that dataclass.
+    A field whose type is itself a dataclass stands for all fields of that dataclass. The options of a dataclass with a
+    `panel` stand in a panel of this name in the help.
     """
 
     def decorate(command: Callable[[Options], None]) -> Callable[..., None]:
@@ -41,7 +43,11 @@ def _parameters(options: type) -> Iterator[Parameter]:
             yield from _parameters(hints[field.name])
             continue
         default = Parameter.empty if field.default is MISSING else field.default
-        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name])
+        hint, about = get_args(hints[field.name])
+        if hasattr(options, "panel"):
+            about = copy(about)
+            about.rich_help_panel = options.panel
+        yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[hint, about])
 
 
 def _made(options: type[Options], given: Mapping[str, Any]) -> Options:

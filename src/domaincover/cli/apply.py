@@ -1,0 +1,172 @@
+"""What a model makes of a table, part by part: sets that are written, or counted by domain and label."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from domaincover.cli.inputs import ModelColumns
+from domaincover.cli.part_runs import PartRuns
+from domaincover.cli.part_scores import NumberedPart, SavedModel, ScoresOfPart, digest_of, digest_of_part
+from domaincover.cli.set_columns import PredictedRows, SetColumns
+from domaincover.data import tables
+from domaincover.data.dataset import code_names
+from domaincover.data.identity import typed_names
+from domaincover.data.part_tables import PartTable
+from domaincover.data.table_writer import metadata_of, write_table
+from domaincover.data.tables import Table
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport, Tallies, tallied
+from domaincover.prediction_sets import Sets
+from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.names import label_codes
+from domaincover.predictors.set_predictor import predict_set, unwrapped
+
+ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
+GOES_ON = "; the same command goes on with the others"
+CHANGED = "the table has changed while it was read; run the command again."
+
+
+@dataclass(frozen=True)
+class WriteSets:
+    """Write a part's sets; with `scratch`, by the thresholds of its domains, which are there.
+
+    `out` is the folder of the parts that are written, or the only file.
+    """
+
+    model: SavedModel
+    out: Path
+    ids: tuple[str, ...]
+    top: bool
+    scores: bool
+    domain: str | None = None
+    scratch: Path | None = None
+    table_digest: str = ""
+
+    def __call__(self, part: NumberedPart) -> Counter[int]:
+        """Return how many sets have each size; a part that an earlier call has finished is left as it is."""
+        path = self.place_of(part)
+        if not isinstance(part.table, PartTable):
+            written = self.columns(self.ids, as_lists=path.name.lower().endswith((".parquet", ".pq")))
+            write_table(path, self._blocks(part, written))
+            return written.sizes
+        origin = self._origin(part)
+        about = metadata_of(path)
+        if about.get(ORIGIN) == origin:
+            return Counter({int(size): count for size, count in json.loads(about[SIZES]).items()})
+        ids = [name for name in self.ids if name not in part.table.folder_values]  # which the folder's name gives
+        written = self.columns(ids, as_lists=True)
+        write_table(path, self._blocks(part, written), lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes)})
+        return written.sizes
+
+    def place_of(self, part: NumberedPart) -> Path:
+        """Return where a part is written."""
+        return self.out / part.table.name if isinstance(part.table, PartTable) else self.out
+
+    def columns(self, ids: Sequence[str], *, as_lists: bool) -> SetColumns:
+        """Return what arranges sets as columns."""
+        return SetColumns(self.model.load().classes_, ids, top=self.top, scores=self.scores, as_lists=as_lists)
+
+    def _origin(self, part: NumberedPart) -> str:
+        """Return a digest of all that a part's sets depend on."""
+        options = [self.domain, list(self.ids), self.top, self.scores]
+        return digest_of(self.model.digest, digest_of_part(part), options, self.table_digest)
+
+    def _blocks(self, part: NumberedPart, written: SetColumns) -> Iterator[pd.DataFrame]:
+        table = part.table
+        if not table.has_rows:
+            yield written.empty(table.no_copies(written.ids) if isinstance(table, PartTable) else None)
+            return
+        blocks = self._predicted(table, written.ids) if self.scratch is None else self._adapted(part, written.ids)
+        for kept, predicted in blocks:
+            yield written.block(kept, predicted)
+
+    def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[tuple[pd.DataFrame, PredictedRows]]:
+        model = self.model.load()
+        for X, kept in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ids):
+            inner, transformed = unwrapped(model, X)
+            top = inner.predict(transformed) if self.top else None
+            scores = inner.label_scores(transformed) if self.scores else None
+            yield kept, PredictedRows(inner.predict_set(transformed), top, scores)
+
+    def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[tuple[pd.DataFrame, PredictedRows]]:
+        rows, start, classes = ScoresOfPart(Path(str(self.scratch)), part), 0, self.model.load().classes_
+        for _, kept in part.table.blocks_with_copies(tables.ROWS_AT_ONCE, [str(self.domain)], ids):
+            scores, thresholds = rows.of_rows(slice(start, start + len(kept)))
+            if len(scores) != len(kept):
+                raise InputError(CHANGED)
+            yield kept, PredictedRows(scores >= thresholds, classes[scores.argmax(axis=1)], scores)
+            start += len(kept)
+
+
+class CountsOfPart(NamedTuple):
+    """The domains of a part, and the counts of its sets for each kind of thresholds."""
+
+    names: NDArray[Any]
+    by_kind: tuple[Tallies, ...]
+
+
+@dataclass(frozen=True)
+class CountSets:
+    """Count a part's sets by domain and label: of adapted and fixed thresholds with `scratch`, or of the only ones."""
+
+    model: SavedModel
+    label: str
+    domain: str
+    scratch: Path | None = None
+
+    def __call__(self, part: NumberedPart) -> CountsOfPart:
+        """Return the counts."""
+        model = self.model.load()
+        columns, inner = ModelColumns.of(model, part.table), last_step(model)
+        given = columns.read_labels(part.table, self.label, self.domain, model.classes_.tolist())
+        domains, names = pd.factorize(given.domains)
+        labels = label_codes(given.labels, inner.classes_) if len(domains) else domains
+        n_kinds = 1 if self.scratch is None else 2
+        totals = tuple(Tallies.zeros(len(names), len(inner.classes_)) for _ in range(n_kinds))
+        sets, start = self._sets(part, columns), 0
+        for by_kind in sets:
+            rows = slice(start, start + len(by_kind[0]))
+            if len(labels[rows]) != len(by_kind[0]):
+                raise InputError(CHANGED)
+            for total, some in zip(totals, by_kind, strict=True):
+                total.add(tallied(some, labels[rows], domains[rows], len(names)), np.arange(len(names)))
+            start = rows.stop
+        return CountsOfPart(np.asarray(names, dtype=object), totals)
+
+    def _sets(self, part: NumberedPart, columns: ModelColumns) -> Iterator[tuple[Sets, ...]]:
+        model = self.model.load()
+        if self.scratch is None:
+            for X, _ in columns.blocks(part.table, tables.ROWS_AT_ONCE, ids=()):
+                yield (predict_set(model, X),)
+            return
+        rows, fixed = ScoresOfPart(self.scratch, part), last_step(model).thresholds_
+        for start in range(0, rows.n_rows, tables.ROWS_AT_ONCE):
+            scores, thresholds = rows.of_rows(slice(start, start + tables.ROWS_AT_ONCE))
+            yield scores >= thresholds, scores >= fixed
+
+
+def reports_of(
+    runs: PartRuns, step: CountSets, parts: Sequence[NumberedPart], min_cell_size: int | None
+) -> list[DomainReport]:
+    """Return the reports on a table, one for each kind of thresholds, from the counts of its parts."""
+    found = {part.number: counts for part, counts in runs.each("Counts of parts", step, parts)}
+    of_part, inner = [found[part.number] for part in parts], last_step(step.model.load())
+    codes, names = pd.factorize(np.concatenate([counts.names for counts in of_part]))
+    own_codes = np.split(codes, np.cumsum([len(counts.names) for counts in of_part])[:-1])
+    coded = code_names(typed_names(pd.Series(names, dtype=str)).tolist(), "domains", len(names))
+    reports = []
+    for kind in range(len(of_part[0].by_kind)):
+        total = Tallies.zeros(len(names), len(inner.classes_))
+        for counts, own in zip(of_part, own_codes, strict=True):
+            total.add(counts.by_kind[kind], coded.codes[own])
+        reports.append(inner.report_on_tallies(total, coded.names, min_cell_size=min_cell_size))
+    return reports
