@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.cli.adaptation import AdaptedNames, inner_model
+from domaincover.cli.adaptable import AdaptedNames, inner_model
 from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_runs import PartRuns
 from domaincover.data import tables

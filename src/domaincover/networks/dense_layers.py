@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.networks.saved_tensors import check_tensors
+from domaincover.errors import InputError
 from domaincover.networks.threads import one_blas_thread
 
 ROWS_AT_ONCE = 1024  # so that hidden units stay in the processor's cache
@@ -117,3 +117,15 @@ def checked_layers(tensors: Mapping[str, Any], widths: list[int], name: str) -> 
         own[f"{2 * k}.bias"] = np.broadcast_to(np.float32(0), n_out)
     check_tensors(own, tensors, name)
     return DenseLayers.of(tensors)
+
+
+def check_tensors(own: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> None:
+    """Raise unless saved arrays or tensors fit those of a network."""
+    faults = [f"{key!r} is not in the file" for key in own if key not in saved]
+    faults += [f"{key!r} is not in the network" for key in saved if key not in own]
+    for key in own.keys() & saved.keys():
+        kinds = [f"{tuple(value.shape)} of {value.dtype}" for value in (saved[key], own[key])]
+        if kinds[0] != kinds[1]:
+            faults.append(f"{key!r} is {kinds[0]} in the file and {kinds[1]} in the network")
+    if faults:
+        raise InputError(f"{name} does not fit the network: {'; '.join(faults[:3])}.")
