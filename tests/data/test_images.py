@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.image_folder import image_folder
 from domaincover.data.images import ImageReader, why_unreadable
+from domaincover.data.tables.image_folder import image_folder
 from domaincover.errors import InputError
 
 

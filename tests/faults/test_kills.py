@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from domaincover import ERMClassifier, load
-from domaincover.data.table_writer import write_table
+from domaincover.data.tables.writer import write_table
 from domaincover.files import UNFINISHED, machine, remove_leftovers, replace_folder, unfinished_name, write_whole
 from domaincover.paper.run_directory import open_study, read_reports, write_json, write_run
 from domaincover.paper.run_report import OF_DOMAIN, SUMMARY

@@ -24,13 +24,13 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from domaincover.data.arrow_tables import ArrowTable, FolderTable, ParquetTable
-from domaincover.data.csv_table import CsvTable
-from domaincover.data.image_folder import ENDINGS as IMAGES
-from domaincover.data.part_tables import PartsTable, names_in, part_names
-from domaincover.data.table import ROWS_AT_ONCE, Table
-from domaincover.data.table_errors import reading
-from domaincover.data.table_writer import write_table
+from domaincover.data.tables.arrow_tables import ArrowTable, FolderTable, ParquetTable
+from domaincover.data.tables.csv_table import CsvTable
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.image_folder import ENDINGS as IMAGES
+from domaincover.data.tables.part_tables import PartsTable, names_in, part_names
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table
+from domaincover.data.tables.writer import write_table
 from domaincover.errors import InputError
 
 __all__ = ["ROWS_AT_ONCE", "Table", "is_standard_stream", "open_table", "write_table"]
@@ -77,7 +77,7 @@ def _open_file(path: Path) -> Table:
     if name.endswith(TEXT):
         return CsvTable(path)
     if name.endswith(".xlsx"):
-        from domaincover.data.excel_table import ExcelTable
+        from domaincover.data.tables.excel_table import ExcelTable
 
         return ExcelTable(path)
     if name.endswith((".parquet", ".pq")):

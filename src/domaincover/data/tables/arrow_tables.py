@@ -13,10 +13,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.arrow_columns import as_text, copies, to_pandas
-from domaincover.data.image_folder import image_folder
-from domaincover.data.table import Table
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.image_folder import image_folder
+from domaincover.data.tables.table import Table
 from domaincover.errors import InputError
 
 INDEX_COLUMN = re.compile(r"__index_level_\d+__")

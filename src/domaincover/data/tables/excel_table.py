@@ -13,10 +13,10 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.columns import category_text
-from domaincover.data.table import MISSING, Table
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import MISSING, Table
 from domaincover.errors import InputError
 
 INSTALL = "Excel workbooks need the openpyxl package: pip install 'domaincover[excel]', or save the sheet as CSV."

@@ -20,8 +20,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.arrow_columns import as_text, has_bytes
-from domaincover.data.table_errors import writing
+from domaincover.data.tables.arrow_columns import as_text, has_bytes
+from domaincover.data.tables.faults import writing
 from domaincover.errors import InputError
 from domaincover.files import move_into_place, remove_leftovers, unfinished_name
 

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import copies, to_pandas
-from domaincover.data.arrow_tables import ParquetTable, TypedTable
+from domaincover.data.tables.arrow_columns import copies, to_pandas
+from domaincover.data.tables.arrow_tables import ParquetTable, TypedTable
 from domaincover.errors import InputError
 
 ENDINGS = (".parquet", ".pq")

@@ -17,8 +17,8 @@ from typing import Any
 import pandas as pd
 
 from domaincover.data.spellings import THOUSANDS
-from domaincover.data.table import MISSING, ROWS_AT_ONCE, Table
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table
 from domaincover.errors import InputError
 
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
