@@ -78,7 +78,7 @@ _HOMES = {
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
-    "image_folder": "data.image_folder",
+    "image_folder": "data.tables.image_folder",
     "joint_thresholds": "calibration.joint",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
