@@ -15,7 +15,7 @@ import torch
 
 from domaincover import ERMClassifier, load
 from domaincover.data.tables.writer import write_table
-from domaincover.files import UNFINISHED, machine, remove_leftovers, replace_folder, unfinished_name, write_whole
+from domaincover.files import UNFINISHED, machine, remove_leftovers, unfinished_name, write_whole
 from domaincover.paper.run_directory import open_study, read_reports, write_json, write_run
 from domaincover.paper.run_report import OF_DOMAIN, SUMMARY
 from domaincover.paper.study import Run
@@ -147,15 +147,6 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
         writing.kill()
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_is_replaced_where_two_names_cannot_be_swapped_in_one_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.files._swap", lambda *_: False)
-    for name in ("new", "old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    replace_folder(tmp_path / "new", tmp_path / "old")
-    assert contents(tmp_path) == {"old/file": b"new"}
 
 
 @pytest.mark.parametrize("name", ["a" * 255, "😀" * 63, "\udcff" * 255], ids=["letters", "emoji", "not UTF-8"])

@@ -70,7 +70,7 @@ def predict(options: PredictOptions) -> None:
     """
     from domaincover.cli.inputs import ModelColumns, domains_in
     from domaincover.data.tables import is_standard_stream, open_table
-    from domaincover.data.tables.part_tables import PartsTable
+    from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.data.tables.writer import check_ending
 
     model, table, out, domain = options.model, options.table, options.out, options.domain

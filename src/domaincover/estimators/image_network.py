@@ -13,8 +13,14 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import nn
 
-from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import ImageReader, Resize, are_pixels, check_files_can_be_read
+from domaincover.data.images import (
+    ImageReader,
+    Resize,
+    are_pixels,
+    check_files_can_be_read,
+    check_images,
+    report_unreadable,
+)
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
 from domaincover.estimators.source_network import SourceNetwork

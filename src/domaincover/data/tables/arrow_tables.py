@@ -1,13 +1,20 @@
-"""Tables with types of their own: Parquet and Arrow files, folders of images."""
+"""Tables with types of their own: Arrow files, Parquet files, and folders of Parquet parts as one table.
+
+Folder names such as country=fr give columns, as Hive and Spark write them; names that start with a point or an
+underscore are skipped. All parts have the same columns. Where their types differ, as integers and floats, or numbers
+and a column without values, the table has the type that holds both.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePath
 from typing import Any
+from urllib.parse import unquote
 
 import pandas as pd
 import pyarrow as pa
@@ -15,80 +22,39 @@ import pyarrow.parquet as pq
 
 from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.tables.faults import reading
-from domaincover.data.tables.image_folder import image_folder
-from domaincover.data.tables.table import Table
+from domaincover.data.tables.table import Table, Wanted
 from domaincover.errors import InputError
 
+PARQUET_ENDINGS = (".parquet", ".pq")
 INDEX_COLUMN = re.compile(r"__index_level_\d+__")
+MISSING_VALUE = "__HIVE_DEFAULT_PARTITION__"
+WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # "007" is a name
 
 
 class TypedTable(Table):
     """A table whose format has types, read as Arrow tables."""
 
+    @abstractmethod
+    def arrow(self, columns: list[str]) -> Any:
+        """Return some columns as one Arrow table."""
+
     def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
         """Return a copied column as `text_columns` are read."""
         return as_text(copied)
 
-    def _blocks(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],  # noqa: ARG002
-    ) -> Iterator[pd.DataFrame]:
-        for block in self.arrow_blocks(rows_at_once, columns):
-            yield to_pandas(block, text_columns)
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        return to_pandas(self.arrow(wanted.columns), wanted.texts)
+
+    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
+        for block in self.arrow_blocks(rows_at_once, wanted.columns):
+            yield to_pandas(block, wanted.texts)
 
     def _with_copies(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        copied: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],  # noqa: ARG002
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for block in self.arrow_blocks(rows_at_once, list(dict.fromkeys([*columns, *copied]))):
+        for block in self.arrow_blocks(rows_at_once, _distinct(wanted.columns, copied)):
             kept = copies(block, copied)
-            yield to_pandas(block.select(columns), text_columns), kept
-
-
-class ParquetTable(TypedTable):
-    """A Parquet file; `stored` are its columns and `stored_types` their types."""
-
-    n_rows: int
-
-    def __init__(self, path: Path) -> None:
-        with _parquet_file(path) as file:
-            schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, _named(path, schema.names), self.n_rows > 0)
-        self.stored = list(self.columns)
-        self.stored_types = [schema.field(name).type for name in self.stored]
-
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
-        with self._opened() as file:
-            for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
-                yield self._completed(pa.Table.from_batches([batch]), columns)
-
-    def _read(
-        self,
-        columns: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],  # noqa: ARG002
-    ) -> pd.DataFrame:
-        with self._opened() as file:
-            return to_pandas(self._completed(file.read(self._stored(columns)), columns), text_columns)
-
-    def _opened(self) -> AbstractContextManager[Any]:
-        return _parquet_file(self.path)
-
-    def _stored(self, columns: Sequence[str]) -> list[str]:
-        """Return which columns to read from the file."""
-        return list(columns)
-
-    def _completed(self, table: Any, columns: Sequence[str]) -> Any:
-        """Return the columns asked for, in their order, from those that were read."""
-        return table.select(columns)
+            yield to_pandas(block.select(wanted.columns), wanted.texts), kept
 
 
 class ArrowTable(TypedTable):
@@ -108,44 +74,210 @@ class ArrowTable(TypedTable):
                 for start in range(0, batch.num_rows, rows_at_once):
                     yield pa.Table.from_batches([batch.slice(start, rows_at_once)])
 
-    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:  # noqa: ARG002
+    def arrow(self, columns: list[str]) -> Any:
+        """Return some columns as one Arrow table."""
         with _arrow_file(self.path) as file:
             table = file.read_all().select(columns)
             table.validate(full=True)
-            return to_pandas(table, text_columns)
+            return table
 
 
-class FolderTable(Table):
-    """A folder of images, domain/label/image, with the columns path, label and domain."""
+class ParquetTable(TypedTable):
+    """A Parquet file."""
 
-    is_images = True
+    n_rows: int
 
     def __init__(self, path: Path) -> None:
-        self._table = image_folder(path)
-        super().__init__(path, list(self._table.columns))
+        with _parquet_file(path) as file:
+            self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
+        super().__init__(path, _named(path, self._schema.names), self.n_rows > 0)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+        for stored in self._stored_blocks(rows_at_once, columns):
+            yield self._completed(stored, columns)
+
+    def arrow(self, columns: list[str]) -> Any:
+        """Return some columns as one Arrow table."""
+        with _parquet_file(self.path) as file:
+            return self._completed(file.read(self._stored(columns)), columns)
+
+    def _stored_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        with _parquet_file(self.path) as file:
+            for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
+                yield pa.Table.from_batches([batch])
+
+    def _stored(self, columns: list[str]) -> list[str]:
+        """Return which columns to read from the file."""
+        return columns
+
+    def _completed(self, stored: Any, columns: list[str]) -> Any:
+        """Return the columns asked for, in their order, from those that were read."""
+        return stored.select(columns)
+
+
+class PartTable(ParquetTable):
+    """One Parquet file of a folder, as a table with the columns and types of all."""
+
+    def __init__(self, path: Path, root: Path) -> None:
+        super().__init__(path)
+        self.root = root
+        self.folder_values = _folder_values(path.relative_to(root))
+        self.types = {name: self._schema.field(name).type for name in self.columns}
+
+    @property
+    def name(self) -> str:
+        """The path within the folder of parts."""
+        return within(self.path, self.root)
+
+    @property
+    def base(self) -> Path:
+        """The folder from which paths in the table start."""
+        return self.root
+
+    def join(self, columns: Sequence[str], types: dict[str, Any]) -> None:
+        """Take the columns and types of the whole table."""
+        self.columns, self.types = tuple(columns), types
+
+    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
+        """Return columns to copy without rows."""
+        return copies(self._schema.empty_table(), copied)
+
+    def _with_copies(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        for stored in self._stored_blocks(rows_at_once, _distinct(wanted.columns, copied)):
+            for name in self.folder_values.keys() & {*copied}:
+                stored = stored.append_column(name, self._column(stored, name))
+            kept = copies(stored, copied)  # with the types of this part
+            yield to_pandas(self._completed(stored, wanted.columns), wanted.texts), kept
+
+    def _stored(self, columns: list[str]) -> list[str]:
+        # One more where none is stored, for the number of rows.
+        return [name for name in columns if name not in self.folder_values] or self._schema.names[:1]
+
+    def _completed(self, stored: Any, columns: list[str]) -> Any:
+        return pa.table({name: self._column(stored, name) for name in columns})
+
+    def _column(self, stored: Any, name: str) -> Any:
+        kind = self.types[name]
+        if name in self.folder_values:
+            value = self.folder_values[name]
+            known = int(value) if value is not None and pa.types.is_integer(kind) else value
+            return pa.repeat(pa.scalar(known, kind), stored.num_rows)
+        try:
+            return stored[name] if stored[name].type == kind else stored[name].cast(kind)
+        except pa.ArrowException as error:
+            raise InputError(f"{self.path}: column {name!r} is not {kind}, as in other parts: {error}") from error
+
+
+class PartsTable(TypedTable):
+    """A folder of Parquet parts, in the order of their names."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self.parts = [PartTable(path / name, path) for name in names]
+        first = self.parts[0]
+        types = dict(first.types)
+        for part in self.parts:
+            _check_alike(part, first)
+            if part.types != types:
+                _widen(types, part)
+        columns = [*first.columns, *first.folder_values]
+        for name in first.folder_values:
+            types[name] = _type_of_values([part.folder_values[name] for part in self.parts])
+        self.n_rows = sum(part.n_rows for part in self.parts)
+        super().__init__(path, columns, self.n_rows > 0)
+        for part in self.parts:
+            part.join(columns, types)
+
+    @property
+    def base(self) -> Path:
+        """The folder from which paths in the table start."""
+        return self.path
 
     @property
     def files(self) -> list[Path]:
-        """The files that the table consists of: none, since images are identified by name and size."""
-        return []
+        """The files that the table consists of."""
+        return [part.path for part in self.parts]
 
-    def _blocks(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        text_columns: Collection[str],  # noqa: ARG002
-        prose: Collection[str],  # noqa: ARG002
-    ) -> Iterator[pd.DataFrame]:
-        for start in range(0, len(self._table), rows_at_once):
-            yield self._table[columns].iloc[start : start + rows_at_once].reset_index(drop=True)
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+        for part in self.parts:
+            yield from part.arrow_blocks(rows_at_once, columns)
 
-    def _read(
-        self,
-        columns: list[str],
-        text_columns: Collection[str],  # noqa: ARG002
-        prose: Collection[str],  # noqa: ARG002
-    ) -> pd.DataFrame:
-        return self._table[columns].copy()
+    def arrow(self, columns: list[str]) -> Any:
+        """Return some columns as one Arrow table."""
+        return pa.concat_tables(part.arrow(columns) for part in self.parts)
+
+
+def part_names(folder: Path) -> list[str]:
+    """Return the sorted names of the Parquet files in and below a folder."""
+    return sorted(names_in(folder, PARQUET_ENDINGS))
+
+
+def names_in(folder: Path, endings: tuple[str, ...]) -> Iterator[str]:
+    """Yield the files in and below a folder that end so, with slashes on every system."""
+    for above, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if _is_visible(name)]
+        found = (name for name in files if _is_visible(name) and name.lower().endswith(endings))
+        yield from (within(Path(above, name), folder) for name in found)
+
+
+def within(path: PurePath, folder: PurePath) -> str:
+    """Return a path within a folder, with slashes on every system."""
+    return path.relative_to(folder).as_posix()
+
+
+def _is_visible(name: str) -> bool:
+    return not name.startswith((".", "_"))
+
+
+def _distinct(columns: list[str], copied: list[str]) -> list[str]:
+    return list(dict.fromkeys([*columns, *copied]))
+
+
+def _folder_values(path: Path) -> dict[str, str | None]:
+    """Return the columns that a path's folders give.
+
+    >>> _folder_values(Path("country=fr/city=Le%20Mans/part-0.parquet"))
+    {'country': 'fr', 'city': 'Le Mans'}
+    """
+    pairs = (name.partition("=") for name in path.parts[:-1])
+    values = {unquote(key): unquote(value) for key, is_pair, value in pairs if is_pair and key}
+    return {key: None if value == MISSING_VALUE else value for key, value in values.items()}
+
+
+def _type_of_values(values: Sequence[str | None]) -> Any:
+    """Return the type of a column of folder names: integers where all are, else text."""
+    known = [value for value in values if value is not None]
+    return pa.int64() if known and all(WHOLE_NUMBER.fullmatch(value) for value in known) else pa.string()
+
+
+def _check_alike(part: PartTable, first: PartTable) -> None:
+    """Reject a part whose columns are not those of the first."""
+    for one, other in ((part, first), (first, part)):
+        lacking = [name for name in _columns_of(other) if name not in _columns_of(one)]
+        if lacking:
+            raise InputError(f"{one.path} has no column {lacking[0]!r}, which {other.path} has; parts need the same.")
+    twice = [name for name in part.folder_values if name in part.columns]
+    if twice:
+        raise InputError(f"{part.path} has the column {twice[0]!r}, and so has its folder's name; remove one.")
+
+
+def _columns_of(part: PartTable) -> dict[str, Any]:
+    return part.types | part.folder_values
+
+
+def _widen(types: dict[str, Any], part: PartTable) -> None:
+    """Replace types by those that hold the columns of a part as well."""
+    for name, own in part.types.items():
+        try:
+            both = [pa.schema([(name, kind)]) for kind in (types[name], own)]
+            types[name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
+        except pa.ArrowException:
+            raise InputError(
+                f"{part.path}: column {name!r} is {own}, but {types[name]} in parts before it; write one type."
+            ) from None
 
 
 def _named(path: Path, names: list[str]) -> list[str]:
