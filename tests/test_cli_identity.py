@@ -199,6 +199,7 @@ IDS = {
     "whole numbers with gaps": pa.array([2**53 + 1, None, 2**63 - 1, 7] * 3),
     "decimals": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("12345678901234567.25")] * 4),
     "texts": pa.array(["007", "NA", None, " x"] * 3),
+    "ends of lines": pa.array(["a\rb", "c\nd", 'e"f', "g\r\nh"] * 3),
     "bytes": pa.array([b"\xff\x00", None, b"ab"] * 4),
     "days": pa.array([pd.Timestamp("2026-01-02").date(), None] * 6),
 }
@@ -215,7 +216,7 @@ def test_ids_of_parquet_keep_type_and_value(padded, here, tmp_path, ids, options
 
 
 def test_ids_of_parquet_are_written_to_csv_as_they_are(padded, here, tmp_path):
-    names = ["whole numbers with gaps", "decimals", "texts", "days"]
+    names = ["whole numbers with gaps", "decimals", "texts", "ends of lines", "days"]
     table = pa.Table.from_pandas(visits(["x", "y"], n_rows=12))
     for name in names:
         table = table.append_column(name, IDS[name])
