@@ -4,8 +4,6 @@ import pytest
 from domaincover import domain_report
 from domaincover.report.size_histogram import size_bins, size_histogram
 
-from .made_up_domains import report
-
 
 def counted(sizes, n_labels):
     """Return a report of one domain whose sets have the given sizes."""
@@ -32,7 +30,3 @@ def test_every_set_is_in_one_bar_and_bars_are_few(n_labels):
     bins = size_bins(np.ones(n_labels + 1, dtype=np.int64))
     assert [size for low, high in bins for size in range(low, high + 1)] == list(range(n_labels + 1))
     assert len(bins) <= 11
-
-
-def test_without_counts_there_is_no_histogram():
-    assert size_histogram(report([[0.9, 0.9, 0.9]])) is None

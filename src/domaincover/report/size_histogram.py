@@ -29,11 +29,9 @@ class SizeHistogram(NamedTuple):
     one_label: str
 
 
-def size_histogram(report: DomainReport) -> SizeHistogram | None:
-    """Return the histogram over all sets of a report; None where sets were not counted by size."""
+def size_histogram(report: DomainReport) -> SizeHistogram:
+    """Return the histogram over all sets of a report."""
     counts = report.sets_by_size
-    if counts is None:
-        return None
     n_sets = int(counts.sum())
     bins = size_bins(counts)
     shares = [int(counts[low : high + 1].sum()) / n_sets for low, high in bins]

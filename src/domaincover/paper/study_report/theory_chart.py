@@ -12,7 +12,7 @@ import pandas as pd
 
 from domaincover.options import FigureFormat
 from domaincover.paper.published import QUICK_MARK
-from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
+from domaincover.paper.theory.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.report.look import PAGE_INK, chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.readable import sentence
