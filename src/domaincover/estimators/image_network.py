@@ -12,8 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import ImageReader, Resize, are_pixels, check_files_can_be_read
+from domaincover.data.images import (
+    ImageReader,
+    Resize,
+    are_pixels,
+    check_files_can_be_read,
+    check_images,
+    report_unreadable,
+)
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone, image_backbone_of
 from domaincover.estimators.source_network import SourceNetwork
