@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import cell_of, chosen_cell_size, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
@@ -350,7 +349,7 @@ class DomainReport:
         return report_text(self)
 
     def _repr_html_(self) -> str:
-        """Return a small chart and the table for a notebook, worst domain first; names are escaped."""
+        """Return the headline and the table for a notebook, worst domain first; names are escaped."""
         from domaincover.report.shown import report_html
 
         return report_html(self)
