@@ -1,4 +1,3 @@
-import itertools
 import json
 import re
 import shutil
@@ -18,10 +17,9 @@ from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
 from domaincover.paper.predictions import predicted
-from domaincover.paper.runner import Workers, plan_study, run_study
+from domaincover.paper.runner import Work, Workers, plan_study, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.work import Work
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 
@@ -112,20 +110,6 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     assert run_study(plan, out).n_new == 2
     assert run_study(plan, out).n_new == 2, "who planned before the other ended finds all done"
     assert len(list(out.glob("*/*/*/*/DONE"))) == 2
-
-
-def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monkeypatch):
-    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
-    load_plugins([PLUGIN])
-    study = of_clinics("erm", "logistic")
-    assert plan_study(study, tmp_path / "a").expected == (0, 3)
-    clock = itertools.count(step=10)  # ten seconds from each look to the next: at the start of a job and at its end
-    monkeypatch.setattr("domaincover.paper.work.perf_counter", lambda: float(next(clock)))
-    do(study, tmp_path / "a")
-    assert plan_study(study, tmp_path / "b").expected == (pytest.approx(30), 0)  # each of three jobs as one before
-    assert plan_study(study, tmp_path / "a").expected == (0, 0)
-    (tmp_path / "cache/timings.json").write_text("[1]")
-    assert plan_study(study, tmp_path / "b").expected.n_unknown == 3
 
 
 def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_path, monkeypatch):
