@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from domaincover.paper.real_sources import real_dataset
+from domaincover.paper.catalogue import natural_dataset
 from tests.paper.real.released_folders import build_audiomnist, build_malaria, build_reviews, build_wisdm
 from tests.paper.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
 
@@ -178,5 +178,5 @@ def test_cells_are_counted_as_a_study_counts_them(here, tmp_path):
     labels, speakers = np.repeat(np.arange(3), [25, 19, 20]), np.zeros(64)
     np.savez(tmp_path / "audiomnist.npz", X=np.zeros((64, 8, 8), np.uint8), label=labels, domain=speakers)
     check = json.loads(here("data", "check", "audiomnist", tmp_path, "--format", "json")[1])
-    used = real_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
+    used = natural_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
     assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (used, 2, 1)

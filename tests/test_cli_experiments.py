@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER, paper_experiments
 from domaincover.paper.published import QUICK_MARK, published
-from domaincover.paper.study_datasets import DATASET_GROUPS
 from domaincover.report.ranking import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS

@@ -108,17 +108,10 @@ def test_every_known_experiment_is_among_those_offered():
     assert study_names.experiments() == sorted(PAPER)
 
 
-def test_every_release_of_wilds_is_offered():
-    from domaincover.paper.wilds.reader import RELEASES
-
-    assert study_names.wilds() == list(RELEASES)
-
-
 def test_every_data_set_on_disk_is_offered():
-    from domaincover.paper.real.catalogue import REAL
-    from domaincover.paper.wilds.reader import RELEASES
+    from domaincover.paper.catalogue import CATALOGUE
 
-    assert study_names.on_disk() == [*RELEASES, *REAL]
+    assert study_names.on_disk() == [*CATALOGUE]
 
 
 def test_completion_does_not_load_torch():

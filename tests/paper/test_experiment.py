@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, study_dataset
 from domaincover.paper.experiment import (
     PAPER,
     Experiment,
@@ -16,8 +17,8 @@ from domaincover.paper.experiment_keys import KEYS, SETTABLE, parse_settings
 from domaincover.paper.methods import GROUPS, METHODS
 from domaincover.paper.published import published, published_results, published_times
 from domaincover.paper.study import Run, Study
-from domaincover.paper.study_datasets import DATASET_GROUPS, QUICK, Sizes, study_dataset
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
+from domaincover.paper.study_datasets import QUICK, Sizes
+from domaincover.paper.wilds_dataset import EPOCHS
 
 FULL = """
 title = "Mine"
@@ -229,8 +230,9 @@ def test_the_papers_printed_settings_are_our_defaults():
         str(synthetic.hidden),
         str(wide.hidden),
     ]
-    for name, setting in WILDS.items():
-        assert [float(value) for value in printed[name][:7]] == [setting[0], Study.learning_rate, 5, *setting[1:5]]
+    for name in DATASET_GROUPS["wilds"]:
+        expected = [CATALOGUE[name].batch_size, Study.learning_rate, EPOCHS, *CATALOGUE[name].sizes]
+        assert [float(value) for value in printed[name][:7]] == expected
     for dataset in (synthetic, wide):
         source = dataset.source
         half = len(source.mean) // 2

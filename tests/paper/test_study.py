@@ -10,13 +10,14 @@ import scipy.stats
 from domaincover import InputError
 from domaincover.files import machine
 from domaincover.networks.threads import one_thread
+from domaincover.paper.catalogue import study_dataset, synthetic_name
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
 from domaincover.paper.runner import plan_studies, plan_study, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import Sizes, study_dataset, synthetic_name
+from domaincover.paper.study_datasets import Sizes
 
 SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
 

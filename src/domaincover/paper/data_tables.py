@@ -14,10 +14,11 @@ from domaincover.data.tables import open_table
 from domaincover.data.texts import check_texts
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
+from domaincover.paper.catalogue import check_free
 from domaincover.paper.experiment_keys import INTEGER, SIZE_KEYS, TEXT, TEXTS, check_value
 from domaincover.paper.real.prepared_files import read_arrays
 from domaincover.paper.source_datasets import DataKind, make_dataset
-from domaincover.paper.study_datasets import TableDataset, check_free
+from domaincover.paper.study_datasets import TableDataset
 
 PLACES = ("file", "folder", "table")
 COLUMNS = {"label": TEXT, "domain": TEXT, "text": TEXT, "features": TEXTS}

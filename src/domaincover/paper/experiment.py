@@ -12,23 +12,13 @@ from typing import Any, Literal
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, REGISTERED, study_dataset, study_datasets
 from domaincover.paper.data_tables import data_sets
 from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
 from domaincover.paper.methods import GROUPS, METHODS, study_methods
-from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.plugins import registered
-from domaincover.paper.study import Source, Study, why_not
-from domaincover.paper.study_datasets import (
-    DATASET_GROUPS,
-    REGISTERED,
-    SYNTHETIC_NAME,
-    Sizes,
-    StudyDataset,
-    check_plain,
-    study_dataset,
-    study_datasets,
-)
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
+from domaincover.paper.study import Study, why_not
+from domaincover.paper.study_datasets import SYNTHETIC_NAME, Sizes, StudyDataset, check_plain
 
 PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
 REAL = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
@@ -111,7 +101,7 @@ class Experiment:
         }
         return min(own.values(), default=SEEDS)
 
-    def studies(self, sources: tuple[Source, ...], quick: bool, note: Note) -> Iterator[Study]:
+    def studies(self, sources: tuple[StudyDataset, ...], quick: bool, note: Note) -> Iterator[Study]:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         for dataset in self.present_datasets(sources, note):
             own = tuple(source for source in sources if source.name == dataset)
@@ -133,7 +123,7 @@ class Experiment:
             for n_seeds, methods in by_seeds.items():
                 yield Study((dataset,), tuple(methods), sources=own, seeds=tuple(range(n_seeds)), **shared)
 
-    def present_datasets(self, sources: tuple[Source, ...], note: Note) -> list[str]:
+    def present_datasets(self, sources: tuple[StudyDataset, ...], note: Note) -> list[str]:
         """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
         given = {source.name for source in sources}
         present: list[str] = []
@@ -144,11 +134,11 @@ class Experiment:
                 if not members:
                     note(f"{FOLDERS[name][0]} left out: give {FOLDERS[name][1]}.")
             elif name == "installable":
-                absent = [member for member in members if not INSTALLABLE[member].is_installed]
+                absent = [member for member in members if not CATALOGUE[member].is_installed]
                 if absent:
                     note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
                 members = tuple(member for member in members if member not in absent)
-            elif name in WILDS and name not in given:
+            elif name in DATASET_GROUPS["wilds"] and name not in given:
                 raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
             elif name in DATASET_GROUPS["real"] and name not in given:
                 raise InputError(f"{name} is read from files or a package; give --data, the folder to look in.")
@@ -184,12 +174,12 @@ def dataset_experiment(name: str) -> Experiment:
     """
     members = study_datasets([name])
     for dataset in members:
-        if dataset not in (*WILDS, *DATASET_GROUPS["real"]):
+        if dataset not in (*DATASET_GROUPS["wilds"], *DATASET_GROUPS["real"]):
             study_dataset(dataset)
     own: dict[str, Any] = {"title": "Comparison of the paper's methods", "datasets": (name,)}
     if {*members} <= {*DATASET_GROUPS["synthetic"]}:
         own |= {"methods": ("paper", "set-cover-best"), "seeds": SEEDS_OF_SYNTHETIC}
-    is_of_paper = {*members} <= {*DATASET_GROUPS["synthetic"], *WILDS}
+    is_of_paper = {*members} <= {*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
     return Experiment(name, is_of_paper=is_of_paper, **own)
 
 
@@ -227,13 +217,13 @@ def parsed(text: str, name: str, place: str, folder: Path = Path()) -> Experimen
 
 def _check_known(name: str, place: str, own: Iterable[str]) -> None:
     """Reject a name that is of no data set, method or group of either."""
-    known = [*own, *DATASET_GROUPS, *WILDS, *DATASET_GROUPS["real"], *REGISTERED, *GROUPS, *METHODS]
+    known = [*own, *DATASET_GROUPS, *CATALOGUE, *REGISTERED, *GROUPS, *METHODS]
     if name not in known and not SYNTHETIC_NAME.fullmatch(name):
         meant = suggestion(name, known, f"there are {', '.join(known)}.")
         raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")
 
 
-def _quick_settings(setting: Source) -> dict[str, Any]:
+def _quick_settings(setting: StudyDataset) -> dict[str, Any]:
     """Return the settings of a smoke run, which has to learn in seconds."""
     return QUICK_SETTINGS | (QUICK_TRAINING_OF_WHOLE_NETWORKS if setting.trains_whole_networks else QUICK_TRAINING)
 

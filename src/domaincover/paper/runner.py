@@ -21,6 +21,7 @@ from domaincover.paper.methods import study_method
 from domaincover.paper.plugins import load_plugins
 from domaincover.paper.run_directory import at_work, is_finished, open_study
 from domaincover.paper.study import Run, Study
+from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
     from domaincover.paper.job import Job
@@ -135,10 +136,12 @@ def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> I
     from domaincover.terminal.executors import in_processes, in_turn, on_cluster
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
+    n_processes = min(workers.n_processes, len(jobs))
     if workers.scheduler is not None:
         ended = on_cluster(jobs, work, workers.scheduler, Fault)
-    elif (n_processes := min(workers.n_processes, len(jobs))) > 1:
-        ended = in_processes(jobs, replace(work, parent=os.getpid()), n_processes, Fault)
+    elif n_processes > 1:
+        own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
+        ended = in_processes(jobs, own, n_processes, Fault)
     else:
         ended = in_turn(jobs, work)
     for job, found in ended:
@@ -219,6 +222,7 @@ class Work:
     progress: str
     plugins: tuple[str, ...] = ()
     parent: int | None = None
+    n_threads: int | None = None  # of large networks; None is torch's default
 
     def __call__(self, job: Job) -> Fault | None:
         """Run the unfinished runs of a job."""
@@ -249,7 +253,7 @@ class Work:
             raise InputError(f"this worker has another version of the plug-in of {name}.")
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:
-            run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file))
+            run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file), self.n_threads)
 
     def _traceback_in(self, job: Job) -> str:
         """Write the current traceback to a file, and return where it is."""

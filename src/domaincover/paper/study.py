@@ -14,17 +14,15 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
-from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset, study_dataset
-from domaincover.paper.wilds.source import WildsSource
+from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset
 from domaincover.prediction_sets import check_share, check_target_recall
 
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
 MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
 MARKS = ("quick", "as_authors", "plugin_source")  # which a run has only where they are given
-
-Source = StudyDataset | WildsSource
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Run:
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
     penalty_weight: float | None = None  # for penalty methods; None is the paper's
-    source: Source | None = None  # for data read from files
+    source: StudyDataset | None = None  # for data read from files
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
     as_authors: bool = False  # whether silent choices are those of the authors' released code
@@ -63,7 +61,7 @@ class Run:
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     @property
-    def setting(self) -> Source:
+    def setting(self) -> StudyDataset:
         """The source of its examples, or their sizes."""
         return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
@@ -72,7 +70,7 @@ class Run:
         own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", *MARKS)}
         own |= {name: value for name in MARKS if (value := getattr(self, name))}
         if self.source is not None:
-            return own | self.source.to_dict()
+            return own | self.source.identity()
         return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
 
 
@@ -98,7 +96,7 @@ class Study:
     recall_from: str | None = None
     iterate: Iterate | None = None  # None is the method's default
     min_cell_size: int | None = None
-    sources: tuple[Source, ...] = ()
+    sources: tuple[StudyDataset, ...] = ()
     sizes: Sizes | None = None
     quick: bool = False  # a smoke run
     as_authors: bool = False  # silent choices are those of the authors' released code
@@ -107,8 +105,6 @@ class Study:
         for source in self.sources:
             if source.name not in self.datasets:
                 raise InputError(f"the source is {source.name}, but the study has {', '.join(self.datasets)}.")
-            if isinstance(source, WildsSource) and source.as_authors != self.as_authors:
-                raise InputError(f"as_authors is {self.as_authors} in the study, but not in its source {source.name}.")
         for name in self.datasets:
             self.setting(name)
         for name in self.methods:
@@ -143,11 +139,11 @@ class Study:
             if (value := getattr(self, name)) is not None:
                 check_choice(name, value, known)
 
-    def source(self, dataset: str) -> Source | None:
+    def source(self, dataset: str) -> StudyDataset | None:
         """Return a data set's source, if it is read from files."""
         return next((source for source in self.sources if source.name == dataset), None)
 
-    def setting(self, dataset: str) -> Source:
+    def setting(self, dataset: str) -> StudyDataset:
         """Return a data set, with the study's sizes."""
         return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
 
@@ -210,7 +206,7 @@ def _given(value: Value | None, otherwise: Value) -> Value:
     return otherwise if value is None else value
 
 
-def why_not(name: str, setting: Source, domain_confidence: float) -> str | None:
+def why_not(name: str, setting: StudyDataset, domain_confidence: float) -> str | None:
     """Return why a method cannot be run on a data set, and a remedy; None if it can."""
     method = study_method(name)
     if method.promises and setting.trains_large_networks:

@@ -15,7 +15,7 @@ def experiments() -> list[str]:
 
 def datasets() -> list[str]:
     """Return the data sets, and the names of groups of them."""
-    from domaincover.paper.study_datasets import DATASET_GROUPS, REGISTERED
+    from domaincover.paper.catalogue import DATASET_GROUPS, REGISTERED
 
     members = (name for group in DATASET_GROUPS.values() for name in group)
     return list(dict.fromkeys([*DATASET_GROUPS, *members, *REGISTERED]))
@@ -33,15 +33,8 @@ def settings() -> list[str]:
     return [f"{key}=" for key in SETTABLE]
 
 
-def wilds() -> list[str]:
-    """Return the data sets of WILDS."""
-    from domaincover.paper.wilds.hyperparameters import PAPER
-
-    return list(PAPER)
-
-
 def on_disk() -> list[str]:
     """Return the data sets that `data check` knows."""
-    from domaincover.paper.real.catalogue import REAL
+    from domaincover.paper.catalogue import CATALOGUE
 
-    return [*wilds(), *REAL]
+    return list(CATALOGUE)

@@ -116,7 +116,7 @@ class StudyOptions:
 
     def applied(self, experiment: Experiment) -> Experiment:
         """Return an experiment with these seeds, settings and data sets; the theory has no data sets."""
-        from domaincover.paper.study_datasets import study_datasets
+        from domaincover.paper.catalogue import study_datasets
 
         experiment = experiment.with_values(self.values(), "--set")
         if experiment.kind == "theory" or not self.datasets:

@@ -136,8 +136,8 @@ def _published(experiment: Experiment) -> dict[str, Any]:
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
+    from domaincover.paper.catalogue import study_datasets
     from domaincover.paper.methods import study_methods
-    from domaincover.paper.study_datasets import study_datasets
 
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
@@ -213,7 +213,7 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 
 def is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
-    from domaincover.paper.study_datasets import DATASET_GROUPS
+    from domaincover.paper.catalogue import DATASET_GROUPS
 
     run = {path.parts[-5] for path in out.glob("*/*/target-*/seed-*/DONE")}
     if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
