@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from domaincover.paper.catalogue import DATASET_GROUPS
-from domaincover.paper.experiment import PAPER, paper_experiments
+from domaincover.paper.experiment import PAPER_EXPERIMENTS, paper_experiments
 from domaincover.paper.published import QUICK_MARK, published
 from domaincover.report.ranking import is_degenerate
 from tests.deep import IS_DEEP
@@ -159,7 +159,7 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
 def test_the_list_says_what_each_is_in_the_paper(here):
     code, printed, _ = here("paper", "list")
     assert code == 0
-    for name in PAPER:
+    for name in PAPER_EXPERIMENTS:
         assert re.search(rf"^{name} ", printed, re.MULTILINE)
     assert "Tables 1 and 5" in printed
 

@@ -41,7 +41,7 @@ def no_plugin_stays(monkeypatch):
 
 
 def of_clinics(*names, **changes):
-    return Study(("clinics",), names, seeds=(0, 1), **changes)
+    return Study("clinics", names, seeds=(0, 1), **changes)
 
 
 def do(study, out, **means):
@@ -195,14 +195,14 @@ def test_a_penaltys_weight_is_taken_from_a_file():
 def test_runs_that_train_differently_are_not_one_job():
     from domaincover.paper.job import plan_jobs
 
-    runs = [run for epochs in (1, 2) for run in Study(("synthetic-10",), ("erm",), seeds=(0,), epochs=epochs).runs()]
+    runs = [run for epochs in (1, 2) for run in Study("synthetic-10", ("erm",), seeds=(0,), epochs=epochs).runs()]
     assert [len(job.runs) for job in plan_jobs(runs)] == [1, 1]
 
 
 def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     from domaincover.paper.job import plan_jobs
 
-    (job,) = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=(0,)).runs())
+    (job,) = plan_jobs(Study("synthetic-10", ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
     assert done.is_input
     assert "this worker cannot read" in done.reason
@@ -272,7 +272,7 @@ def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
 def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
     from domaincover.paper.runner import plan_studies
 
-    both = [Study(("synthetic-10",), ("erm",), epochs=epochs) for epochs in (1, 2)]
+    both = [Study("synthetic-10", ("erm",), epochs=epochs) for epochs in (1, 2)]
     with pytest.raises(InputError, match=r"two experiments have synthetic-10/erm/.* with epochs 1 and 2"):
         plan_studies(both, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()

@@ -58,12 +58,12 @@ def test_the_time_left_is_not_estimated_from_a_small_share():
 
 
 def jobs_of(*datasets):
-    studies = [Study((name,), ("erm", "set-cover"), seeds=(0,), epochs=3) for name in datasets]
+    studies = [Study(name, ("erm", "set-cover"), seeds=(0,), epochs=3) for name in datasets]
     return plan_jobs(run for study in studies for run in study.runs())
 
 
 def test_work_is_weighted_by_its_networks():
-    jobs = plan_jobs(Study(("synthetic-10",), ("erm", "erm-joint"), seeds=(0,), epochs=3).runs())
+    jobs = plan_jobs(Study("synthetic-10", ("erm", "erm-joint"), seeds=(0,), epochs=3).runs())
     assert sorted(job.n_networks for job in jobs) == [1, 5]
     work = WorkToDo.of(jobs)
     done = {job.name: job.epochs if job.n_networks == 1 else 0 for job in jobs}

@@ -235,7 +235,7 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
 
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
     source = wilds_dataset("fmow", folders["fmow"].folder, {"image_network": resnet, "workers": 3})
-    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
+    (job,) = plan_jobs(Study("fmow", ("erm",), seeds=(0,), source=source).runs())
     here, there = multiprocessing.Pipe()
     here.send(replace(job, unreadable=frozenset({"a.png"})))
     arrived = there.recv()
@@ -395,9 +395,9 @@ def test_the_settings_are_the_papers():
 
 def test_a_study_is_of_its_source():
     with pytest.raises(InputError, match="the source is fmow, but the study has amazon"):
-        Study(("amazon",), sources=(fmow(),))
+        Study("amazon", source=fmow())
     with pytest.raises(InputError, match="recall_from must be one of 'full-pass', 'batches', got 'memory'"):
-        Study(("fmow",), sources=(fmow(),), recall_from="memory")
+        Study("fmow", source=fmow(), recall_from="memory")
 
 
 def test_means_do_not_make_another_run():
@@ -408,7 +408,7 @@ def test_means_do_not_make_another_run():
 def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows():
     def n_jobs(sizes, **values):
         source = fmow(**values).with_sizes(sizes)
-        return len(plan_jobs(Study(("fmow",), ("erm",), seeds=(0, 1, 2, 3), sources=(source,)).runs()))
+        return len(plan_jobs(Study("fmow", ("erm",), seeds=(0, 1, 2, 3), source=source).runs()))
 
     small = Sizes(20, 18, 100, 100)
     assert n_jobs(small, learn="all") == 4

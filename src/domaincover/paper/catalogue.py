@@ -19,7 +19,7 @@ from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
-from domaincover.paper.real.contents import Contents, folders_in
+from domaincover.paper.real.contents import Contents, folders_in, read_prepared
 from domaincover.paper.source_datasets import DataKind, make_dataset
 from domaincover.paper.study_datasets import (
     SYNTHETIC_NAME,
@@ -155,8 +155,6 @@ class NaturalData:
                 raise InputError(f"{self.name}: {self.missing()}")
             found = Contents(self.packaged_reader())
         elif place.name == self.prepared:
-            from domaincover.paper.real.prepared_files import read_prepared
-
             found = Contents(read_prepared(place, self.kind))
         else:
             found = self._of_reader("load" if self.group == "real" else f"read_{self.name}")(place, cache)

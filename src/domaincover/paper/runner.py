@@ -108,7 +108,7 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
 def check_sources(studies: Sequence[Study]) -> None:
     """Reject folders and networks that cannot be used, before any work."""
     for source, min_cell_size in dict.fromkeys(
-        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
+        (study.source, study.min_cell_size or study.source.min_cell_size) for study in studies if study.source
     ):
         source.check(min_cell_size)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from domaincover.errors import InputError
+from domaincover.options import Learn, TextFeatures
 from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.catalogue import CATALOGUE, NaturalData, natural_dataset
 from domaincover.paper.source_datasets import HIDDEN_UNITS, absolute_or_name, mini_lm_folder
@@ -17,6 +18,23 @@ if TYPE_CHECKING:
 
 EPOCHS = 5
 IMAGENET_SIZE = 224  # of images in the transforms of the pretrained network
+
+
+class WildsKeys(TypedDict, total=False):
+    """Keys of an experiment on WILDS: the networks, and how they read examples."""
+
+    learn: Learn
+    image_network: str
+    weights: str
+    image_size: int
+    max_unreadable: float
+    text_network: str
+    text_features: TextFeatures
+    max_tokens: int
+    device: str
+    workers: int
+    cache: str
+    download: bool
 
 
 def wilds_dataset(

@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from domaincover.errors import InputError, suggestion
-from domaincover.paper.commands import study_names
 from domaincover.terminal.completion import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck
+
+
+def names_on_disk() -> list[str]:
+    """Return the data sets that `data check` knows."""
+    from domaincover.paper.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
 
 data = typer.Typer(help="Check data sets on disk.", no_args_is_help=True)
 
@@ -32,7 +39,7 @@ def data_check(
         typer.Argument(
             metavar="NAME",
             help="A data set: of WILDS, or of `paper real`.",
-            autocompletion=one_of(study_names.on_disk),
+            autocompletion=one_of(names_on_disk),
             show_default=False,
         ),
     ],

@@ -78,21 +78,17 @@ def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[
     if not everything and all(experiment.kind != "theory" for experiment in experiments):
         raise InputError(f"nothing is left to run. {' '.join(notes)}")
     check_sources(everything)
-    settings = [study.setting(name) for study in everything for name in study.datasets]
-    large = any(setting.trains_large_networks for setting in settings)
+    large = any(study.setting.trains_large_networks for study in everything)
     n_jobs = options.jobs or (1 if large else n_cores())  # large networks one at a time: they use all cores
-    lines = [f"Note: {note}" for note in notes]
-    for line in dict.fromkeys([*lines, *(source.in_words for study in everything for source in study.sources)]):
+    sources = dict.fromkeys(study.source for study in everything if study.source is not None)
+    for line in dict.fromkeys([*(f"Note: {note}" for note in notes), *(source.in_words for source in sources)]):
         say(line)
-    shared = {
-        source: source.in_processes(n_jobs) if isinstance(source, SourceDataset) else source
-        for study in everything
-        for source in study.sources
+    shared: dict[StudyDataset | None, StudyDataset] = {
+        source: source.in_processes(n_jobs) for source in sources if isinstance(source, SourceDataset)
     }
-    return {
-        name: [replace(study, sources=tuple(shared[source] for source in study.sources)) for study in own]
-        for name, own in studies.items()
-    }, n_jobs
+    for name, own in studies.items():
+        studies[name] = [replace(study, source=shared.get(study.source, study.source)) for study in own]
+    return studies, n_jobs
 
 
 def _datasets_of(experiment: Experiment, options: StudyOptions, note: Note) -> tuple[StudyDataset, ...]:
@@ -152,7 +148,7 @@ def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
     """Return the studies whose runs are wanted: for training times only those of whole networks."""
     if experiment.kind == "grid":
         return list(studies)
-    return [study for study in studies if study.setting(study.datasets[0]).trains_whole_networks]
+    return [study for study in studies if study.setting.trains_whole_networks]
 
 
 def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick: bool) -> list[Failure]:
@@ -172,7 +168,7 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
 
     tasks: dict[str, Callable[[], None]] = {}
     if experiment.kind == "times":
-        tasks = {f"times on {study.datasets[0]}": partial(times, study) for study in studies}
+        tasks = {f"times on {study.dataset}": partial(times, study) for study in studies}
     elif experiment.kind == "theory":
         tasks = {"theory": theory}
     return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]
