@@ -23,8 +23,8 @@ from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.source_datasets import digest_of
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes
+from domaincover.paper.study_report.style import dataset_label
 from domaincover.paper.wilds_dataset import wilds_dataset
-from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.deep import deep
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS

@@ -36,7 +36,7 @@ from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import StudyData, draw_study_data
 from domaincover.paper.study_datasets import StudyDataset
-from domaincover.training.run import TrainingRun
+from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
 

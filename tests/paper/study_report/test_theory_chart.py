@@ -1,16 +1,14 @@
 import numpy as np
 import pytest
 
-from domaincover import plan_domains
 from domaincover.paper.study_report.theory_chart import (
     learnability_chart,
     learnability_data,
     learnability_sentence,
     learnability_table,
-    theory_notes,
     write_theory_figures,
 )
-from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
+from domaincover.paper.theory.learning_bounds import no_failure_bound, uniform_bound
 
 from .made_up import made_up_theory
 
@@ -28,12 +26,12 @@ def content():
     return {"settings": {"n_features": 10, "n_seeds": 3, "target_recall": 0.9}, "rows": rows}
 
 
-def test_a_quick_run_says_so_in_table_and_figure(content):
+def test_a_quick_run_says_so_in_table_and_figure(content, tmp_path):
     assert "Quick run" not in learnability_table(content)
     quick = content | {"settings": content["settings"] | {"quick": True}}
     assert learnability_table(quick).startswith("Quick run: not the paper's setting.\n")
-    chart = learnability_chart(learnability_data(quick), 0.9, theory_notes(quick)).to_dict()
-    assert chart["title"]["subtitle"][0] == "Quick run: not the paper's setting."
+    (figure,) = write_theory_figures(quick, tmp_path, formats=["svg"])
+    assert "Quick run: not the paper's setting." in figure.read_text(encoding="utf-8")
 
 
 def test_the_line_is_the_median_over_seeds(content):
@@ -52,13 +50,6 @@ def test_the_bounds_are_those_of_two_labels_with_one_dimension_more_than_feature
         np.testing.assert_array_equal(own["share_missing_new"], expected)
 
 
-def test_the_theory_experiment_and_a_plan_give_the_same_bounds(content):
-    for bound in learnability_data(content).bounds[::7].itertuples():
-        allowed = plan_domains(n_labels=2, n_features=10, delta=0.05, n_domains=bound.n_domains).with_domains
-        planned = allowed.epsilon_uniform if bound.bound == "uniform" else allowed.epsilon_no_failure
-        assert (1.0 if planned is None else planned) == bound.share_missing_new
-
-
 def test_only_the_asked_numbers_of_domains_are_shown(content):
     assert set(learnability_data(content, [10]).seeds["n_domains"]) == {10}
 
@@ -70,11 +61,13 @@ def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(conte
 
 
 def test_seeds_that_the_theorem_does_not_cover_are_hollow(content):
-    spec = learnability_chart(learnability_data(content), 0.9).to_dict()
+    spec = learnability_chart(learnability_data(content))
     points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
     rows = {filled: [] for filled in (True, False)}
     for layer in points:
-        rows[layer["mark"]["filled"]] += spec["datasets"][layer["data"]["name"]]
+        predictor = layer["transform"][0]["filter"]["equal"]
+        drawn = spec["datasets"][layer["data"]["name"]]
+        rows[layer["mark"]["filled"]] += [row for row in drawn if row["predictor"] == predictor]
     assert all(row["share_missing_training"] == 0 for row in rows[True])
     assert all(row["share_missing_training"] > 0 for row in rows[False])
     assert len(rows[True]) + len(rows[False]) == len(content["rows"])

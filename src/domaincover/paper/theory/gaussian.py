@@ -1,6 +1,6 @@
 """Linear set predictors in conditionally Gaussian domains: recall, set size and share below target in closed form.
 
-The corresponding bounds are in `domaincover.promises.learning_bounds`.
+The corresponding bounds are in `domaincover.paper.theory.learning_bounds`.
 """
 
 from __future__ import annotations
