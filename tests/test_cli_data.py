@@ -84,7 +84,7 @@ def test_json_says_where_the_folder_is_and_what_is_missing(here, tmp_path, rng):
 
 
 def test_a_release_that_is_not_there_is_refused(refused, tmp_path):
-    refused("The public download host of WILDS has been unreachable", "data", "check", "amazon", tmp_path)
+    refused("the public download host of WILDS has been unreachable", "data", "check", "amazon", tmp_path)
 
 
 def test_an_unknown_data_set_is_refused(refused, tmp_path):

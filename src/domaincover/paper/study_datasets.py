@@ -207,7 +207,6 @@ def as_dataset(table: DatasetTable) -> DomainDataset:
 def _coded_labels(y: Any, n_rows: int) -> Coded:
     """Return the codes of labels, in the order of their categories if they have one."""
     if getattr(y, "ordered", False) is True:
-        y = y.remove_unused_categories()
         return Coded(y.codes.astype(np.int64), tuple(y.categories))
     return code_names(y, "labels", n_rows)
 
