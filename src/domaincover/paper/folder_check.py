@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import check_min_cell_size
-from domaincover.data.dataset import DomainDataset
+from domaincover.data.dataset import DomainDataset, check_min_cell_size
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import NaturalData
 from domaincover.paper.study_datasets import as_dataset
