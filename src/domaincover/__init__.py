@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import TableEncoder
-    from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
+    from domaincover.data.tables.image_folder import image_folder
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.conformal import ConformalSetClassifier
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from domaincover.report.domain_table import summary_table
     from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
-    from domaincover.training.run import TrainingRun
+    from domaincover.training.settings import TrainingRun
 
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
@@ -68,7 +68,7 @@ _HOMES = {
     "TableCheck": "checks.table_check",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
-    "TrainingRun": "training.run",
+    "TrainingRun": "training.settings",
     "WildsData": "paper.wilds.reader",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",
@@ -78,7 +78,7 @@ _HOMES = {
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
-    "image_folder": "data.image_folder",
+    "image_folder": "data.tables.image_folder",
     "joint_thresholds": "calibration.joint",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",

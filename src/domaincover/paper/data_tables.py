@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from domaincover.data.identity import canonical_texts, typed_names
-from domaincover.data.image_folder import image_folder
 from domaincover.data.images import are_pixels
 from domaincover.data.tables import open_table
+from domaincover.data.tables.image_folder import image_folder
 from domaincover.data.texts import check_texts
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
