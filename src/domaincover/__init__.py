@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from domaincover.calibration.cell_thresholds import cell_thresholds
-    from domaincover.calibration.joint import joint_thresholds
     from domaincover.calibration.rules import (
         hierarchical_thresholds,
+        joint_thresholds,
         order_thresholds,
         pooled_thresholds,
         robust_thresholds,
@@ -79,7 +79,7 @@ _HOMES = {
     "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
     "image_folder": "data.tables.image_folder",
-    "joint_thresholds": "calibration.joint",
+    "joint_thresholds": "calibration.rules",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
