@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from domaincover.calibration.cell_thresholds import cell_thresholds
-    from domaincover.calibration.joint import joint_thresholds
     from domaincover.calibration.rules import (
         hierarchical_thresholds,
+        joint_thresholds,
         order_thresholds,
         pooled_thresholds,
         robust_thresholds,
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import TableEncoder
-    from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
+    from domaincover.data.tables.image_folder import image_folder
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.conformal import ConformalSetClassifier
@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.exporting.onnx_models import export_onnx, onnx_inputs
+    from domaincover.paper.catalogue import read_real, read_wilds
     from domaincover.paper.plugins import register_dataset, register_method
-    from domaincover.paper.real.catalogue import read_real
-    from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.predictors.names import to_label_lists
     from domaincover.predictors.set_predictor import predict_set
     from domaincover.promises.certificates import Certificate, certify
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from domaincover.report.domain_table import summary_table
     from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
-    from domaincover.training.run import TrainingRun
+    from domaincover.training.settings import TrainingRun
 
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
@@ -68,8 +67,7 @@ _HOMES = {
     "TableCheck": "checks.table_check",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
-    "TrainingRun": "training.run",
-    "WildsData": "paper.wilds.reader",
+    "TrainingRun": "training.settings",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",
     "certify": "promises.certificates",
@@ -78,8 +76,8 @@ _HOMES = {
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
-    "image_folder": "data.image_folder",
-    "joint_thresholds": "calibration.joint",
+    "image_folder": "data.tables.image_folder",
+    "joint_thresholds": "calibration.rules",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",
@@ -88,8 +86,8 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "predictors.set_predictor",
-    "read_real": "paper.real.catalogue",
-    "read_wilds": "paper.wilds.reader",
+    "read_real": "paper.catalogue",
+    "read_wilds": "paper.catalogue",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
     "robust_thresholds": "calibration.rules",
@@ -122,7 +120,6 @@ __all__ = [
     "TableEncoder",
     "TextNetwork",
     "TrainingRun",
-    "WildsData",
     "assess",
     "cell_thresholds",
     "certify",

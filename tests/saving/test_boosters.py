@@ -10,8 +10,7 @@ from sklearn.pipeline import make_pipeline
 from domaincover import ConformalSetClassifier, InputError, MeanClassifier, PromisedSetClassifier, TableEncoder, load
 from domaincover.cli import main
 from domaincover.estimators.coded_labels import CodedLabels
-from domaincover.saving.booster_files import checked_lightgbm, checked_xgboost
-from domaincover.saving.boosters import booster_part, read_booster
+from domaincover.saving.boosters import booster_part, checked_lightgbm, checked_xgboost, read_booster
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 3, 900)
@@ -19,7 +18,6 @@ X = pd.DataFrame(RNG.normal(size=(900, 3)) + CODES[:, None], columns=list("abc")
 SMALL = {
     "lightgbm": ("LGBMClassifier", {"n_estimators": 3, "verbose": -1, "n_jobs": 1}),
     "xgboost": ("XGBClassifier", {"n_estimators": 3, "n_jobs": 1}),
-    "catboost": ("CatBoostClassifier", {"iterations": 3, "verbose": False, "allow_writing_files": False}),
 }
 
 

@@ -1,0 +1,194 @@
+"""Tables as text with a header line: CSV and TSV, plain, in gzip, or alone in a zip archive."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from domaincover.data.spellings import THOUSANDS
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, format_of
+from domaincover.errors import InputError
+
+HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+TEXT_ENDINGS = (".csv", ".tsv", ".txt")
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+
+
+class CsvTable(Table):
+    """Comma-, semicolon- or tab-separated text."""
+
+    has_types = False
+
+    def __init__(self, path: Path) -> None:
+        with _text_of(path) as text:
+            self._dialect = _dialect(text.read(HEAD), "\t" if _is_tsv(path) else ",;\t")
+        with _text_of(path) as text:
+            names = self._read_header(text)
+            any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # in parts: a line can be long
+        self.decimal = self._dialect["decimal"]
+        super().__init__(path, names[1:] if names[:1] == [""] else names, any_rows, self._inferred())
+        if not names:
+            raise InputError(f"{path} is empty: it has no header line.")
+        if "" in self.columns:
+            raise InputError(f"{path} has a column without a name, number {names.index('', 1) + 1}; name or remove it.")
+
+    def _inferred(self) -> list[str]:
+        """Say what a reader of commas and points would not expect."""
+        sep = self._dialect["sep"]
+        comma = ", and numbers have a decimal comma" if self.decimal == "," else ""
+        return [f"Fields are separated by {SEPARATORS[sep]}{comma}."] if sep == ";" else []
+
+    def _read_header(self, text: io.TextIOWrapper) -> list[str]:
+        rows = csv.reader(text, delimiter=self._dialect["sep"])
+        return next((row for row in rows if any(field.strip() for field in row)), [])
+
+    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
+        with _text_of(self.path) as text:
+            names, prose = self._read_header(text), wanted.prose
+            reader = pd.read_csv(
+                text,
+                header=None,
+                names=names,  # without usecols, with which pandas ignores excess fields of rows that are too long
+                index_col=False,
+                dtype=dict.fromkeys({*wanted.texts} & {*names}, str),
+                chunksize=rows_at_once,
+                low_memory=False,  # otherwise types are inferred from parts of a block
+                keep_default_na=not prose,
+                na_values={name: [""] if name in prose else MISSING for name in names} if prose else None,
+                **self._dialect,
+            )
+            while (block := _next_block(reader)) is not None:
+                yield block[wanted.columns].reset_index(drop=True)
+
+    def _with_copies(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        as_written = Wanted(copied, copied, copied)
+        if not {*wanted.columns}.isdisjoint(copied):  # the same column as number and as text
+            yield from zip(self._blocks(rows_at_once, wanted), self._blocks(rows_at_once, as_written), strict=False)
+            return
+        both = Wanted([*wanted.columns, *copied], {*wanted.texts, *copied}, {*wanted.prose, *copied})
+        for block in self._blocks(rows_at_once, both):
+            yield block[wanted.columns], block[copied]
+
+    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
+        """Return a copied column as `text_columns` are read."""
+        return copied.where(~copied.isin(MISSING), None)
+
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
+        blocks = list(self._blocks(ROWS_AT_ONCE, wanted))
+        kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in wanted.columns}
+        mixed = {name for name in kinds if len(kinds[name]) > 1}
+        if mixed:  # numbers in some blocks and text in others: read as text
+            return self._read(wanted._replace(texts={*wanted.texts, *mixed}))
+        # text or booleans in some blocks, and in others only missing values, which pandas reads as floats
+        uneven = [n for n in kinds if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
+        blocks = [block.astype(dict.fromkeys(uneven, object)) for block in blocks]
+        return pd.concat(blocks, ignore_index=True).infer_objects()
+
+
+@contextmanager
+def _text_of(path: Path) -> Iterator[io.TextIOWrapper]:
+    with reading(path), _bytes_of(path) as file:
+        encoding = _encoding(path, file.read(4096))
+        file.seek(0)
+        try:
+            yield io.TextIOWrapper(file, encoding=encoding, newline="")
+        except UnicodeDecodeError as error:  # error.object is the last chunk read
+            byte = file.tell() - len(error.object) + error.start + 1
+            written = "UTF-16" if encoding == "utf-16" else "UTF-8"
+            raise InputError(f"{path} is not {written} text, at byte {byte:,}; save it as CSV in UTF-8.") from None
+        except UnicodeError as error:  # UTF-16 that ends within a character
+            raise InputError(f"{path} is not UTF-16 text: {error}; save it as CSV in UTF-8.") from None
+
+
+@contextmanager
+def _bytes_of(path: Path) -> Iterator[Any]:
+    name = path.name.lower()
+    if not name.endswith(".zip"):
+        with (gzip.open if name.endswith(".gz") else open)(path, "rb") as file:
+            yield file
+        return
+    with zipfile.ZipFile(path) as archive, archive.open(_only_table(path, archive)) as member:
+        yield member
+
+
+def _only_table(path: Path, archive: zipfile.ZipFile) -> zipfile.ZipInfo:
+    """Return the only file of an archive, beside what macOS adds."""
+    members = [
+        member
+        for member in archive.infolist()
+        if not member.is_dir() and not member.filename.startswith("__MACOSX/") and Path(member.filename).name[:1] != "."
+    ]
+    if len(members) != 1 or not members[0].filename.lower().endswith(TEXT_ENDINGS):
+        held = f"{members[0].filename!r}" if len(members) == 1 else f"{len(members)} files"
+        raise InputError(f"{path} holds {held}; a zip archive must hold one CSV or TSV file. Unpack it.")
+    if members[0].flag_bits & 1:
+        raise InputError(f"{path} is encrypted; unpack it with its password first.")
+    if members[0].compress_type not in ZIP_METHODS:
+        raise InputError(f"{path} is compressed in a way that is not supported; unpack it.")
+    return members[0]
+
+
+def _is_tsv(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(".tsv")
+
+
+def _encoding(path: Path, start: bytes) -> str:
+    """Return the encoding of text, UTF-16 only by its mark; reject other formats."""
+    if not start:
+        raise InputError(f"{path} is empty.")
+    if (found := format_of(start)) is not None:
+        raise InputError(f"{path} contains {found.what}, not CSV in UTF-8; rename or convert it.")
+    if start.startswith(UTF_16) and start[2:4] != b"\0\0":
+        return "utf-16"
+    if b"\0" in start:
+        if not any(start[::2]) or not any(start[1::2]):
+            raise InputError(f"{path} seems to be UTF-16 without a byte order mark; save it as CSV in UTF-8.")
+        raise InputError(f"{path} contains binary data, not CSV in UTF-8.")
+    return "utf-8-sig"
+
+
+def _dialect(head: str, separators: str) -> dict[str, Any]:
+    rows_by_separator = {
+        sep: list(islice(csv.reader(io.StringIO(head, newline=""), delimiter=sep), 100)) for sep in separators
+    }
+    sep = max(rows_by_separator, key=lambda sep: _fit(rows_by_separator[sep]))
+    fields = [field for row in rows_by_separator[sep] for field in row]
+    commas = any(re.fullmatch(r"[+-]?\d+,\d+", field) for field in fields)
+    points = any(re.fullmatch(r"[+-]?\d+\.\d+", field) and not re.fullmatch(THOUSANDS, field) for field in fields)
+    return {"sep": sep, "decimal": "," if sep == ";" and commas and not points else "."}
+
+
+def _fit(rows: list[list[str]]) -> tuple[bool, float, int]:
+    """Score a separator: it splits the header, then rows match the header's length, then there are many columns."""
+    widths = [len(row) for row in rows if row] or [0]
+    return widths[0] > 1, widths.count(widths[0]) / len(widths) if widths[0] > 1 else 0, widths[0]
+
+
+def _next_block(reader: Any) -> pd.DataFrame | None:
+    with warnings.catch_warnings():  # pandas only warns if the first row is longer than the header
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return next(reader, None)
+
+
+def _kind(column: pd.Series[Any]) -> str:
+    if not column.notna().any():
+        return "empty"
+    kind = pd.api.types.infer_dtype(column, skipna=True)
+    return "number" if kind in ("integer", "floating") else kind
