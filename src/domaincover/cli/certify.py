@@ -16,6 +16,7 @@ from domaincover.cli.outputs import write_certificate
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, text_width
+from domaincover.terminal.text_lines import listed
 
 KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --unseen-only"
 
@@ -93,7 +94,6 @@ def _seen_domains(judged: Evaluation) -> Sequence[Hashable]:
 
 def _all_unseen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
     """Reject domains that the model has seen."""
-    from domaincover.cli.inputs import listed
     from domaincover.promises.certificates import seen_among
 
     names = judged.report.domain_names

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from domaincover.options import ThresholdKind
+from domaincover.terminal.text_lines import aligned, cut, wrapped
 
 if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence
@@ -55,17 +55,6 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
         ["It does not say:", *_points(DOES_NOT_SAY, width)],
     ]
     return "\n\n".join("\n".join(lines) for lines in parts)
-
-
-def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Return lines no longer than the width, none of which begins with a percent sign.
-
-    >>> wrapped("at least 90 % of the time", 12)
-    ['at least', '90 % of the', 'time']
-    """
-    together = words.replace(" %", "\u00a0%")
-    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
-    return [line.replace("\u00a0%", " %") for line in lines]
 
 
 def _points(points: Sequence[str], width: int) -> list[str]:
@@ -217,13 +206,8 @@ def _label_table(certificate: Certificate) -> list[str]:
     heads = ("label", "domains", "at target", "interval", "next at least")
     rows: list[tuple[str, ...]] = [(*heads, *(("shown", "truly at least") if tested else ()))]
     for name, found in certificate.labels.items():
-        readable = "".join(char if char.isprintable() else " " for char in name)
         numbers = (found.n_domains, found.n_at_target, interval_text(found), probability(found.next_at_least))
         truly = found.next_truly_at_least
         truth = () if truly is None else (found.n_shown, probability(truly))
-        rows.append((readable if len(readable) <= 30 else readable[:29] + "…", *map(str, (*numbers, *truth))))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+        rows.append((cut(name, 30), *map(str, (*numbers, *truth))))
+    return aligned(rows)

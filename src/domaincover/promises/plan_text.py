@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from domaincover.promises.certificate_text import percent, probability, wrapped
+from domaincover.promises.certificate_text import percent, probability
 from domaincover.promises.plans import certainty
+from domaincover.terminal.text_lines import wrapped
 
 if TYPE_CHECKING:
     from domaincover.promises.plans import DomainPlan, WithDomains
