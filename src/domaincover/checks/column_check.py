@@ -139,7 +139,7 @@ def _shortened(value: Any) -> str:
     return cut(text, LONGEST_EXAMPLE)
 
 
-def _missing(column: pd.Series[Any], subject: Subject) -> dict[str, int]:
+def _missing(column: pd.Series[Any], subject: Subject) -> dict[str, Any]:
     """Return how many values are missing, and how many domains have none at all."""
     missing = column.isna().to_numpy()
     n_known = np.bincount(subject.domains[~missing], minlength=subject.n_domains)
