@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.cli.arguments import ModelFolder, TableFile, column
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, warnings_as_notes
@@ -25,11 +25,7 @@ def adapt(
     table: TableFile,
     out: Annotated[Path, typer.Option(help="Folder for the adapted model.")],
     label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with true labels, empty where unknown; default: no labels are used.",
-            autocompletion=complete_columns,
-        ),
+        str | None, column("Column with true labels, empty where unknown; default: no labels are used.")
     ] = None,
 ) -> None:
     """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.

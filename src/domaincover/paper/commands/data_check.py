@@ -10,7 +10,7 @@ import typer
 
 from domaincover.errors import InputError, suggestion
 from domaincover.paper.commands import study_names
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck

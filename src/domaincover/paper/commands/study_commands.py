@@ -14,8 +14,7 @@ from domaincover.paper.commands import study_names
 from domaincover.paper.commands.run_studies import run_experiments
 from domaincover.paper.commands.study_names import ALL, LIST, REAL
 from domaincover.paper.commands.study_options import StudyOptions
-from domaincover.terminal.command_options import takes
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of, takes
 from domaincover.terminal.messages import text_width
 
 if TYPE_CHECKING:
