@@ -13,7 +13,7 @@ import pytest
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier, certify, load, save
 from domaincover.checks.table_check import check_table
 from tests.test_cli_adapt import sets_in
-from tests.test_cli_model import QUICK, ROLES, patients, written
+from tests.wards import QUICK, ROLES, patients, written
 
 FEATURES = ["age", "pressure"]
 PADDED = [f"{number:03d}" for number in range(1, 13)]

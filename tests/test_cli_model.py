@@ -16,43 +16,12 @@ from threadpoolctl import threadpool_limits
 
 from domaincover import load, to_label_lists
 from domaincover.saving.models import load_extra
+from tests.fuzz.damage import flipped
 from tests.processes import LIMIT, without_progress
 from tests.saving.test_forgeries import forge
+from tests.wards import LABELS, QUICK, ROLES, patients, written
 
 DOMAINCOVER = [sys.executable, "-m", "domaincover"]
-ROLES = ["--label", "outcome", "--domain", "ward"]
-QUICK = [*ROLES, "--base", "linear", "--hold-out-domains", "0", "--epochs", "5"]
-LABELS = ["ill", "mild", "well"]
-
-
-def patients(n_rows=1500, n_wards=12, seed=0, first_ward=1):
-    """Return a table with every kind of column, missing values, and wards that move the numbers."""
-    rng = np.random.default_rng(seed)
-    ward, outcome = rng.integers(n_wards, size=n_rows), rng.integers(3, size=n_rows)
-    means = np.array([[0, 0], [3, 0], [0, 3]])[outcome] + rng.normal(0, 1.2, (n_wards, 2))[ward]
-    age, pressure = (rng.normal(means) * 10 + 50).round(2).T
-    day = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), unit="D")
-    table = pd.DataFrame(
-        {
-            "visit": [f"v{k:06d}" for k in range(n_rows)],
-            "age": age,
-            "pressure": pressure,
-            "smoker": (rng.random(n_rows) < 0.2 + 0.2 * outcome).astype(object),
-            "admitted": day,
-            "colour": rng.choice(["red", "green", "blue"], n_rows).astype(object),
-            "ward": [f"ward {k + first_ward}" for k in ward],
-            "outcome": np.array(LABELS)[outcome],
-        }
-    )
-    for name in ("age", "smoker", "admitted", "colour"):
-        table.loc[rng.random(n_rows) < 0.05, name] = None
-    return table
-
-
-def written(table, path):
-    """Write a table as its name says, and return where it is."""
-    table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
-    return path
 
 
 def call(*arguments):
@@ -421,9 +390,8 @@ def test_a_column_that_the_model_needs_is_missed_by_name(model, tmp_path, refuse
 def test_a_damaged_model_is_refused(model, new, tmp_path, refused, command):
     damaged = shutil.copytree(model, tmp_path / "damaged")
     part = min(damaged.glob("*.safetensors"))
-    content = bytearray(part.read_bytes())
-    content[-1] ^= 1
-    part.write_bytes(content)
+    content = part.read_bytes()
+    part.write_bytes(flipped(content, len(content) - 1))
     out = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
     refused(f"{part} is corrupt: its checksum differs", command, damaged, new, *out)
 
