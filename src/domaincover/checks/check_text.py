@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from domaincover.terminal.text_lines import GAP, aligned, counted, cut, wrapped
+from domaincover.terminal.text_lines import counted, cut, wrapped
+from domaincover.terminal.text_table import table_lines
 
 if TYPE_CHECKING:
     from domaincover.checks.column_check import ColumnCheck
@@ -33,7 +34,7 @@ def check_text(check: TableCheck, width: int = 100, *, for_shell: bool = False) 
         _lines(size_in_words(check), width),
         *([] if check.findings else [["Nothing to change was found."]]),
         *_findings(check.findings, width, for_shell),
-        [f"Rows by {check.cells.domain} and {check.cells.label}", *_rows(check)],
+        [f"Rows by {check.cells.domain} and {check.cells.label}", *_rows(check, width)],
         ["Columns", *_columns(check, width)],
         ["What will be possible", *_routes(check, width)],
         _lines(limits_in_words(check), width),
@@ -87,7 +88,7 @@ def _findings(findings: Sequence[Finding], width: int, for_shell: bool) -> list[
     return [lines for lines in blocks.values() if len(lines) > 1]
 
 
-def _rows(check: TableCheck) -> list[str]:
+def _rows(check: TableCheck, width: int) -> list[str]:
     """Return a table of the domains with fewest rows, and of all."""
     cells = check.cells
     totals = cells.counts.sum(axis=1)
@@ -102,7 +103,7 @@ def _rows(check: TableCheck) -> list[str]:
     lines.append([f"domains with {cells.min_cell_size} or more", "", *(f"{cells.enough[k]:,}" for k in labels)])
     hidden = len(by_size) - len(labels)
     between = [f"  ({hidden} more labels between the last two; --format json has all)"] if hidden else []
-    return [*_table([heads, *lines]), *between]
+    return [*_table(heads, lines, 1, width), *between]
 
 
 def _columns(check: TableCheck, width: int) -> list[str]:
@@ -121,12 +122,8 @@ def _columns(check: TableCheck, width: int) -> list[str]:
         for column in check.columns[:MOST_COLUMNS]
     ]
     n_more = len(check.columns) - MOST_COLUMNS
-    others = [max(map(len, texts)) for texts in zip(*[heads, *lines], strict=True)]
-    others[0], others[2] = min(others[0], LONGEST_NAME), 0
-    room = max(width - 2 - GAP * (len(heads) - 1) - sum(others), 12)
-    lines = [[*line[:2], cut(line[2], room), *line[3:]] for line in lines]
-    more = [f"  … {n_more:,} more; --format json has all"] if (n_more := len(check.columns) - MOST_COLUMNS) > 0 else []
-    return [*_table([heads, *lines], n_text=3), *more]
+    more = [f"  … {n_more:,} more; --format json has all"] if n_more > 0 else []
+    return [*_table(heads, lines, 3, width), *more]
 
 
 def _routes(check: TableCheck, width: int) -> list[str]:
@@ -143,7 +140,7 @@ def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]
     return wrapped(kept, width, first, then)
 
 
-def _table(lines: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], n_text: int, width: int) -> list[str]:
     """Return aligned and indented lines, in which long names are cut."""
-    shown = [[" ".join(cell.split()) for cell in line] for line in lines]
-    return [f"  {line}" for line in aligned([[cut(name, LONGEST_NAME), *others] for name, *others in shown], n_text)]
+    shown = [[cut(name, LONGEST_NAME), *others] for name, *others in lines]
+    return [f"  {line}" for line in table_lines(heads, shown, n_text, width - 2)]

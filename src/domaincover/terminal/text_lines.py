@@ -1,13 +1,11 @@
-"""Sentences and tables as lines of text."""
+"""Sentences as lines of text, and names and counts in them."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from itertools import islice
 from typing import Any
-
-GAP = 2
 
 
 def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
@@ -19,20 +17,6 @@ def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str
     together = words.replace(" %", "\u00a0%")
     lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
     return [line.replace("\u00a0", " ") for line in lines]
-
-
-def aligned(lines: Sequence[Sequence[str]], n_text: int = 1) -> list[str]:
-    """Return the lines of a table, heads first; the first columns are text, the others numbers.
-
-    >>> aligned([["ward", "rows"], ["north", "7"]])
-    ['ward   rows', 'north     7']
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    justified = [str.ljust] * n_text + [str.rjust] * (len(widths) - n_text)
-    return [
-        (" " * GAP).join(put(cell, width) for put, cell, width in zip(justified, line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
 
 
 def cut(text: str, longest: int) -> str:
