@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from domaincover.report.domain_table import summary_table
     from domaincover.saving.models import load, save
     from domaincover.training.objectives import SetCoverLoss
-    from domaincover.training.run import TrainingRun
+    from domaincover.training.settings import TrainingRun
 
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
@@ -68,7 +68,7 @@ _HOMES = {
     "TableCheck": "checks.table_check",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
-    "TrainingRun": "training.run",
+    "TrainingRun": "training.settings",
     "WildsData": "paper.wilds.reader",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",

@@ -10,12 +10,17 @@ import transformers
 from torch import nn
 
 from domaincover.errors import InputError
-from domaincover.networks.features import Scorer
-from domaincover.networks.image_models import _backbone, backbone_from_state, backbone_state, image_backbone
+from domaincover.estimators.backbones import Scorer
+from domaincover.networks.image_models import (
+    _backbone,
+    backbone_from_state,
+    backbone_state,
+    image_backbone,
+    torchvision_names,
+)
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.pretrained import config_from_data, model_folder
 from domaincover.networks.threads import one_thread
-from domaincover.networks.torchvision_weights import torchvision_names
 
 ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY = {

@@ -109,9 +109,8 @@ def print_reports(reports: Mapping[str, DomainReport], target: TargetRecall, not
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
     typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
-    counts = next(iter(reports.values())).sets_by_size
-    sizes = [] if counts is None else [sizes_in_words(counts)]
-    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), *sizes, *notes]))
+    sizes = sizes_in_words(next(iter(reports.values())).sets_by_size)
+    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), sizes, *notes]))
 
 
 def write_page(

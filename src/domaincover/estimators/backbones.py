@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from domaincover.data.feature_cache import model_key
+from domaincover.data.examples import LazyExamples
+from domaincover.data.feature_cache import Compute, model_key
 from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
@@ -129,3 +132,48 @@ def _stamp(path: str | Path | None) -> Any:
         return None
     files = [Path(path)] if Path(path).is_file() else sorted(Path(path).iterdir())
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
+class Scorer(nn.Module):
+    """A backbone with a head: (example, …) to one score per label."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, examples: Tensor) -> Tensor:
+        """Return one score per label."""
+        scores: Tensor = self.head(self.backbone(examples))
+        return scores
+
+
+def features_by_block(
+    backbone: nn.Module,
+    examples: LazyExamples,
+    *,
+    block_size: int = 64,
+    lengths: NDArray[Any] | None = None,
+    device: str | torch.device = "cpu",
+) -> Compute:
+    """Return a function that computes frozen features of given rows, for `FeatureCache.features`.
+
+    With `lengths`, such as those of texts, rows of similar length share a block to reduce padding; the longest come
+    first, so that a lack of memory shows at once. Rows that cannot be read are NaN.
+    """
+
+    def compute(rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        ordered = rows if lengths is None else rows[np.argsort(-lengths[rows], kind="stable")]
+        blocks = [ordered[start : start + block_size] for start in range(0, len(ordered), block_size)]
+        was_training = backbone.training
+        backbone.to(device).eval()
+        try:
+            for some, block in zip(blocks, examples.blocks(blocks), strict=True):
+                with torch.inference_mode():
+                    features = backbone(torch.from_numpy(block.values).to(device)).float().cpu().numpy()
+                if block.readable is not None:
+                    features[~block.readable] = np.nan
+                yield some, features
+        finally:
+            backbone.train(was_training)
+
+    return compute

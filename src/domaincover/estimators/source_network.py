@@ -19,9 +19,8 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.backbones import Backbone
+from domaincover.estimators.backbones import Backbone, Scorer, features_by_block
 from domaincover.estimators.table_network import NetworkInputs, made_by
-from domaincover.networks.features import Scorer, features_by_block
 from domaincover.networks.image_models import Normalised
 from domaincover.networks.perceptrons import empty_perceptron, linear, perceptron
 from domaincover.networks.pretrained import model_folder

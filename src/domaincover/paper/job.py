@@ -34,7 +34,7 @@ from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import Setting, StudyData, draw_study_data
 from domaincover.paper.wilds.source import WildsSource
-from domaincover.training.run import TrainingRun
+from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
 

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.stacks import Stack, StackOutputs, stack
+from domaincover.networks.stacks import StackOutputs, stack
 from domaincover.training.adam import FlatAdam, TorchAdam
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
-from domaincover.training.domain_batches import DomainBatches
-from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
-from domaincover.training.history import History, Listener, Record, Step
-from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
+from domaincover.training.history import History, Record
+from domaincover.training.listeners import Listener, Step
+from domaincover.training.objectives import Objective, OwnObjective, SetCoverLoss
 from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 PROGRESS = ("n_steps", "n_steps_judged", "is_finished")  # numbers of a training that its checkpoints hold
-Judge = Callable[[Stack], tuple[Tensor, Tensor]]
+Judge = Callable[[Sequence[nn.Module]], Tensor]
 
 
 class Trained(NamedTuple):
@@ -48,15 +47,15 @@ def train(
     """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
-    after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
+    after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
     training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
-    known = objective if isinstance(objective, Objective) else ByAutograd(objective)
+    known = objective if isinstance(objective, Objective) else OwnObjective(objective)
     training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
-        return training.finish(networks)
+        return training.finish()
     finally:
         training.tell("finish")
 
@@ -75,19 +74,17 @@ class _Training:
         engine: Engine,
         checkpoints: Checkpoints | None,
     ) -> None:
-        self.stacked = stack(networks)
+        if objective.compares_domains:
+            _check_comparison(batches, engine)
+        self.networks, self.stacked = networks, stack(networks)
         self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
         self.listeners, self.engine, self.checkpoints = listeners, engine, checkpoints
         self.objective.train()
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.compared = None
-        if isinstance(objective, ByAutograd) and isinstance(objective.loss_of, DomainObjective):
-            self.compared = _DomainSteps(objective, batches, engine)
-        self.training_pass, self.optimizer = engine.prepare(
-            StackOutputs(self.stacked, objective.needs_features), self.adam
-        )
+        outputs = StackOutputs(self.stacked, objective.needs_features)
+        self.training_pass, self.optimizer = engine.prepare(outputs, self.adam)
         self.dual = None
         if isinstance(objective, SetCoverLoss):
             self.dual = _Dual(self.stacked, batches, objective, settings, engine)
@@ -132,10 +129,10 @@ class _Training:
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def finish(self, networks: Sequence[nn.Module]) -> list[Trained]:
+    def finish(self) -> list[Trained]:
         """Write the weights to the networks."""
         self.stacked.write_back()
-        last = [network.state_dict() for network in networks]
+        last = [network.state_dict() for network in self.networks]
         if self.settings.iterate == "best":
             last = copy.deepcopy(last)
             self.best.restore()
@@ -146,7 +143,7 @@ class _Training:
         if self.settings.decay:
             share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
             self.adam.rate = self.settings.learning_rate * min(1.0, 2 * share_left)
-        if self.compared is not None and self.compared.objective.begin_step(self.n_steps):
+        if self.objective.begin_step(self.n_steps):
             self.adam.restart()
         self.optimizer.zero_grad()
         loss = self._backward(batch)
@@ -160,17 +157,22 @@ class _Training:
         for piece, context in self.engine.pieces(batch):
             with context:
                 outputs, backward = self.training_pass(piece.examples, piece.domains)
-                compute = self._value_and_slopes if self.compared is None else self.compared.value_and_slopes
-                value, slopes = compute(outputs, piece)
+                value, slopes = self._value_and_slopes(outputs, piece)
                 backward(slopes)
             losses.append(value)
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
 
     def _value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
         """Return a batch's part of the complete batch's loss, by replica, and its gradients."""
+        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
+        if self.objective.compares_domains and self.engine.shard.n_processes > 1:
+            # Every process computes the complete loss; the gradients of their own outputs add up to that of one.
+            whole = [self.engine.whole(part.detach(), self.batches.batch_size) for part in parts]
+            value, slopes = self.objective.value_and_slopes(*whole)
+            return value * batch.share, [self.engine.own_part(slope) for slope in slopes]
         if self.dual is not None and batch.share > 0:  # placeholder examples must not be counted
             self.dual.count(outputs[0], batch)
-        value, slopes = self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
+        value, slopes = self.objective.value_and_slopes(*parts)
         return (value, slopes) if batch.share == 1 else (value * batch.share, [part * batch.share for part in slopes])
 
     def _between(self, epoch: int, number: int) -> None:
@@ -185,11 +187,13 @@ class _Training:
             return
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
-        if self.judge is not None and (self.compared is None or self.compared.objective.is_warm):
+        if self.judge is not None and self.objective.is_warm:
             if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
                 return
             self.stacked.eval()
-            self.best.offer(*self.judge(self.stacked))
+            self.stacked.write_back()
+            found = self.judge(self.networks)
+            self.best.offer(found, torch.zeros_like(found))
             self.stacked.train()
         elif self.dual is not None and moved is not None:
             self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
@@ -237,8 +241,8 @@ class _Training:
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
         for name in PROGRESS:
             setattr(self, name, state.content[name])
-        if self.compared is not None:  # as the last step left it, since the end of an epoch may still be due
-            self.compared.objective.begin_step(max(self.n_steps - 1, 0))
+        # As the last step left it, since the end of an epoch may still be due.
+        self.objective.begin_step(max(self.n_steps - 1, 0))
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -260,31 +264,15 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
         torch.cuda.set_rng_state(tensors["generator.cuda"], device)
 
 
-class _DomainSteps:
-    """Losses that compare the domains of a complete batch, also across several processes."""
-
-    def __init__(self, objective: ByAutograd, batches: ShuffledBatches, engine: Engine) -> None:
-        if engine.accumulate > 1:
-            raise InputError(
-                "accumulate splits batches, but this objective compares the domains of complete batches; use "
-                "accumulate=1, and lower batch_size if memory is short."
-            )
-        if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
-            raise InputError("comparing domains in several processes needs DomainBatches.")
-        self._objective, self._n_examples, self._engine = objective, batches.batch_size, engine
-        self.objective = cast(DomainObjective, objective.loss_of)
-
-    def value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return one's share of the complete batch's loss, and its gradients with respect to one's own outputs.
-
-        Every process gathers all outputs and computes the complete loss; the gradients add up to that of one process.
-        """
-        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
-        if self._engine.shard.n_processes == 1:
-            return self._objective.value_and_slopes(*parts)
-        whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
-        value, slopes = self._objective.value_and_slopes(*whole)
-        return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
+def _check_comparison(batches: ShuffledBatches, engine: Engine) -> None:
+    """Reject what would split the batches of an objective that compares their domains."""
+    if engine.accumulate > 1:
+        raise InputError(
+            "accumulate splits batches, but this objective compares the domains of complete batches; use "
+            "accumulate=1, and lower batch_size if memory is short."
+        )
+    if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
+        raise InputError("comparing domains in several processes needs DomainBatches.")
 
 
 class DualStep(NamedTuple):
@@ -300,7 +288,7 @@ class _Dual:
 
     def __init__(
         self,
-        stacked: Stack,
+        stacked: nn.Module,
         batches: ShuffledBatches,
         loss: SetCoverLoss,
         settings: TrainingSettings,
