@@ -6,8 +6,6 @@ call `main` in this one.
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -17,16 +15,9 @@ from threadpoolctl import threadpool_limits
 from domaincover import load, to_label_lists
 from domaincover.saving.models import load_extra
 from tests.fuzz.damage import flipped
-from tests.processes import LIMIT, without_progress
+from tests.processes import call, without_progress
 from tests.saving.test_forgeries import forge
 from tests.wards import LABELS, QUICK, ROLES, patients, written
-
-DOMAINCOVER = [sys.executable, "-m", "domaincover"]
-
-
-def call(*arguments):
-    settings = {"capture_output": True, "text": True, "timeout": LIMIT}
-    return subprocess.run([*DOMAINCOVER, *map(str, arguments)], check=False, **settings)
 
 
 @pytest.fixture(autouse=True)
@@ -272,13 +263,13 @@ def predicted(path):
     return pd.read_csv(path, dtype={"visit": str}) if ".csv" in path.name else pd.read_parquet(path)
 
 
-def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path):
+def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path, here):
     table = patients(400, 3, seed=1)
     table["visit"] = table["visit"].str[1:]  # whole numbers with zeros in front
     new = written(table, tmp_path / "new.csv")
-    done = call("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines() == [
+    code, printed, told = here("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
+    assert (code, printed) == (0, "")
+    assert told.splitlines() == [
         f"400 sets are in {tmp_path / 'sets.csv'}: {sizes_told(tmp_path / 'sets.csv')}.",
         "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets.",
     ]
@@ -419,10 +410,10 @@ def refuse_constant(name):
 OF_EVALUATION = ("model_sha256", "min_cell_size", "thresholds", "sets_by_size")
 
 
-def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new):
-    done = call("evaluate", model, new, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout, parse_constant=refuse_constant)
+def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new, here):
+    code, printed, told = here("evaluate", model, new, "--format", "json")
+    assert (code, told) == (0, "")
+    found = json.loads(printed, parse_constant=refuse_constant)
     assert list(found) == ["summary", *OF_EVALUATION, "adapted", "fixed", "domains"]
     assert {"n_domains", "min_recall", "set_size", "share_at_target", "target_recall"} < set(found["summary"])
     assert [record["domain"] for record in found["domains"]] == ["ward 100", "ward 101", "ward 102"]

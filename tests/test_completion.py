@@ -102,22 +102,13 @@ def test_a_path_is_left_to_the_shell(offered):
     assert offered("domaincover fit vis") == []
 
 
-def test_every_known_experiment_is_among_those_offered():
+def test_every_known_experiment_and_data_set_is_among_those_offered():
     from domaincover.paper.experiment import PAPER
-
-    assert study_names.experiments() == sorted(PAPER)
-
-
-def test_every_release_of_wilds_is_offered():
-    from domaincover.paper.wilds.reader import RELEASES
-
-    assert study_names.wilds() == list(RELEASES)
-
-
-def test_every_data_set_on_disk_is_offered():
     from domaincover.paper.real.catalogue import REAL
     from domaincover.paper.wilds.reader import RELEASES
 
+    assert study_names.experiments() == sorted(PAPER)
+    assert study_names.wilds() == list(RELEASES)
     assert study_names.on_disk() == [*RELEASES, *REAL]
 
 
