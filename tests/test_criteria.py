@@ -21,9 +21,9 @@ from domaincover import (
 )
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
+    joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,
@@ -31,7 +31,7 @@ from domaincover.calibration.rules import (
 from domaincover.calibration.scales import quantile_scale
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import criterion_for, free_thresholds, targets_among
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.errors import InputError
 from domaincover.evaluation import domain_report
 from domaincover.promises.clopper_pearson import lower_bound

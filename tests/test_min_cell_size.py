@@ -6,15 +6,14 @@ from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
+    joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.data.cells import merge_small_cells
-from domaincover.data.dataset import DomainDataset
+from domaincover.data.dataset import DomainDataset, merge_small_cells
 from domaincover.data.splits import drop_small_cells
 from domaincover.errors import InputError
 from domaincover.evaluation import domain_report

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from domaincover.calibration.cell_thresholds import cell_thresholds
-    from domaincover.calibration.joint import joint_thresholds
     from domaincover.calibration.rules import (
         hierarchical_thresholds,
+        joint_thresholds,
         order_thresholds,
         pooled_thresholds,
         robust_thresholds,
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset
     from domaincover.data.disk_table import DiskTable
     from domaincover.data.encoding import TableEncoder
-    from domaincover.data.image_folder import image_folder
     from domaincover.data.synthetic import GaussianDomains
+    from domaincover.data.tables.image_folder import image_folder
     from domaincover.errors import InputError
     from domaincover.estimators.assessment import Assessment, assess
     from domaincover.estimators.conformal import ConformalSetClassifier
@@ -78,8 +78,8 @@ _HOMES = {
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
     "hierarchical_thresholds": "calibration.rules",
-    "image_folder": "data.image_folder",
-    "joint_thresholds": "calibration.joint",
+    "image_folder": "data.tables.image_folder",
+    "joint_thresholds": "calibration.rules",
     "load": "saving.models",
     "mean_size_scorer": "estimators.scorers",
     "min_recall_scorer": "estimators.scorers",

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import cell_of, chosen_cell_size, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (

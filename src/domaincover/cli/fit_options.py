@@ -225,8 +225,7 @@ class FitOptions:
         import numpy as np
 
         from domaincover.criteria import criterion_for
-        from domaincover.data.cells import count_cells
-        from domaincover.data.dataset import code_names
+        from domaincover.data.dataset import code_names, count_cells
         from domaincover.estimators.assessment import rows_to_train_on
         from domaincover.promises.reach import domains_with_enough
 

@@ -16,7 +16,7 @@ from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
-    from domaincover.data.part_tables import PartsTable
+    from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
@@ -63,7 +63,7 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
 
 def check_output_folder(out: Path, data: PartsTable, model: Path) -> None:
     """Reject a folder for parts in which other files would be mixed up with them."""
-    from domaincover.data.part_tables import part_names
+    from domaincover.data.tables.arrow_tables import part_names
 
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write parts to {out}: it is a file; name a folder.")

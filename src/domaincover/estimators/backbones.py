@@ -29,24 +29,19 @@ MakeBackbone = Callable[[], nn.Module]
 class Backbone(BaseEstimator):
     """A feature extractor for images or token ids; models that share one save it once."""
 
-    module: nn.Module
+    module: Any  # ImageBackbone, SmallConvolution, TextBackbone or OwnBackbone
     config_: str  # JSON text
 
     def __init__(self, kind: SourceKind = "image") -> None:
         self.kind = kind
 
     @classmethod
-    def of(cls, kind: SourceKind, module: nn.Module) -> Backbone:
+    def of(cls, kind: SourceKind, module: Any) -> Backbone:
         """Wrap a network."""
         backbone = cls(kind)
         backbone.module = module
-        backbone.config_ = json.dumps(backbone.state()[0])
+        backbone.config_ = json.dumps(module.config)
         return backbone
-
-    @classmethod
-    def of_function(cls, function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
-        """Wrap the image network returned by a user's function."""
-        return cls.of("image", OwnBackbone(function, image_size))
 
     @classmethod
     def from_state(
@@ -55,19 +50,11 @@ class Backbone(BaseEstimator):
         """Rebuild a saved network without executing code; a user's own is made by its function."""
         if function is not None:
             height, width = config["image_size"]
-            own = cls.of_function(function, (int(height), int(width)))
-            copy_tensors(own.module, tensors, "the saved backbone")
-            return own
+            own = OwnBackbone(function, (int(height), int(width)))
+            copy_tensors(own, tensors, "the saved backbone")
+            return cls.of("image", own)
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return a JSON-serializable configuration and the tensors."""
-        if isinstance(self.module, OwnBackbone):
-            return self.module.config, self.module.state_dict()
-        read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
-        config, tensors = read(self.module)  # type: ignore[arg-type]
-        return config, tensors
 
     def key(self, settings: Mapping[str, Any]) -> str:
         """Return the cache key of its features under the given settings."""
@@ -77,7 +64,8 @@ class Backbone(BaseEstimator):
     def _digest(self) -> str:
         # Cached: hashing a large network's weights takes half a second.
         about = self.module.fingerprint() if isinstance(self.module, OwnBackbone) else {}
-        return model_key(*self.state(), about)
+        config, tensors = self.module.state()
+        return model_key(config, tensors, about)
 
 
 class OwnBackbone(Normalised):

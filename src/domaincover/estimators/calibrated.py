@@ -16,7 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from domaincover.criteria import Criterion, check_criterion
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, indexed

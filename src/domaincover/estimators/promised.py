@@ -12,8 +12,8 @@ from sklearn.utils.metaestimators import available_if
 
 from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
+from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import TargetRecall, free_thresholds
 from domaincover.errors import check_choice
 from domaincover.estimators.adaptation_learning import learn_adaptation

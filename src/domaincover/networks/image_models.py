@@ -62,11 +62,16 @@ class PixelNetwork(nn.Module):
 
     mean: Tensor
     std: Tensor
+    config: dict[str, Any]
 
     def __init__(self, settings: Mapping[str, Any] = IMAGENET) -> None:
         super().__init__()
         for name in ("mean", "std"):
             self.register_buffer(name, torch.tensor(settings[name]).view(3, 1, 1), persistent=False)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the network as a JSON-serializable configuration and tensors."""
+        return self.config, self.state_dict()
 
     def normalised(self, images: Tensor) -> Tensor:
         """Return the images as the network takes them."""
@@ -101,6 +106,10 @@ class ImageBackbone(PixelNetwork):
         self._interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
         self.n_features = _count_features(network.config, config)
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the network as a JSON-serializable configuration and tensors."""
+        return self.config, all_tensors(self.network)
+
     def forward(self, images: Tensor) -> Tensor:
         """Return the pooled features."""
         return _features(self.network, self.normalised(images), self.config, self._interpolates)
@@ -132,13 +141,6 @@ def image_backbone(
     network, has_pooler = complete_model(folder)
     settings = preprocessing(folder, getattr(config, "image_size", None))
     return _backbone(network, {**settings, "pooling": "pooler" if has_pooler else "mean"})
-
-
-def backbone_state(backbone: ImageBackbone | SmallConvolution) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a backbone as a JSON-serializable configuration and tensors."""
-    if isinstance(backbone, SmallConvolution):
-        return backbone.config, backbone.state_dict()
-    return backbone.config, all_tensors(backbone.network)
 
 
 def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBackbone | SmallConvolution:
@@ -243,7 +245,7 @@ class SmallConvolution(PixelNetwork):
             for n_in, n_out in zip(channels, WIDTHS, strict=False)
         )
         self.n_features = WIDTHS[-1] * POOLED**2
-        self.config: dict[str, Any] = {"network": SMALL_CONV}
+        self.config = {"network": SMALL_CONV}
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the features."""

@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from domaincover.data.cells import count_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import count_cells, texts
 from domaincover.data.splits import Split
 from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report

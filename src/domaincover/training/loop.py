@@ -17,6 +17,7 @@ from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step
+from domaincover.training.multipliers import CellCounts
 from domaincover.training.objectives import Objective, OwnObjective, SetCoverLoss
 from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
@@ -32,6 +33,14 @@ class Trained(NamedTuple):
 
     history: History
     last: dict[str, Tensor]
+
+
+class DualStep(NamedTuple):
+    """Set size, recall by cell, and the multipliers after the step, by replica."""
+
+    set_size: Tensor
+    recall: Tensor
+    multipliers: Tensor
 
 
 def train(
@@ -76,6 +85,8 @@ class _Training:
     ) -> None:
         if objective.compares_domains:
             _check_comparison(batches, engine)
+        if isinstance(objective, SetCoverLoss):
+            _check_cells(objective, batches)
         self.networks, self.stacked = networks, stack(networks)
         self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
         self.listeners, self.engine, self.checkpoints = listeners, engine, checkpoints
@@ -85,9 +96,7 @@ class _Training:
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
         outputs = StackOutputs(self.stacked, objective.needs_features)
         self.training_pass, self.optimizer = engine.prepare(outputs, self.adam)
-        self.dual = None
-        if isinstance(objective, SetCoverLoss):
-            self.dual = _Dual(self.stacked, batches, objective, settings, engine)
+        self.set_cover = objective if isinstance(objective, SetCoverLoss) else None
         self.best = BestWeights(self.stacked, len(networks))
         self.record = Record(engine)
         self.n_steps = self.n_steps_judged = 0
@@ -122,7 +131,7 @@ class _Training:
         for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
             self._primal_step(batch)
             self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
-            if self.dual is not None and number % self.settings.update_every == 0:
+            if self.set_cover is not None and number % self.settings.update_every == 0:
                 self._between(epoch, number)
             if self.checkpoints is not None and self.engine.agree(self.checkpoints.is_due):
                 self._keep(epoch, number)
@@ -170,8 +179,9 @@ class _Training:
             whole = [self.engine.whole(part.detach(), self.batches.batch_size) for part in parts]
             value, slopes = self.objective.value_and_slopes(*whole)
             return value * batch.share, [self.engine.own_part(slope) for slope in slopes]
-        if self.dual is not None and batch.share > 0:  # placeholder examples must not be counted
-            self.dual.count(outputs[0], batch)
+        if self.set_cover is not None and self.settings.recall_from == "batches" and batch.share > 0:
+            # Not the examples of a placeholder, whose share is 0.
+            self.set_cover.counts.add(outputs[0].detach(), batch.labels, batch.domains)
         value, slopes = self.objective.value_and_slopes(*parts)
         return (value, slopes) if batch.share == 1 else (value * batch.share, [part * batch.share for part in slopes])
 
@@ -181,7 +191,7 @@ class _Training:
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
-        moved = self.dual.step() if self.dual is not None else None
+        moved = self._dual_step() if self.set_cover is not None else None
         self.record.add_step(epoch, number, *(moved or ()))
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the weights have not changed
             return
@@ -195,13 +205,33 @@ class _Training:
             found = self.judge(self.networks)
             self.best.offer(found, torch.zeros_like(found))
             self.stacked.train()
-        elif self.dual is not None and moved is not None:
-            self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
+        elif self.set_cover is not None and moved is not None:
+            self.best.offer(shortfall(moved.recall, self.set_cover.target_recall), moved.set_size)
+
+    @torch.no_grad()
+    def _dual_step(self) -> DualStep:
+        """Update the multipliers from the recall of the training examples."""
+        loss: Any = self.set_cover
+        if self.settings.recall_from == "full-pass":
+            loss.counts.reset()
+            self.stacked.eval()
+            for block, counts in self.batches.in_order():
+                loss.counts.add(self.stacked(block.examples), block.labels, block.domains, counts)
+            self.stacked.train()
+        self._sum_counts(loss.counts)
+        set_size = loss.counts.mean_set_size()
+        recall = loss.update(over_processes=False)
+        return DualStep(set_size, recall, loss.multipliers.clone())
+
+    def _sum_counts(self, counts: CellCounts) -> None:
+        """Replace the counts by their sums over processes."""
+        if not self.engine.is_alone:
+            counts.totals = self.engine.sum(counts.totals)
 
     def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
         seen: tuple[float, ...] = ()
-        if moved is not None:
-            counted = moved.recall + 0 * self.dual.target_recall if self.dual is not None else moved.recall
+        if self.set_cover is not None and moved is not None:
+            counted = moved.recall + 0 * self.set_cover.target_recall
             worst = counted.nan_to_num(torch.inf).amin((-2, -1))
             seen = float(worst.mean()), float(moved.set_size.mean())
         self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
@@ -210,12 +240,12 @@ class _Training:
         """Write a checkpoint from which training can resume."""
         if self.checkpoints is None:
             return
-        if self.dual is not None:  # the main process stores the counts of all
-            self.dual.sum_counts()
+        if self.set_cover is not None:  # the main process stores the counts of all
+            self._sum_counts(self.set_cover.counts)
         if self.engine.is_main:
             self.checkpoints.write(self._state(epoch, n_done))
-        elif self.dual is not None:
-            self.dual.counts.reset()
+        elif self.set_cover is not None:
+            self.set_cover.counts.reset()
 
     def _state(self, epoch: int, n_done: int) -> State:
         tensors = {
@@ -275,55 +305,11 @@ def _check_comparison(batches: ShuffledBatches, engine: Engine) -> None:
         raise InputError("comparing domains in several processes needs DomainBatches.")
 
 
-class DualStep(NamedTuple):
-    """Set size, recall by cell, and the multipliers after the step, by replica."""
-
-    set_size: Tensor
-    recall: Tensor
-    multipliers: Tensor
-
-
-class _Dual:
-    """The dual steps: updates of the multipliers."""
-
-    def __init__(
-        self,
-        stacked: nn.Module,
-        batches: ShuffledBatches,
-        loss: SetCoverLoss,
-        settings: TrainingSettings,
-        engine: Engine,
-    ) -> None:
-        n_networks = len(batches.rows)
-        if loss.shape[:-2] != (n_networks,):
-            raise InputError(
-                f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
-            )
-        batches.pool.check_codes(loss.shape[-2], loss.n_labels)
-        self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
-        self._engine = engine
-        self.target_recall, self.counts = loss.target_recall, loss.counts
-
-    def count(self, scores: Tensor, batch: Batch) -> None:
-        """Count a training batch for the next update, where that uses the recall of the batches."""
-        if self._settings.recall_from == "batches":
-            self.counts.add(scores.detach(), batch.labels, batch.domains)
-
-    def sum_counts(self) -> None:
-        """Replace the counts by their sums over processes."""
-        if not self._engine.is_alone:
-            self.counts.totals = self._engine.sum(self.counts.totals)
-
-    @torch.no_grad()
-    def step(self) -> DualStep:
-        """Update the multipliers from the recall of the training examples."""
-        if self._settings.recall_from == "full-pass":
-            self.counts.reset()
-            self._stacked.eval()
-            for block, counts in self._batches.in_order():
-                self.counts.add(self._stacked(block.examples), block.labels, block.domains, counts)
-            self._stacked.train()
-        self.sum_counts()
-        set_size = self.counts.mean_set_size()
-        recall = self._loss.update(over_processes=False)
-        return DualStep(set_size, recall, self._loss.multipliers.clone())
+def _check_cells(loss: SetCoverLoss, batches: ShuffledBatches) -> None:
+    """Reject a loss with other networks, domains or labels than the batches have."""
+    n_networks = len(batches.rows)
+    if loss.shape[:-2] != (n_networks,):
+        raise InputError(
+            f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
+        )
+    batches.pool.check_codes(loss.shape[-2], loss.n_labels)
