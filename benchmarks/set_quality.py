@@ -44,7 +44,7 @@ from domaincover import (
 from domaincover.calibration.scales import quantile_scale
 from domaincover.data.splits import draw_domains
 from domaincover.estimators.recipes import make_classifier
-from domaincover.paper.packaged_data import INSTALLABLE
+from domaincover.paper.catalogue import CATALOGUE, names_of
 
 TARGET, SHARE, CONFIDENCE = 0.9, 0.9, 0.9
 IMAGES = ("audiomnist.npz", "malaria.npz")
@@ -102,9 +102,9 @@ def datasets(
             drawn = GaussianDomains.of_paper(n_features, covariance=covariance)
             sample = drawn.sample(33, rows_per_domain, np.random.default_rng(0))
             yield f"synthetic {n_features}-d, {covariance}", Data(sample.examples, sample.labels, sample.domains)
-    for name, installable in INSTALLABLE.items():
+    for name in names_of("installable"):
         if not wanted or name in wanted:
-            X, y, domains = installable.read()
+            X, y, domains = CATALOGUE[name].read(None)
             yield (
                 name,
                 _table(X.assign(label=np.asarray(y), domain=np.asarray(domains)), rows_per_domain, smallest_cell),

@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from domaincover.estimators.text_network import TextNetwork
     from domaincover.evaluation import DomainReport, Summary, domain_report
     from domaincover.exporting.onnx_models import export_onnx, onnx_inputs
+    from domaincover.paper.catalogue import read_real, read_wilds
     from domaincover.paper.plugins import register_dataset, register_method
-    from domaincover.paper.real.catalogue import read_real
-    from domaincover.paper.wilds.reader import WildsData, read_wilds
     from domaincover.predictors.names import to_label_lists
     from domaincover.predictors.set_predictor import predict_set
     from domaincover.promises.certificates import Certificate, certify
@@ -69,7 +68,6 @@ _HOMES = {
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
     "TrainingRun": "training.settings",
-    "WildsData": "paper.wilds.reader",
     "assess": "estimators.assessment",
     "cell_thresholds": "calibration.cell_thresholds",
     "certify": "promises.certificates",
@@ -88,8 +86,8 @@ _HOMES = {
     "plan_domains": "promises.plans",
     "pooled_thresholds": "calibration.rules",
     "predict_set": "predictors.set_predictor",
-    "read_real": "paper.real.catalogue",
-    "read_wilds": "paper.wilds.reader",
+    "read_real": "paper.catalogue",
+    "read_wilds": "paper.catalogue",
     "register_dataset": "paper.plugins",
     "register_method": "paper.plugins",
     "robust_thresholds": "calibration.rules",
@@ -122,7 +120,6 @@ __all__ = [
     "TableEncoder",
     "TextNetwork",
     "TrainingRun",
-    "WildsData",
     "assess",
     "cell_thresholds",
     "certify",
