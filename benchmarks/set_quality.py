@@ -30,21 +30,18 @@ import pandas as pd
 from benchmarks.adaptive_thresholds import geometric_mean
 from benchmarks.domain_scores import image_features
 from benchmarks.real_tables import NOT_FEATURES, usable
-from domaincover import (
-    ERMClassifier,
-    GaussianDomains,
-    SetCoverClassifier,
+from domaincover import ERMClassifier, GaussianDomains, SetCoverClassifier, domain_report
+from domaincover.calibration.scales import quantile_scale
+from domaincover.data.splits import draw_domains
+from domaincover.estimators.recipes import make_classifier
+from domaincover.paper.packaged_data import INSTALLABLE
+from domaincover.thresholds import (
     cell_thresholds,
-    domain_report,
     joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.scales import quantile_scale
-from domaincover.data.splits import draw_domains
-from domaincover.estimators.recipes import make_classifier
-from domaincover.paper.packaged_data import INSTALLABLE
 
 TARGET, SHARE, CONFIDENCE = 0.9, 0.9, 0.9
 IMAGES = ("audiomnist.npz", "malaria.npz")

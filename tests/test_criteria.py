@@ -17,8 +17,6 @@ from domaincover import (
     assess,
     certify,
     load,
-    min_recall_scorer,
-    share_at_target_scorer,
 )
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
@@ -39,6 +37,7 @@ from domaincover.promises.clopper_pearson import lower_bound
 from domaincover.report.domain_headline import summary_lines
 from domaincover.report.domain_page import write_domain_page
 from domaincover.report.domain_table import domain_table, summary_table
+from domaincover.scoring import min_recall_scorer, share_at_target_scorer
 from domaincover.training.objectives import SetCoverLoss
 
 NAMES = ("sick", "unsure", "well")

@@ -14,12 +14,13 @@ import pandas as pd
 from scipy.stats import beta, gaussian_kde
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
+from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder
 from domaincover.calibration.scales import quantile_scale
 from domaincover.datasets import load_votes
 from domaincover.report.look import chart_config
 from domaincover.report.pictures import inline, save_chart
 from domaincover.report.style import INK
+from domaincover.thresholds import cell_thresholds
 
 IMAGES = Path(__file__).parents[1] / "images"
 AT_TARGET, BELOW, NEUTRAL = "#31705c", "#b3261e", "#6285a8"

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from domaincover import InputError, cell_thresholds, joint_thresholds
+from domaincover import InputError
 from domaincover.calibration.adaptation import rounded_down
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.row_batches import random_ranks
 from domaincover.calibration.slopes import shrunken_slope
+from domaincover.thresholds import cell_thresholds, joint_thresholds
 from tests.calibration.shifted_domains import Scene, draw, hits_and_domains, repeated, share_and_error
 from tests.calibration.small_data import quietly
 from tests.deep import deep

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import InputError, read_wilds
+from domaincover import InputError
 from domaincover.data.splits import drop_small_cells
 from domaincover.paper.folder_check import check_wilds
 from domaincover.paper.wilds import reader as wilds
 from domaincover.paper.wilds import release_columns as wilds_columns
 from domaincover.paper.wilds.reader import RELEASES, missing_images
+from domaincover.study import read_wilds
 from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
 
 NAMES = list(BUILDERS)

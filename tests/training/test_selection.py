@@ -8,9 +8,9 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
+from domaincover.training.network_scores import score
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.pools import MemoryPool
-from domaincover.training.scoring import score
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 

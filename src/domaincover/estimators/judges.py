@@ -21,8 +21,8 @@ from domaincover.errors import InputError
 from domaincover.networks.stacks import Stack
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
+from domaincover.training.network_scores import score_blocks
 from domaincover.training.pools import no_longer_readable
-from domaincover.training.scoring import score_blocks
 
 CONFIDENCE = 0.9  # of the order statistic over held-out domains
 

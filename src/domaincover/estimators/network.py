@@ -174,7 +174,7 @@ class NetworkClassifier(_Network):
     def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self._inputs.is_dense:
             return super()._score(part, thresholds)
-        from domaincover.training.scoring import score
+        from domaincover.training.network_scores import score
 
         encoded = self._encoded(part)
         if self._inputs.reads_sources:

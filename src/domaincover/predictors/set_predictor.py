@@ -182,7 +182,8 @@ def predict_set(model: Any, X: Any) -> Sets:
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import GridSearchCV, GroupKFold
     >>> from sklearn.pipeline import make_pipeline
-    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, mean_size_scorer
+    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder
+    >>> from domaincover.scoring import mean_size_scorer
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
     >>> with config_context(enable_metadata_routing=True):
     ...     model = ConformalSetClassifier(LogisticRegression(), random_state=0).set_fit_request(domains=True)
