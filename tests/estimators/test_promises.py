@@ -107,7 +107,7 @@ def test_held_out_domains_are_as_many_as_the_confidence_needs():
 def test_cross_fitting_scores_each_domain_by_an_estimator_that_has_not_seen_it():
     model = conformal(calibration="cross-fit", folds=4).fit(X, Y, domains=DOMAINS)
     targets = Targets(Y, DOMAINS, model.classes_, tuple(range(24)))
-    from domaincover.estimators.seeds import generators
+    from domaincover.estimators.base import generators
 
     parts = plan_parts(targets, "cross-fit", 4, None, 0.9, *generators(0, "calibration"))
     fitted = [LogisticRegression().fit(X[part.train], Y[part.train]) for part in parts]
@@ -228,7 +228,7 @@ def test_a_domain_that_jackknife_minmax_leaves_out_leaves_no_trace_in_its_networ
 
 
 def left_out_first():
-    from domaincover.estimators.seeds import generators
+    from domaincover.estimators.base import generators
 
     targets = Targets(Y, DOMAINS, np.arange(3), tuple(range(24)))
     part = plan_parts(targets, "jackknife-minmax", 3, None, 0.6, *generators(3, "calibration"))[0]

@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.seeds import generators
+from domaincover.estimators.base import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron

@@ -17,13 +17,12 @@ from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
 from domaincover.criteria import Criterion, check_criterion
 from domaincover.data.cells import count_cells
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.base import SetClassifier, Targets, indexed
+from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
 from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, taken
-from domaincover.estimators.seeds import generators
 from domaincover.options import Calibration, OnInfeasible, OnRareLabel
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.label_scoring import last_step, log_scores_for, scores_for
+from domaincover.predictors.label_scores import last_step, log_scores_for, scores_for
 from domaincover.predictors.names import label_codes
 from domaincover.promises.certificates import seen_among
 

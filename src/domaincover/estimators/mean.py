@@ -18,7 +18,7 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, fit_on_rows, taken
 from domaincover.options import CriterionName
-from domaincover.predictors.mean_predictor import MeanPredictor, log_probabilities
+from domaincover.predictors.label_scores import MeanPredictor, log_probabilities
 from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 

@@ -19,8 +19,7 @@ from domaincover.data.disk_table import DiskTable
 from domaincover.data.examples import LazyExamples
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
-from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.seeds import generators
+from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom

@@ -17,15 +17,14 @@ from domaincover.calibration.links import fit_link, log_odds, lowest_positive
 from domaincover.criteria import TargetRecall, free_thresholds
 from domaincover.errors import check_choice
 from domaincover.estimators.adaptation_learning import learn_adaptation
-from domaincover.estimators.base import Targets
+from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
 from domaincover.estimators.folds import Part
 from domaincover.estimators.scorer_fits import taken
-from domaincover.estimators.seeds import generators
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, CriterionName, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
-from domaincover.predictors.label_scoring import has_margins, log_scores_for
+from domaincover.predictors.label_scores import has_margins, log_scores_for
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.promised_predictor import PromisedPredictor
 

@@ -11,8 +11,8 @@ import numpy as np
 from domaincover.errors import InputError, check_installed
 from domaincover.files import write_whole
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.mean_predictor import MeanPredictor
+from domaincover.predictors.label_scores import MeanPredictor
+from domaincover.predictors.names import check_fitted
 from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import SetPredictor

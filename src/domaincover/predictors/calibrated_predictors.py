@@ -13,14 +13,14 @@ from domaincover.calibration.scales import Scale
 from domaincover.criteria import TargetRecall
 from domaincover.options import Calibration, CriterionName
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.label_scoring import (
+from domaincover.predictors.label_scores import (
     input_encoder_of,
     last_step,
     log_scores_for,
     probabilities_for,
     scores_for,
 )
+from domaincover.predictors.names import check_fitted
 from domaincover.predictors.set_predictor import SetPredictor
 
 

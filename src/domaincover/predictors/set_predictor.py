@@ -17,8 +17,7 @@ from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.names import ONLY_DOMAIN, coded_domains, label_codes
+from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
 
 DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean

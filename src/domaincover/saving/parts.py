@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # take long and others need torch.
 ESTIMATORS = {
     "Backbone": "domaincover.estimators.backbones",
-    "CodedLabels": "domaincover.estimators.coded_labels",
+    "CodedLabels": "domaincover.estimators.scorer_fits",
     "ConformalSetClassifier": "domaincover.estimators.conformal",
     "DomainGeneralizationClassifier": "domaincover.estimators.domain_generalization",
     "ERMClassifier": "domaincover.estimators.erm",
@@ -50,7 +50,7 @@ PREDICTORS = {
     "ConformalSetClassifier": ("domaincover.predictors.calibrated_predictors", "ConformalPredictor"),
     "DomainGeneralizationClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
     "ERMClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
-    "MeanClassifier": ("domaincover.predictors.mean_predictor", "MeanPredictor"),
+    "MeanClassifier": ("domaincover.predictors.label_scores", "MeanPredictor"),
     "PromisedSetClassifier": ("domaincover.predictors.promised_predictor", "PromisedPredictor"),
     "SetCoverClassifier": ("domaincover.predictors.network_predictors", "SetCoverPredictor"),
     "TableEncoder": ("domaincover.data.table_encoding", "TableEncoding"),
