@@ -27,7 +27,6 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.scales import quantile_scale
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import criterion_for, free_thresholds, targets_among
 from domaincover.data.cells import count_cells
@@ -186,14 +185,6 @@ def test_too_few_domains_are_reported_for_the_label_whose_target_takes_more():
 def test_a_criterion_of_other_labels_is_refused():
     with pytest.raises(InputError, match="the criterion has 2 labels, but scores have 3"):
         robust_thresholds(*scored_rows(), criterion_for(0.9, ("a", "b")))
-
-
-def test_the_scale_of_each_label_is_that_of_its_own_target():
-    scores, labels, _ = scored_rows()
-    found = quantile_scale(scores, labels, CHOSEN)
-    assert found.base[0] == quantile_scale(scores, labels, 0.95).base[0]
-    assert found.base[2] == quantile_scale(scores, labels, 0.7).base[2]
-    assert found.base[1] == quantile_scale(scores, labels, 0.7).base[1]  # the lowest of the others
 
 
 def softmax(scores):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.links import mean_probabilities, without_zeros
+from domaincover.calibration.links import Link, mean_probabilities, without_zeros
 from domaincover.errors import InputError
 from domaincover.prediction_sets import Sets, single_label_sets
 from domaincover.predictors.names import check_fitted, label_codes
 from domaincover.predictors.network_predictors import SingleLabelPredictor, from_log_probabilities
 from domaincover.predictors.set_predictor import SetPredictor
-
-LOWEST_PROBABILITY = 1e-30
 
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
@@ -35,12 +35,12 @@ def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[
     return widened
 
 
-def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the scores, with probabilities as logarithms, so that small differences near 0 count."""
-    scores = scores_for(estimator, X, classes)
-    if hasattr(estimator, "label_scores") or not hasattr(estimator, "predict_proba"):
-        return scores
-    return np.where(np.isfinite(scores), np.log(np.maximum(scores, LOWEST_PROBABILITY)), scores)
+def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
+    """Return log-probabilities, or the scores of an estimator that gives margins; +∞ for rows that it cannot read."""
+    if has_margins(estimator) or isinstance(estimator, SingleLabelPredictor | MeanPredictor):
+        return scores_for(estimator, X, classes).astype(float)
+    with np.errstate(divide="ignore"):  # what stands for a probability of 0 is set later
+        return np.log(probabilities_for(estimator, X, classes).astype(float))
 
 
 def has_margins(estimator: Any) -> bool:
@@ -77,6 +77,37 @@ def scores_of(estimator: Any, X: Any) -> NDArray[Any]:
     raise InputError(f"{type(estimator).__name__} has neither predict_proba nor decision_function.")
 
 
+@dataclass(frozen=True)
+class MeanOfModels:
+    """The normalised geometric mean of the probabilities of one or several classifiers.
+
+    By classifier, `lowest` has what stands for a probability of 0 of each label, and `links` what turns margins into
+    probabilities; it is empty where classifiers give probabilities.
+    """
+
+    models: Sequence[Any]
+    classes: NDArray[Any]
+    lowest: NDArray[np.float64]
+    links: Sequence[Link] = ()
+
+    def by_model(self, X: Any) -> Iterator[NDArray[np.float64]]:
+        """Yield each classifier's log-probabilities, rows × labels; NaN for rows that it could not read."""
+        for number, model in enumerate(self.models):
+            yield self.log_probabilities(number, log_scores_for(model, X, self.classes))
+
+    def log_probabilities(self, number: int, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return log-probabilities from the log-probabilities or margins that one of the classifiers gave."""
+        scores = np.where(np.isposinf(scores).any(axis=1, keepdims=True), np.nan, scores)
+        return (
+            self.links[number].log_probabilities(scores) if self.links else without_zeros(scores, self.lowest[number])
+        )
+
+    def probabilities(self, X: Any) -> NDArray[np.float64]:
+        """Return the mean, rows × labels; NaN for rows that some classifier could not read."""
+        by_model = list(self.by_model(X))
+        return np.exp(by_model[0]) if len(by_model) == 1 else mean_probabilities(by_model)
+
+
 class MeanPredictor(SetPredictor):
     """Normalised geometric mean of the probabilities of several classifiers; the set is the most likely label alone."""
 
@@ -86,13 +117,9 @@ class MeanPredictor(SetPredictor):
     def label_scores(self, X: Any) -> NDArray[np.float64]:
         """Return log-probabilities, examples × labels in the order of `classes_`."""
         check_fitted(self)
-        by_model = np.stack([log_probabilities(each, X, self.classes_) for each in self.estimators_])
-        unreadable = np.isposinf(by_model).any(axis=(0, 2))
-        by_model[:, unreadable] = 0
-        by_model = np.stack([without_zeros(*each) for each in zip(np.exp(by_model), self.lowest_, strict=True)])
-        scores = np.log(mean_probabilities(by_model))
-        scores[unreadable] = np.inf
-        return scores
+        models = MeanOfModels(self.estimators_, self.classes_, self.lowest_)
+        scores = np.log(mean_probabilities(list(models.by_model(X))))
+        return np.where(np.isnan(scores), np.inf, scores)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each label, examples × labels in the order of `classes_`."""
@@ -121,11 +148,3 @@ class MeanPredictor(SetPredictor):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "estimators_")
-
-
-def log_probabilities(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a classifier's log-probabilities; +∞ for examples that it could not read."""
-    if isinstance(estimator, SingleLabelPredictor | MeanPredictor):
-        return scores_for(estimator, X, classes).astype(float)
-    with np.errstate(divide="ignore"):  # the mean has a lower bound for probabilities
-        return np.log(probabilities_for(estimator, X, classes).astype(float))
