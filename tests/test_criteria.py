@@ -413,7 +413,7 @@ def test_networks_with_other_targets_by_label_train_in_one_stack():
     from domaincover.estimators.stacked_fit import fit_together
 
     models = [SetCoverClassifier(target, epochs=3, hidden=8, random_state=0) for target in ({"sick": 0.9}, 0.9, TWO)]
-    fit_together(models, [(*ROWS, DATA.domains)] * 3)
+    list(fit_together(models, [(*ROWS, DATA.domains)] * 3))
     alone = SetCoverClassifier(TWO, epochs=3, hidden=8, random_state=0).fit(*ROWS, domains=DATA.domains)
     assert np.allclose(models[2].label_scores(ROWS[0]), alone.label_scores(ROWS[0]), atol=1e-4)
 

@@ -78,7 +78,8 @@ def fit_on_each(
         from domaincover.estimators.stacked_fit import fit_together
 
     fitted = [clone_for(estimator, y, own) for own in rows]
-    fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
+    for _ in fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone):
+        pass  # what comes out is for studies; the classifiers are fitted in place
     return fitted
 
 
