@@ -91,7 +91,7 @@ def growth_chart(points: pd.DataFrame):
     """Draw seconds per epoch, one panel for each thing that grows."""
     import altair as alt
 
-    from domaincover.report.style import KNOWN_METHODS
+    from domaincover.paper.study_report.style import KNOWN_METHODS
 
     styles = [KNOWN_METHODS[name] for name in ("set-cover", "erm")]
     colours = alt.Scale(domain=["SET-COVER", "ERM"], range=[style.color for style in styles])
@@ -125,9 +125,9 @@ def main() -> None:
     print(points.round(3).to_string(index=False))
     for row in _in_rows(points):
         print(*row)
-    from domaincover.report.pictures import save_chart
+    from domaincover.paper.study_report.pictures import save_chart
 
-    save_chart(growth_chart(points), options.out, "png")
+    save_chart(growth_chart(points).to_dict(), options.out, "png")
 
 
 if __name__ == "__main__":

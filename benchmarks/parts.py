@@ -142,8 +142,7 @@ def chart(found: pd.DataFrame) -> Any:
     """Draw seconds and memory of a worker by rows."""
     import altair as alt
 
-    from domaincover.report.look import chart_config
-    from domaincover.report.style import INK
+    from domaincover.report.charts import INK, chart_config
 
     found = found.dropna(subset="workers")
     workers = (
@@ -197,9 +196,9 @@ def main() -> None:
                 print(_line(found[-1]), flush=True)
     check_equal(options.folder, min(options.rows), options.workers[-1])
     if options.out is not None:
-        from domaincover.report.pictures import save_chart
+        from domaincover.paper.study_report.pictures import save_chart
 
-        save_chart(chart(pd.DataFrame(found)), options.out, "png")
+        save_chart(chart(pd.DataFrame(found)).to_dict(), options.out, "png")
 
 
 def _line(found: dict[str, Any]) -> str:

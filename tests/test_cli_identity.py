@@ -12,6 +12,9 @@ import pytest
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier, certify, load, save
 from domaincover.checks.table_check import check_table
+from domaincover.cli.inputs import domains_in
+from domaincover.data.tables import open_table
+from domaincover.promises.certificates import seen_among
 from tests.test_cli_adapt import sets_in
 from tests.test_cli_model import QUICK, ROLES, patients, written
 
@@ -72,6 +75,14 @@ def test_one_domain_of_text_changes_no_other_domain_of_a_file(numbered, refused,
 def test_whole_numbers_are_the_same_domain_however_they_are_stored(numbered, refused, tmp_path, ending, change):
     new = written(visits([change(number) for number in range(1, 13)], seed=1), tmp_path / f"new.{ending}")
     refused("12 of 12 domains were seen in training", "certify", numbered, new)
+
+
+def test_small_and_large_numbers_are_the_same_domain_in_csv_and_parquet(tmp_path):
+    table = pd.DataFrame({"d": [1e-5, 1e-6, 2.5e-7, -1e-300, 0.1, 1e22, 1.5e300]})
+    files = [written(table, tmp_path / f"t.{ending}") for ending in ("csv", "parquet")]
+    first, second = (domains_in(open_table(file), "d") for file in files)
+    assert first == second
+    assert all(seen_among(table["d"].tolist(), first))
 
 
 def test_a_domain_is_one_in_all_blocks_though_only_one_block_has_text(numbered, here, tmp_path, monkeypatch):
@@ -199,6 +210,7 @@ IDS = {
     "whole numbers with gaps": pa.array([2**53 + 1, None, 2**63 - 1, 7] * 3),
     "decimals": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("12345678901234567.25")] * 4),
     "texts": pa.array(["007", "NA", None, " x"] * 3),
+    "ends of lines": pa.array(["a\rb", "c\nd", 'e"f', "g\r\nh"] * 3),
     "bytes": pa.array([b"\xff\x00", None, b"ab"] * 4),
     "days": pa.array([pd.Timestamp("2026-01-02").date(), None] * 6),
 }
@@ -215,7 +227,7 @@ def test_ids_of_parquet_keep_type_and_value(padded, here, tmp_path, ids, options
 
 
 def test_ids_of_parquet_are_written_to_csv_as_they_are(padded, here, tmp_path):
-    names = ["whole numbers with gaps", "decimals", "texts", "days"]
+    names = ["whole numbers with gaps", "decimals", "texts", "ends of lines", "days"]
     table = pa.Table.from_pandas(visits(["x", "y"], n_rows=12))
     for name in names:
         table = table.append_column(name, IDS[name])

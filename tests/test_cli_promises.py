@@ -203,7 +203,9 @@ def test_evaluate_tells_the_certificate_in_a_line_and_on_the_page(model, new, tm
     printed = here("evaluate", model, new, "--html", tmp_path / "page.html")[1]
     (line,) = [line for line in printed.splitlines() if line.startswith("With 95 % confidence the next domain")]
     found = as_json(here("certify", model, new, "--format", "json")[1])["domains"]
-    assert f"at least {np.floor(100 * found['next_at_least']) / 100:.2f}; rows or domains are too few" in line
+    counted, truly = (np.floor(100 * found[name]) / 100 for name in ("next_at_least", "next_truly_at_least"))
+    assert f"a probability of at least {counted:.2f}, and its true recalls" in line
+    assert f"at target with at least {truly:.2f}" in line
     assert "What this shows about the next domain" in (tmp_path / "page.html").read_text()
 
 

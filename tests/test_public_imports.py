@@ -41,8 +41,12 @@ def test_only_public_names_are_imported(path):
 
 
 def test_what_is_internal_is_found():
-    code = "import domaincover.files\nfrom domaincover import evaluation\nfrom domaincover.report.style import INK\n"
-    assert internal_imports(code) == ["domaincover.files", "domaincover.evaluation", "domaincover.report.style"]
+    code = "import domaincover.files\nfrom domaincover import evaluation\nfrom domaincover.report.charts import INK\n"
+    assert internal_imports(code) == [
+        "domaincover.files",
+        "domaincover.evaluation",
+        "domaincover.report.charts",
+    ]
     assert internal_imports("from domaincover import assess, summary_table\nimport numpy\nimport domaincover\n") == []
     assert internal_imports("from domaincover.datasets import load_storms, storm_seasons") == [
         "domaincover.datasets.storm_seasons"

@@ -15,11 +15,10 @@ from scipy.stats import beta, gaussian_kde
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder
-from domaincover.calibration.scales import quantile_scale
+from domaincover.calibration.links import log_odds
 from domaincover.datasets import load_votes
-from domaincover.report.look import chart_config
-from domaincover.report.pictures import inline, save_chart
-from domaincover.report.style import INK
+from domaincover.paper.study_report.pictures import save_chart
+from domaincover.report.charts import INK, chart_config
 from domaincover.thresholds import cell_thresholds
 
 IMAGES = Path(__file__).parents[1] / "images"
@@ -43,9 +42,7 @@ def one_number_per_state() -> pd.DataFrame:
     model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(
         encoder.transform(X[trains]), labels[trains]
     )
-    scores = np.log(model.predict_proba(encoder.transform(X)))
-    scale = quantile_scale(scores[trains], labels[trains], TARGET)
-    levels = ((scores - scale.base) / scale.unit)[~trains]
+    levels = log_odds(model.predict_proba(encoder.transform(X)))[~trains]
     codes, domains = np.unique(state[~trains], return_inverse=True)
     asked = cell_thresholds(levels, labels[~trains], domains, TARGET, min_cell_size=20).min(axis=1)
     counts = np.isfinite(asked)
@@ -59,11 +56,11 @@ def order_statistic_chart(table: pd.DataFrame) -> alt.LayerChart:
     k, n = int(table["k"].iloc[0]), len(table)
     chosen = table.iloc[k - 1]
     text = f"the threshold: {chosen['state']}, number {k} of {n}"
-    line = alt.Chart(inline(pd.DataFrame({"level": [chosen["level"]], "text": [text]})))
+    line = alt.Chart(pd.DataFrame({"level": [chosen["level"]], "text": [text]}))
     y = alt.Y("state:N", sort=None, title=None, axis=alt.Axis(labelFontSize=11))
     x = alt.X("level:Q", title="how far down the thresholds must go for every vote of the state to be at target")
     colours = alt.Scale(domain=["at target", "passed over"], range=[AT_TARGET, BELOW])
-    points = alt.Chart(inline(table)).mark_point(filled=True, size=90, opacity=1)
+    points = alt.Chart(table).mark_point(filled=True, size=90, opacity=1)
     subtitle = [
         f"{n} states that the model has not seen. A new state's number is equally likely to fall into any of the"
         f" {n + 1} gaps:",
@@ -90,8 +87,8 @@ def share_over_draws(confidence: float = 0.9) -> pd.DataFrame:
 
 def draws_chart(table: pd.DataFrame) -> alt.LayerChart:
     """Return one row per number of domains: nine draws in ten, and the median."""
-    base = alt.Chart(inline(table)).encode(y=alt.Y("m:N", sort=None, title=None))
-    asked = alt.Chart(inline(pd.DataFrame({"asked": [TARGET], "text": ["what was asked for"]})))
+    base = alt.Chart(table).encode(y=alt.Y("m:N", sort=None, title=None))
+    asked = alt.Chart(pd.DataFrame({"asked": [TARGET], "text": ["what was asked for"]}))
     x = {
         "title": "probability that the next domain is at target",
         "scale": alt.Scale(domain=[0.65, 1], zero=False),
@@ -149,9 +146,9 @@ def offset_chart(table: pd.DataFrame) -> alt.LayerChart:
     kinds = list(dict.fromkeys(table["kind"]))
     looks = alt.Scale(domain=kinds, range=["#8a919e", AT_TARGET, BELOW])
     shapes = alt.Scale(domain=kinds, range=["circle", "diamond", "cross"])
-    rule = alt.Chart(inline(pd.DataFrame({"target": [TARGET], "text": ["target 0.9"]})))
+    rule = alt.Chart(pd.DataFrame({"target": [TARGET], "text": ["target 0.9"]}))
     legend = alt.Legend(orient="bottom")
-    points = alt.Chart(inline(table)).mark_point(filled=True, size=60, opacity=0.85)
+    points = alt.Chart(table).mark_point(filled=True, size=60, opacity=0.85)
     return alt.layer(
         rule.mark_rule(color=INK).encode(y="target:Q"),
         rule.mark_text(**TEXT, align="right", dy=-4).encode(x=alt.value(560), y="target:Q", text="text:N"),
@@ -216,7 +213,7 @@ def moving_chart(table: pd.DataFrame) -> alt.FacetChart:
         range=[AT_TARGET, "#b9bec7", BELOW, INK, "#8a6d00"],
     )
     legend = alt.Legend(orient="top", symbolType="square", columns=5)
-    base = alt.Chart(inline(table))
+    base = alt.Chart(table)
     area = base.mark_area(opacity=0.55).encode(
         x=alt.X("score:Q", title="score of the label (log-odds)"),
         y=alt.Y("density:Q", axis=None, stack=None),
@@ -258,7 +255,7 @@ def _nth(k: int) -> str:
 
 def draw(chart: Any, name: str) -> None:
     """Write a chart as a picture of the documentation."""
-    save_chart(chart.configure(**chart_config(INK)), IMAGES / f"{name}.png", "png")
+    save_chart(chart.configure(**chart_config(INK)).to_dict(), IMAGES / f"{name}.png", "png")
 
 
 def main() -> None:

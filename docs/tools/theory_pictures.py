@@ -13,10 +13,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from domaincover.paper.study_report.pictures import save_chart
 from domaincover.paper.theory.gaussian import GaussianCells
-from domaincover.report.look import chart_config
-from domaincover.report.pictures import inline, save_chart
-from domaincover.report.style import INK
+from domaincover.report.charts import INK, chart_config
 from tests.paper.theory.gaussian_shattering import impossible_assignment, scorer_reaching
 from tests.paper.theory.shattering import members
 from tests.paper.theory.sliding_windows import sliding_windows
@@ -74,11 +73,11 @@ def window_chart(data: WindowPicture) -> alt.LayerChart:
         return alt.X(f"{field}:Q", title=None, scale=alt.Scale(domain=[-1.7, 3.8], nice=False), axis=axis)
 
     size = alt.Size("mass:Q", scale=alt.Scale(type="linear", domain=[0, 1], range=[25, 650]), legend=None)
-    bars = alt.Chart(inline(data.windows)).mark_bar(color=GREY, height=10, cornerRadius=3)
-    full, hollow = (alt.Chart(inline(data.reached[data.reached["at_target"] == kind])) for kind in (True, False))
+    bars = alt.Chart(data.windows).mark_bar(color=GREY, height=10, cornerRadius=3)
+    full, hollow = (alt.Chart(data.reached[data.reached["at_target"] == kind]) for kind in (True, False))
     layers = [
         bars.encode(x("start"), y, x2="end:Q"),
-        alt.Chart(inline(data.points)).mark_circle(opacity=0.8).encode(x("at"), y, size=size, color=color),
+        alt.Chart(data.points).mark_circle(opacity=0.8).encode(x("at"), y, size=size, color=color),
         full.mark_circle(size=110, opacity=1).encode(x("at"), y, color=color),
         hollow.mark_point(size=60, filled=False, opacity=0.5).encode(x("at"), y, color=color),
     ]
@@ -147,8 +146,8 @@ def disc_chart() -> alt.HConcatChart:
 def write_theory_pictures(out: Path) -> list[Path]:
     """Draw the pictures of docs/theory.md that need no training; return the files."""
     windows, discs = out / "theory-windows.png", out / "theory-gaussian.png"
-    save_chart(window_chart(window_picture_data()), windows, "png")
-    save_chart(disc_chart(), discs, "png")
+    save_chart(window_chart(window_picture_data()).to_dict(), windows, "png")
+    save_chart(disc_chart().to_dict(), discs, "png")
     return [windows, discs]
 
 
@@ -160,12 +159,12 @@ def _disc_panel(data: DiscPicture, title: list[str]) -> alt.LayerChart:
     x, y = alt.X("x:Q", scale=scale, axis=None), alt.Y("y:Q", scale=scale, axis=None)
     size = alt.Size("area:Q", scale=None, legend=None)
     color = alt.Color("name:N", scale=alt.Scale(domain=list(NAMES), range=list(COLORS)), legend=None)
-    full, hollow = (alt.Chart(inline(discs[discs["asked"] == kind])) for kind in (True, False))
+    full, hollow = (alt.Chart(discs[discs["asked"] == kind]) for kind in (True, False))
     layers = [
-        alt.Chart(inline(data.lines)).mark_line(color=GREY, strokeWidth=1.5).encode(x, y, detail="line:N"),
+        alt.Chart(data.lines).mark_line(color=GREY, strokeWidth=1.5).encode(x, y, detail="line:N"),
         full.mark_circle(opacity=0.75).encode(x, y, size=size, color=color),
         hollow.mark_point(filled=False, strokeWidth=2.5, opacity=1).encode(x, y, size=size, color=color),
-        alt.Chart(inline(discs)).mark_text(fontSize=13, color=INK).encode(x, y, text="name:N"),
+        alt.Chart(discs).mark_text(fontSize=13, color=INK).encode(x, y, text="name:N"),
     ]
     name = alt.TitleParams(title, fontSize=12, fontWeight="normal", frame="group")
     return alt.LayerChart(layer=layers, width=side, height=side, title=name)

@@ -315,7 +315,7 @@ class DomainReport:
         return report_text(self)
 
     def _repr_html_(self) -> str:
-        """Return a small chart and the table for a notebook, worst domain first; names are escaped."""
+        """Return the headline and the table for a notebook, worst domain first; names are escaped."""
         from domaincover.report.shown import report_html
 
         return report_html(self)

@@ -29,7 +29,7 @@ from domaincover.estimators.assessment import (
 )
 from domaincover.estimators.base import SetClassifier
 from domaincover.estimators.diagnosis import diagnose
-from domaincover.report.style import KNOWN_METHODS
+from domaincover.paper.study_report.style import KNOWN_METHODS
 
 LINEAR = ConformalSetClassifier(LogisticRegression(), random_state=0)
 DATA = GaussianDomains.of_paper(4).sample(8, 100, np.random.default_rng(0))

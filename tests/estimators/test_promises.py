@@ -332,6 +332,13 @@ def test_calibration_domains_that_trained_are_refused(wrap):
             conformal(fitted, calibration="prefit").fit(X, Y, domains=names)
 
 
+def test_calibration_domains_that_only_look_like_those_of_the_training_are_told():
+    fitted = ERMClassifier(epochs=1, random_state=0).fit(X, Y, domains=DOMAINS)
+    padded = np.array([f"{domain:03d}" for domain in DOMAINS])
+    with pytest.warns(UserWarning, match="look like some of the training: '000' looks like 0, '001' looks like 1"):
+        conformal(fitted, calibration="prefit").fit(X, Y, domains=padded)
+
+
 def test_new_domains_calibrate_a_fitted_estimator():
     fitted = ERMClassifier(epochs=1, random_state=0).fit(X, Y, domains=DOMAINS)
     other, labels, domains = made_up(seed=1)

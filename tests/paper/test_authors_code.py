@@ -74,9 +74,11 @@ def plain(values):
     """Return parameters without estimators, with those of networks in their place."""
     found = {}
     for name, value in values.items():
+        if hasattr(value, "get_params"):
+            continue
         if is_dataclass(value) and not isinstance(value, type):
             found |= {f"{name}__{own}": inner for own, inner in asdict(value).items()}
-        elif not hasattr(value, "get_params"):
+        else:
             found[name] = value
     return found
 

@@ -20,10 +20,10 @@ from domaincover.cli import main
 from domaincover.paper.collect import collect
 from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.study import Study
+from domaincover.paper.study_report.style import dataset_label
 from domaincover.paper.wilds.hyperparameters import PAPER
 from domaincover.paper.wilds.reader import RELEASES
 from domaincover.paper.wilds.source import Execution, WildsSource, wilds_source
-from domaincover.report.style import dataset_label
 from domaincover.training import loop
 from tests.deep import deep
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS

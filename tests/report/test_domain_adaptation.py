@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
-from domaincover.report.domain_chart import MOST_ROWS, domain_chart_data, threshold_chart
-from domaincover.report.domain_page import domain_columns, write_domain_page
+from domaincover.report.domain_bars import threshold_tracks
+from domaincover.report.domain_chart import MOST_ROWS, domain_chart_data
+from domaincover.report.domain_page import write_domain_page
 from domaincover.report.domain_reports import worst_first, worst_order
+from domaincover.report.domain_table import domain_columns
 
 from .made_up_domains import random_reports, report
 
@@ -41,25 +43,22 @@ def test_the_table_of_the_page_has_every_domain_s_own_p_value():
 
 
 @pytest.mark.parametrize("n_domains", [5, MOST_ROWS + 20])
-def test_the_chart_has_the_thresholds_of_the_domains_that_have_a_row(tmp_path, n_domains):
+def test_the_page_has_the_thresholds_of_the_domains_that_have_a_row(tmp_path, n_domains):
     reports = random_reports(np.random.default_rng(0), n_domains)
     write_domain_page(tmp_path / "page.html", reports, 0.9, title="Wards", adaptation=adaptation(n_domains))
-    assert 'id="chart-thresholds"' in (tmp_path / "page.html").read_text()
+    assert 'id="thresholds"' in (tmp_path / "page.html").read_text()
     rows = worst_order(reports["SET-COVER"], 0.9)
     data = domain_chart_data(reports, 0.9).worst(MOST_ROWS)
-    chart = threshold_chart(data, adaptation(n_domains).subset(rows).subset(slice(MOST_ROWS))).to_dict()
-    fixed, marks = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
-    assert [line["fixed"] for line in fixed] == [-1.0, 0.5]
-    drawn = {(mark["domain"], mark["label"]): mark["adapted"] for mark in marks}
-    assert len(drawn) == 2 * min(n_domains, MOST_ROWS)
+    tracks = threshold_tracks(data, adaptation(n_domains).subset(rows).subset(slice(MOST_ROWS)))
+    assert list(tracks.by_domain) == [f"ward {row}" for row in rows[:MOST_ROWS]]
     for row in rows[:MOST_ROWS]:
-        assert drawn[f"ward {row}", "label 2"] == pytest.approx(0.5 + 0.1 * row)
+        assert tracks.by_domain[f"ward {row}"][1].words.startswith(f"label 2: {0.5 + 0.1 * row:.2f}, moved by")
 
 
 def test_without_adaptive_thresholds_the_page_has_no_chart_of_them(tmp_path):
     write_domain_page(tmp_path / "page.html", {"model": report([[0.9] * 3])}, 0.9, title="Wards")
     page = (tmp_path / "page.html").read_text()
-    assert 'id="chart-thresholds"' not in page
+    assert 'id="thresholds"' not in page
     assert "p-value" not in page
 
 

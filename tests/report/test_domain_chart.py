@@ -6,18 +6,19 @@ import pytest
 
 from domaincover import InputError
 from domaincover.report.domain_chart import (
+    LABEL_LOOKS,
     MOST_ROWS,
+    OTHER_LOOK,
     domain_chart,
     domain_chart_data,
     marks_in_words,
     note_on_rest,
-    overview_chart,
+    standard_error_ends,
 )
-from domaincover.report.domain_rows import LABEL_LOOKS, OTHER_LOOK, standard_error_ends
 from tests.paper.study_report.made_up import HOSTILE
+from tests.paper.study_report.test_style import DARK_PAPER, WHITE, contrast
 
 from .made_up_domains import random_reports, report
-from .test_style import DARK_PAPER, WHITE, contrast
 
 NAN = math.nan
 
@@ -25,8 +26,8 @@ NAN = math.nan
 @pytest.fixture(scope="module")
 def data():
     reports = {
-        "set-cover": report([[0.95, 0.85, NAN], [0.7, 0.9, 0.8], [1, 1, 1]], set_size=[1.1, 1.2, 1.3]),
-        "erm": report([[0.6, 0.85, NAN], [0.7, 0.5, 0.8], [1, 1, 0.9]], set_size=1),
+        "SET-COVER": report([[0.95, 0.85, NAN], [0.7, 0.9, 0.8], [1, 1, 1]], set_size=[1.1, 1.2, 1.3]),
+        "ERM": report([[0.6, 0.85, NAN], [0.7, 0.5, 0.8], [1, 1, 0.9]], set_size=1),
     }
     return domain_chart_data(reports, 0.9)
 
@@ -35,7 +36,6 @@ def test_domains_stand_worst_first_with_their_lowest_label(data):
     assert data.domains["domain"].tolist() == ["ward 1", "ward 0", "ward 2"]
     assert data.domains["min_recall"].tolist() == [0.7, 0.85, 1.0]
     assert data.domains["label"].tolist() == ["cat", "dog", "cat"]
-    assert data.domains["at_target"].tolist() == [False, False, True]
 
 
 def test_the_baseline_stands_in_the_rows_of_the_same_domains(data):
@@ -49,13 +49,6 @@ def test_there_is_a_mark_for_every_label_that_a_domain_has(data):
     assert len(marks) == 8
     assert ("ward 0", "owl") not in marks
     assert marks["ward 1", "owl"] == 0.8
-
-
-def test_curves_hold_every_methods_min_recalls_in_rising_order(data):
-    curves = data.curves.groupby("method")["min_recall"].apply(list)
-    assert curves["SET-COVER"] == [0.7, 0.85, 1.0]
-    assert curves["ERM"] == [0.5, 0.6, 0.9]
-    assert data.curves["share"].tolist() == pytest.approx([1 / 3, 2 / 3, 1] * 2)
 
 
 def test_the_band_is_one_standard_error_where_examples_are_many():
@@ -143,7 +136,7 @@ def test_rows_with_long_names_that_begin_alike_stay_apart():
 
 
 def test_both_panels_have_the_same_rows(data):
-    spec = domain_chart(data).to_dict()
+    spec = domain_chart(data)
     domains = {
         tuple(layer["encoding"]["y"]["scale"]["domain"])
         for panel in spec["hconcat"]
@@ -154,26 +147,21 @@ def test_both_panels_have_the_same_rows(data):
 
 
 def test_each_table_is_in_the_chart_once(data):
-    assert sorted(map(len, domain_chart(data).to_dict()["datasets"].values())) == [1, 3, 8]
+    assert sorted(map(len, domain_chart(data)["datasets"].values())) == [1, 3, 8]
 
 
 def test_set_sizes_are_drawn_from_zero(data):
-    spec = domain_chart(data).to_dict()
+    spec = domain_chart(data)
     low, high = spec["hconcat"][1]["layer"][1]["encoding"]["x"]["scale"]["domain"]
     assert low == 0
     assert high > 1.3
 
 
 def test_the_recall_axis_holds_every_mark_and_the_target(data):
-    spec = domain_chart(data).to_dict()
+    spec = domain_chart(data)
     low, high = spec["hconcat"][0]["layer"][2]["encoding"]["x"]["scale"]["domain"]
     assert low < 0.5
     assert high > 1
-
-
-def test_the_overview_draws_every_domain_of_every_method():
-    data = domain_chart_data(random_reports(np.random.default_rng(0), 365), 0.9)
-    assert sorted(map(len, overview_chart(data).to_dict()["datasets"].values())) == [1, 2 * 365]
 
 
 def test_a_plot_is_written_by_its_own_save(tmp_path):

@@ -14,8 +14,8 @@ def headline(reports, target=0.9, **options):
 
 def test_the_headline_counts_domains_and_compares_with_the_single_label_model():
     reports = {
-        "set-cover": report([HELD, HELD, MISSED], set_size=[1.2, 1.4, 3]),
-        "erm": report([MISSED] * 3, set_size=1),
+        "SET-COVER": report([HELD, HELD, MISSED], set_size=[1.2, 1.4, 3]),
+        "ERM": report([MISSED] * 3, set_size=1),
     }
     assert headline(reports) == (
         "In 2 of 3 unseen domains every label's recall is at least 90 %, with 1.40 of 3 labels per set at the median, "
@@ -24,14 +24,14 @@ def test_the_headline_counts_domains_and_compares_with_the_single_label_model():
 
 
 def test_a_baseline_of_sets_is_given_with_its_size():
-    reports = {"a": report([HELD, MISSED]), "robust": report([HELD] * 2, set_size=2)}
+    reports = {"a": report([HELD, MISSED]), "Robust conformal": report([HELD] * 2, set_size=2)}
     assert headline(reports).endswith(
         "; Robust conformal does so in 2 of 2, with 2.00 of 3 labels per set, against 2.88 by lot."
     )
 
 
 def test_nearly_full_sets_are_called_useless_with_what_to_try():
-    reports = {"set-cover": report([HELD, HELD, MISSED], set_size=2.9), "erm": report([MISSED] * 3, set_size=1)}
+    reports = {"SET-COVER": report([HELD, HELD, MISSED], set_size=2.9), "ERM": report([MISSED] * 3, set_size=1)}
     assert headline(reports) == (
         "The sets are useless: 2.90 of 3 labels per set at the median, and sets drawn by lot would have 2.88 at the "
         "same recall. In 2 of 3 unseen domains every label's recall is at least 90 %; a single-label model (ERM) does "

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from domaincover import InputError
-from domaincover.report.domain_reports import recall_text, shortened, shown_names, worst_first
+from domaincover.report.domain_reports import worst_first
 from domaincover.report.domain_table import domain_table, summary_table
+from domaincover.report.readable import recall_text, shortened, shown_names
 
 from .made_up_domains import random_reports, report
 
@@ -130,33 +131,6 @@ def test_fixed_thresholds_beside_adapted_ones_of_the_same_model_are_called_fixed
     heads = domain_table({"set-cover-adapted": adapted, "set-cover-joint": fixed}, 0.9).splitlines()[:2]
     assert "Fixed" in heads[0]
     assert "SET-COVER" not in heads[0]
-
-
-def test_known_methods_are_called_as_everywhere():
-    text = summary_table({"set-cover": report([[0.95] * 3]), "erm": report([[0.7] * 3])}, 0.9)
-    assert [row.split()[0] for row in rows_of(text)[:2]] == ["SET-COVER", "ERM"]
-
-
-@pytest.mark.parametrize(
-    ("most_rows", "note"),
-    [
-        (1, "… and 3 more domains, all with min recall ≥ 0.85, 1 of them below the target"),
-        (2, "… and 2 more domains, all with min recall ≥ 0.905"),
-        (3, "… and 1 more domain with min recall ≥ 0.97"),
-    ],
-)
-def test_the_note_on_left_out_domains_holds(most_rows, note):
-    recalls = [[0.8, 1, 1], [0.8591, 1, 1], [0.9051, 1, 1], [0.9799, 1, 1]]
-    text = domain_table({"a": report(recalls)}, 0.905, most_rows=most_rows)
-    assert len(rows_of(text)) == most_rows
-    assert note in text.splitlines()
-
-
-@pytest.mark.parametrize(("most_rows", "n_rows"), [(20, 20), (40, 40), (99, 40), (None, 40), (0, 1)])
-def test_as_many_rows_are_shown_as_asked(many, most_rows, n_rows):
-    text = domain_table(many, 0.9, most_rows=most_rows)
-    assert len(rows_of(text)) == n_rows
-    assert ("more domains" in text) == (n_rows < 40)
 
 
 def test_names_bring_neither_markup_nor_control_codes():

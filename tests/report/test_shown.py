@@ -1,13 +1,12 @@
 """What `print` and notebooks show of a report."""
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from domaincover import InputError
 from domaincover.criteria import criterion_for
-from domaincover.report.shown import reports_html, small_chart
+from domaincover.report.shown import reports_html
 
 from .made_up_domains import LABELS, report
 
@@ -41,25 +40,15 @@ def test_a_report_without_a_target_does_not_guess_one_to_plot():
         report([[0.95, 1, 1]]).plot()
 
 
-def test_the_small_chart_has_a_dot_for_each_domain_filled_below_the_target():
-    chart = small_chart({"a": judged([[0.95] * 3, [0.9] * 3, [0.2, 1, 1]])}, 0.9)
-    assert chart.count("<circle") == 3
-    assert chart.count('fill="none"') == 2
-    places = [float(x) for x in re.findall('cx="([0-9.]+)"', chart)]
-    (target,) = re.findall(r'd="M([0-9.]+) ', chart)
-    assert sorted(places) == places[::-1]
-    assert places[1] == float(target)
-
-
-def test_in_a_notebook_a_report_has_headline_chart_and_table_with_names_escaped():
+def test_in_a_notebook_a_report_has_headline_and_table_with_names_escaped():
     text = judged([[0.95] * 3, [0.5, 1, 1]], names=["fine", HOSTILE])._repr_html_()
     assert text.startswith("<p>In 1 of 2 domains")
-    assert text.count("<svg") == text.count("<table") == 1
+    assert text.count("<table") == 1
     assert "<script" not in text
     assert "alert(1)" in text
 
 
-def test_names_of_methods_are_escaped_in_chart_and_summary():
+def test_names_of_methods_are_escaped_in_the_summary():
     text = reports_html({HOSTILE: judged([[0.95] * 3])}, 0.9)
     assert "<script" not in text
-    assert text.count("&lt;script") >= 2
+    assert "&lt;script" in text

@@ -17,6 +17,7 @@ from domaincover.cli.outputs import (
     check_page,
     notes_on_evaluation,
     print_reports,
+    shown_name,
     versions_here,
     write_page,
 )
@@ -119,12 +120,9 @@ class Evaluation(NamedTuple):
     @property
     def reports(self) -> dict[str, DomainReport]:
         """The reports by the name of the method, the one asked for first."""
-        from domaincover.report.style import KNOWN_METHODS
-
-        method = self.settings.get("method", "model")
+        name = shown_name(self.settings.get("method", "model"))
         if self.other is None:
-            return {method: self.report}
-        name = KNOWN_METHODS[method].label if method in KNOWN_METHODS else method
+            return {name: self.report}
         kinds = ("adapted", "fixed") if self.thresholds == "adapted" else ("fixed", "adapted")
         return {f"{name}, {kind}": report for kind, report in zip(kinds, (self.report, self.other), strict=True)}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from domaincover.cli.checkpoint_folder import close_checkpoints
 from domaincover.cli.fit_options import FitOptions
 from domaincover.cli.network_options import learned_settings
-from domaincover.cli.outputs import print_reports, versions_here, write_page
+from domaincover.cli.outputs import print_reports, shown_name, versions_here, write_page
 from domaincover.errors import torch_needed_for
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import logs_as_messages, say, warnings_as_notes
@@ -103,7 +103,7 @@ def _assess(
     method = settings["method"]
     adapts = FIXED in assessment.unseen
     names = {MODEL: method.removesuffix("-joint") + "-adapted" if adapts else method, FIXED: method}
-    reports = {names.get(name, "erm"): report for name, report in assessment.unseen.items()}
+    reports = {shown_name(names.get(name, "erm")): report for name, report in assessment.unseen.items()}
     notes, target = [str(assessment.diagnosis)], options.target
     if (line := assessment.unseen[MODEL].not_counted()) is not None:
         notes.insert(0, line)

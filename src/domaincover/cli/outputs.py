@@ -38,6 +38,13 @@ def versions_here() -> dict[str, str]:
     return found
 
 
+def shown_name(method: str) -> str:
+    """Return the name of a method for readers: the paper's, where it has one."""
+    from domaincover.paper.study_report.style import method_styles
+
+    return method_styles([method])[method].label
+
+
 def check_page(path: Path | None) -> None:
     """Reject a page that cannot be written, before any work."""
     if path is None:

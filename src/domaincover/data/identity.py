@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Hashable, Iterable
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,14 +31,14 @@ DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 def canonical(name: Any) -> str:
     """Return the text by which a name is compared.
 
-    >>> [canonical(name) for name in (7, 7.0, "7", "007", "H7", True, "2026-01-02 00:00:00", 1e16)]
-    ['7', '7', '7', '007', 'H7', 'True', '2026-01-02', '10000000000000000']
+    >>> [canonical(name) for name in (7, 7.0, "7", "007", "H7", True, "2026-01-02 00:00:00", 1e16, 1e-6)]
+    ['7', '7', '7', '007', 'H7', 'True', '2026-01-02', '10000000000000000', '0.000001']
     """
     text = BOOLEANS.get(str(name), str(name))
     if found := WHOLE.fullmatch(text):
         return "0" if found[1] == "-0" else found[1]
     if WITH_EXPONENT.fullmatch(text) and (number := float(text)) - number == 0:  # not infinite
-        return str(int(number)) if number.is_integer() else repr(number)
+        return str(int(number)) if number.is_integer() else f"{Decimal(repr(number)):f}"
     return _moment(**found.groupdict("")) if (found := MOMENT.fullmatch(text)) else text
 
 

@@ -6,6 +6,7 @@ All blocks use the columns of the first and, in Parquet, its types. Categories a
 from __future__ import annotations
 
 import contextlib
+import csv
 import gzip
 import io
 import os
@@ -118,6 +119,8 @@ class _CsvSink:
         self._columns = self._columns or list(block.columns)
         block = block.assign(**{str(name): as_text(column) for name, column in block.items() if has_bytes(column)})
         form: dict[str, Any] = {"sep": self._separator, "index": False, "lineterminator": "\n"}
+        if any(_has_returns(block[name]) for name in block):  # which end a line for readers, unless quoted
+            form["quoting"] = csv.QUOTE_NONNUMERIC
         block.to_csv(self._text, columns=self._columns, header=is_first, **form)
 
     def close(self) -> None:
@@ -143,6 +146,11 @@ class _ParquetSink:
             pq.write_table(pa.table({}), self._file)
         else:
             self._writer.close()
+
+
+def _has_returns(column: pd.Series[Any]) -> bool:
+    is_text = pd.api.types.is_string_dtype(column) or column.dtype == object
+    return is_text and bool(column.astype("string").str.contains("\r", regex=False).any())
 
 
 def _lasting_schema(block: pd.DataFrame) -> Any:

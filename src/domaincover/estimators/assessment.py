@@ -91,7 +91,7 @@ class Assessment:
         return "\n".join([self.summary_table(), *(fill(line, width=110) for line in self._said())])
 
     def _repr_html_(self) -> str:
-        """Return a small chart, the summary, the diagnosis and the unseen domains for a notebook; names are escaped."""
+        """Return the diagnosis, the summary and the unseen domains for a notebook; names are escaped."""
         from domaincover.report.shown import reports_html
 
         said = "".join(f"<p>{escape(line)}</p>" for line in self._said())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.cells import count_cells
+from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
 from domaincover.estimators.folds import Part, plan_parts
@@ -285,13 +287,18 @@ def cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _check_unseen(estimator: Any, domains: NDArray[Any]) -> None:
-    """Reject calibration domains that the estimator was fitted on, if it has `domains_`."""
-    names = domains.tolist()
-    is_seen = seen_among(names, list(getattr(last_step(estimator), "domains_", ())))
+    """Reject calibration domains that the estimator was fitted on, if it has `domains_`, and warn of look-alikes."""
+    names, known = domains.tolist(), np.asarray(getattr(last_step(estimator), "domains_", ())).tolist()
+    is_seen = seen_among(names, known)
     seen = [name for name, known in zip(names, is_seen, strict=True) if known]
     if seen:
         named = ", ".join(map(repr, seen[:3])) + (" …" if len(seen) > 3 else "")
         raise InputError(
             f"{len(seen)} of {len(names)} calibration domains were seen in training ({named}); "
             "a promise about new domains needs others."
+        )
+    if pairs := look_alikes(names, known):
+        warnings.warn(
+            f"calibration domains look like some of the training: {in_words(pairs)}; they were taken for new.",
+            stacklevel=5,
         )

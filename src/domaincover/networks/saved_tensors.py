@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from torch import Tensor, nn
+from typing import TYPE_CHECKING
 
 from domaincover.networks.dense_layers import check_tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 def copy_tensors(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
@@ -17,6 +19,8 @@ def copy_tensors(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -
 
 def assign_tensors(network: nn.Module, tensors: Mapping[str, Tensor], name: str) -> None:
     """Replace all tensors on the meta device by saved ones, without copying."""
+    from torch import nn
+
     check_tensors({key: tensor for key, tensor in all_tensors(network).items() if tensor.is_meta}, tensors, name)
     for key, tensor in tensors.items():
         owner, _, leaf = key.rpartition(".")

@@ -3,18 +3,26 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
-from domaincover.promises.certificate_text import THRESHOLDS, next_sentence, noise_sentence, statement, truth_sentence
-from domaincover.promises.certificates import Certificate
-from domaincover.report.certificate_block import CertificateBlock, EvidenceRow, certificate_block
-from domaincover.report.domain_headline import claim_in_words, n_at_target
-from domaincover.report.domain_page import PageColumn, domain_columns
-from domaincover.report.domain_reports import worst_first
-from domaincover.report.size_histogram import size_histogram
+from domaincover.promises.certificate_text import (
+    DOES_NOT_SAY,
+    RESTS_ON,
+    THRESHOLDS,
+    WORTH_SAYING,
+    noise_sentence,
+    statement,
+    truth_sentence,
+)
+from domaincover.promises.certificates import Certificate, Evidence
+from domaincover.report.domain_bars import size_histogram
+from domaincover.report.domain_headline import claim_in_words
+from domaincover.report.domain_reports import n_at_target, worst_first
+from domaincover.report.domain_table import domain_columns
+from domaincover.report.readable import shown_names
 from domaincover.report.template import rendered
 
 MOST_DOMAINS_IN_PRINT = 16
@@ -53,6 +61,9 @@ def write_certificate_page(
     """
     shown = worst_first({"model": report}, target_recall)["model"]
     n_domains, n_held = len(shown.domain_names), n_at_target(shown, target_recall)
+    columns = domain_columns({"model": shown}, target_recall)
+    block = certified(certificate)
+    together, *labels = block["rows"]
     page = rendered(
         "certificate_page.html",
         charts={},
@@ -64,16 +75,39 @@ def write_certificate_page(
         seen=f"In {n_held} of {n_domains} domains {claim_in_words(shown, target_recall)}"
         f"{THRESHOLDS[certificate.thresholds]}.",
         sizes=size_histogram(shown),
-        columns=_columns(shown, target_recall),
+        columns=[column for column in columns if not column.of_label and column.head not in LEFT_OUT],
         n_domains=n_domains,
         most_domains=MOST_DOMAINS_IN_PRINT,
-        certificate=_worst_labels_first(certificate_block(certificate)),
-        follows=[next_sentence(certificate), truth_sentence(certificate), noise_sentence(certificate)],
+        certificate=block | {"rows": [together, *sorted(labels, key=_what_is_known)]},
+        follows=[truth_sentence(certificate), noise_sentence(certificate)],
         most_labels=MOST_LABELS_IN_PRINT,
         notes=list(notes),
         settings=settings or {},
     )
     write_whole(Path(path), page)
+
+
+def certified(certificate: Certificate, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a page shows of a certificate: figures, sentences with notes on its model, and a row per label."""
+    found, is_coverage = certificate.domains, certificate.criterion == "coverage"
+    says_something = any(bound and bound >= WORTH_SAYING for bound in (found.next_at_least, found.next_truly_at_least))
+    nothing = f"From these {found.n_domains} domains nothing can be promised about the next one."
+    return {
+        "of": certificate,
+        "paragraphs": [truth_sentence(certificate) if says_something else nothing, *notes],
+        "rows": [
+            ("Coverage" if is_coverage else "All labels", found),
+            *zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True),
+        ],
+        "rests_on": RESTS_ON,
+        "does_not_say": DOES_NOT_SAY,
+    }
+
+
+def _what_is_known(row: tuple[str, Evidence]) -> tuple[bool, float, float]:
+    """Return what sorts a label by its bounds for the next domain, one that is in no domain last."""
+    found = row[1]
+    return (found.share is None, found.next_at_least, found.next_truly_at_least or 0.0)
 
 
 def _identity(
@@ -91,19 +125,3 @@ def _identity(
         "Table": f"{model.table}: {len(report.domain_names)} domains counted, with {model.n_rows:,} rows{counted}",
         "Versions": versions,
     }
-
-
-def _columns(shown: DomainReport, target_recall: TargetRecall) -> list[PageColumn]:
-    """Return the columns of the domains' table that somebody who signs needs."""
-    columns = domain_columns({"model": shown}, target_recall)
-    return [column for column in columns if not column.of_label and column.head not in LEFT_OUT]
-
-
-def _worst_labels_first(block: CertificateBlock) -> CertificateBlock:
-    """Return the rows with all labels together first, then the labels by what is known of the next domain."""
-
-    def bound(row: EvidenceRow) -> tuple[bool, str, str]:
-        return (row.bar is None, row.next_at_least, row.truly_at_least)
-
-    together, *labels = block.rows
-    return block._replace(rows=[together, *sorted(labels, key=bound)])

@@ -1,102 +1,127 @@
 """The chart of domains: a row each, worst first, with the recall of every label beside the set size."""
 
-from typing import Any, NamedTuple
+from __future__ import annotations
 
-import altair as alt
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 import pandas as pd
 
 from domaincover.criteria import TargetRecall
-from domaincover.report.domain_adaptation import DomainAdaptation
-from domaincover.report.domain_reports import Reports, bound_text
-from domaincover.report.domain_rows import DomainChartData, domain_chart_data
-from domaincover.report.look import chart_config
-from domaincover.report.pictures import inline
-from domaincover.report.style import INK
+from domaincover.evaluation import DomainReport
+from domaincover.report.charts import INK, PAGE_INK, Spec, chart_config, layer, rows_for_json, tooltip
+from domaincover.report.domain_reports import (
+    Reports,
+    all_targets,
+    label_targets,
+    lowest_labels,
+    measure_of,
+    worst_first,
+)
+from domaincover.report.readable import bound_text, recall_text, shortened
 
-__all__ = [
-    "MOST_ROWS",
-    "domain_chart",
-    "domain_chart_data",
-    "domain_plot",
-    "marks_in_words",
-    "overview_chart",
-    "threshold_chart",
-]
+if TYPE_CHECKING:
+    import altair as alt
 
 MOST_ROWS = 60  # longer charts are unreadable; the page's table has every domain
 TALLEST_ROW, LOWEST_ROW = 34, 18
+LONGEST_ROW_NAME = 36
+MOST_LABELS_IN_TOOLTIP = 12
 ROOM = 0.04
 DECIMALS = 4
 RECALL = f".{DECIMALS}~f"  # a recall just below the target must not look like it
-LONGEST_LABEL_IN_CHART = 120  # pixels
-PAGE_INK = "currentColor"
-DASHES = [[1, 0], [5, 3], [1, 3], [9, 3, 1, 3]]
+# Colours of the methods' palette, for light and dark backgrounds; methods have no colour in these charts.
+LABEL_LOOKS = (
+    ("#4f87db", "circle"),
+    ("#d97a24", "square"),
+    ("#157630", "diamond"),
+    ("#f420a4", "triangle-up"),
+    ("#7c5cd6", "triangle-down"),
+    ("#0d8a97", "triangle-right"),
+    ("#a0622d", "triangle-left"),
+    ("#7f8000", "cross"),
+)
+OTHER_LOOK = ("#747677", "circle")
+CHOSEN = {"name": "chosen_label", "select": {"type": "point", "fields": ["group"]}, "bind": "legend"}
 
 
-def domain_chart(data: DomainChartData, ink: str = PAGE_INK) -> alt.HConcatChart:
+class DomainChartData(NamedTuple):
+    """Data of the chart: a row per domain, worst first, and a row per domain and label in it.
+
+    `looks` gives each group of labels its colour and shape: every label is its own group while there are looks
+    enough, else the labels that are lowest most often are, and the others share one. `groups` has the group of each
+    of `label_names`. `measure` is what is compared with the target: "min recall", or "coverage".
+    """
+
+    targets: list[float]
+    methods: tuple[str, ...]
+    domains: pd.DataFrame
+    labels: pd.DataFrame
+    looks: dict[str, tuple[str, str]]
+    label_names: list[str]
+    groups: list[str]
+    measure: str
+
+    @property
+    def baseline(self) -> str | None:
+        """The name of the second method, if there is one."""
+        return self.methods[1] if len(self.methods) > 1 else None
+
+    def worst(self, n_domains: int) -> DomainChartData:
+        """Return the first rows only."""
+        domains = self.domains.head(n_domains)
+        return self._replace(domains=domains, labels=self.labels[self.labels["domain"].isin(domains["domain"])])
+
+
+def domain_chart_data(reports: Reports, target_recall: TargetRecall) -> DomainChartData:
+    """Return the tables behind the chart, with every domain, drawn or not."""
+    shown = worst_first(reports, target_recall)
+    model, *others = shown.values()
+    groups, looks = _groups_and_looks(model)
+    domains = _domain_rows(model, groups, target_recall)
+    if others:
+        domains["baseline_min_recall"] = others[0].min_recall
+        domains["baseline_set_size"] = others[0].set_size
+    sizes = [report.set_size for report in (model, *others[:1])]
+    domains["size_end"] = np.max(sizes, axis=0)  # the number is right of both methods' marks
+    labels = _label_rows(model, groups, domains["row"])
+    names, targets = list(map(str, model.label_names)), all_targets(target_recall)
+    return DomainChartData(targets, tuple(shown), domains, labels, looks, names, groups, measure_of(model))
+
+
+def domain_chart(data: DomainChartData, ink: str = PAGE_INK) -> Spec:
     """Return recall and set size side by side, a row per domain; interactive in the page's ink."""
-    pen = DomainPen(data, ink)
-    step = alt.Step(max(TALLEST_ROW - len(data.domains) // 2, LOWEST_ROW))
-    recalls = pen.recalls().properties(width=540, height=step)
-    sizes = pen.sizes().properties(width=170, height=step)
-    chart: alt.HConcatChart = alt.hconcat(recalls, sizes, spacing=20).configure(**_config_of_rows(ink))
-    return chart
-
-
-def overview_chart(data: DomainChartData) -> alt.LayerChart:
-    """Return every method's min recalls in rising order, for more domains than have a row each."""
-    base = alt.Chart(_drawn(data.curves))
-    x = alt.X("share:Q", title="Share of domains, worst first", scale=alt.Scale(domain=[0, 1])).axis(format="%")
-    y = alt.Y("min_recall:Q", title=data.measure.capitalize(), scale=alt.Scale(zero=False))
-    dash = alt.StrokeDash("method:N", title=None, sort=list(data.methods), scale=alt.Scale(range=DASHES))
-    dash = dash.legend(orient="top", symbolStrokeColor=PAGE_INK, symbolSize=500)
-    tooltip = [
-        alt.Tooltip("method:N", title="Method"),
-        alt.Tooltip("min_recall:Q", title=data.measure.capitalize(), format=RECALL),
-        alt.Tooltip("share:Q", title="Domains up to there", format=".0%"),
-    ]
-    curves = base.mark_line(interpolate="step-before", stroke=PAGE_INK, strokeWidth=2).encode(x, y, dash)
-    points = base.mark_point(size=60, filled=True, opacity=0).encode(x, y, tooltip=tooltip)
-    target = alt.Chart(_target(data)).encode(y="target:Q")
-    line = target.mark_rule(style="target-line", opacity=0.5)
-    name = target.mark_text(text="target", style="number", align="left", dx=5).encode(x=alt.value("width"))
-    chart = alt.LayerChart(layer=[line, name, curves, points]).properties(width="container", height=240)
-    return chart.configure(**_config(PAGE_INK))
-
-
-def threshold_chart(data: DomainChartData, adaptation: DomainAdaptation) -> alt.LayerChart:
-    """Return the thresholds of each domain, a mark per label, and a line for each label's fixed threshold."""
-    table = _threshold_rows(data, adaptation)
-    rows = alt.Chart(_drawn(table))
-    names = data.domains["row"].tolist()
-    y = alt.Y("row:N", scale=alt.Scale(domain=names), axis=alt.Axis(title=None, grid=True, ticks=False, domain=False))
-    x = alt.X("adapted:Q", title="Threshold (log-odds of the label)", scale=alt.Scale(zero=False))
-    pen = DomainPen(data, PAGE_INK)
-    color, shape = pen.look(alt.Color, 0), pen.look(alt.Shape, 1)
-    tooltip = [
-        alt.Tooltip("domain:N", title="Domain"),
-        alt.Tooltip("label:N", title="Label"),
-        alt.Tooltip("adapted:Q", title="Adapted threshold", format=".2f"),
-        alt.Tooltip("fixed:Q", title="Fixed threshold", format=".2f"),
-        alt.Tooltip("shift:Q", title="Moved by", format="+.2f"),
-        alt.Tooltip("p_value:Q", title="p-value of the domain", format=".2g"),
-    ]
-    fixed_ones = alt.Chart(_drawn(table[["label", "group", "fixed"]].drop_duplicates()))
-    fixed = fixed_ones.mark_rule(strokeWidth=1.5, strokeDash=[4, 3]).encode(x=alt.X("fixed:Q"), color=color)
-    marks = rows.mark_point(filled=True, size=44).encode(x=x, y=y, color=color, shape=shape, tooltip=tooltip)
-    chart = alt.LayerChart(layer=[fixed, marks]).properties(width="container", height=alt.Step(LOWEST_ROW))
-    config = _config_of_rows(PAGE_INK)
-    config["axisY"]["labelLimit"] = LONGEST_LABEL_IN_CHART
-    return chart.configure(**config)
+    step = {"step": max(TALLEST_ROW - len(data.domains) // 2, LOWEST_ROW)}
+    config = chart_config(ink)
+    config["style"]["number"] |= {"baseline": "middle"}
+    config["axisY"] = {"labelLimit": 260, "labelPadding": 8}
+    config["axisX"] = {"orient": "top", "titleAnchor": "start"}
+    config["legend"] |= {"orient": "top", "direction": "horizontal", "columns": 4, "offset": 6}
+    config["legend"] |= {"labelLimit": 160, "titleFontSize": 12, "titleFontWeight": "normal"}
+    return {
+        "datasets": {
+            "domains": rows_for_json(data.domains.round(DECIMALS)),
+            "labels": rows_for_json(data.labels.round(DECIMALS)),
+            "target": [{"target": target} for target in data.targets],
+        },
+        "hconcat": [
+            {"layer": _recall_layers(data, ink), "width": 540, "height": step},
+            {"layer": _size_layers(data, ink), "width": 170, "height": step},
+        ],
+        "spacing": 20,
+        "config": config,
+    }
 
 
 def domain_plot(reports: Reports, target_recall: TargetRecall, title: str = "Recall by domain") -> alt.HConcatChart:
     """Return the chart of the worst domains with a title, and the marks explained below it."""
+    import altair as alt
+
     data = domain_chart_data(reports, target_recall)
-    lines = [*marks_in_words(data), *note_on_rest(data)]
-    chart: alt.HConcatChart = domain_chart(data.worst(MOST_ROWS), INK).properties(
-        title=alt.TitleParams(title, subtitle=lines)
+    notes = {"text": title, "subtitle": [*marks_in_words(data), *note_on_rest(data)]}
+    chart: alt.HConcatChart = alt.HConcatChart.from_dict(
+        domain_chart(data.worst(MOST_ROWS), INK) | {"title": notes}, validate=False
     )
     return chart
 
@@ -124,174 +149,174 @@ def note_on_rest(data: DomainChartData) -> list[str]:
     return [f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} a {data.measure} of {bound} or more."]
 
 
-class DomainPen(NamedTuple):
-    """Draws the two panels of the chart on the same rows."""
+def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
+    """Return recall ∓ one binomial standard error, by Wilson's interval, which is not empty at a recall of 0 or 1.
 
-    data: DomainChartData
-    ink: str
+    >>> print("{:.3f} {:.3f}".format(*standard_error_ends(1.0, 4)))
+    0.800 1.000
+    """
+    middle = (recall + 0.5 / n) / (1 + 1 / n)
+    reach = np.sqrt(recall * (1 - recall) / n + 0.25 / n**2) / (1 + 1 / n)
+    return middle - reach, middle + reach
 
-    def recalls(self) -> alt.LayerChart:
-        """Return the panel of recalls, from back to front: misses shaded, rows, target, marks."""
-        target = alt.Chart(_target(self.data))
-        below = target.mark_rect(opacity=0.05, fill=self.ink).encode(
-            x=self._x("target"), x2=alt.value(0), y=alt.value(0), y2=alt.value("height")
-        )
-        line = target.mark_rule(style="target-line").encode(x=self._x("target"))
-        return alt.LayerChart(
-            layer=[self._rows(names=True), below, line, *self._baseline("min_recall"), *self._marks()]
-        )
 
-    def sizes(self) -> alt.LayerChart:
-        """Return the panel of mean set sizes: bars from 0, with their numbers."""
-        base = self._domains()
-        tooltip = self._tooltip()
-        bars = base.mark_bar(height=alt.RelativeBandSize(0.55), fill=self.ink, opacity=0.3).encode(
-            x=self._size("set_size"), y=self._y(names=False), tooltip=tooltip
-        )
-        numbers = base.mark_text(style="number", align="left", dx=5).encode(
-            x=self._size("size_end"), y=self._y(names=False), text=alt.Text("set_size:Q", format=".2f"), tooltip=tooltip
-        )
-        return alt.LayerChart(layer=[self._rows(names=False), bars, numbers, *self._baseline("set_size")])
-
-    def _marks(self) -> list[alt.Chart]:
-        y = self._y(names=True)
-        looks = {"color": self.look(alt.Color, 0), "shape": self.look(alt.Shape, 1)}
-        tooltip = [
-            alt.Tooltip("domain:N", title="Domain"),
-            alt.Tooltip("label:N", title="Label"),
-            alt.Tooltip("recall:Q", title="Recall", format=RECALL),
-            alt.Tooltip("n:Q", title="Examples of it"),
-        ]
-        error = (
-            self._domains()
-            .mark_rule(strokeWidth=6, stroke=self.ink, opacity=0.18)
-            .encode(x=self._x("low"), x2="high:Q", y=y, tooltip=self._tooltip())
-        )
-        dots = (
-            alt.Chart(_drawn(self.data.labels))
-            .mark_point(filled=True, size=34)
-            .encode(x=self._x("recall"), y=y, **looks, opacity=self._opacity(0.8), tooltip=tooltip)
-        )
-        lowest = (
-            self._domains()
-            .mark_point(filled=True, size=130, stroke=self.ink, strokeWidth=1.4)
-            .encode(x=self._x("min_recall"), y=y, **looks, opacity=self._opacity(1), tooltip=self._tooltip())
-        )
+def _recall_layers(data: DomainChartData, ink: str) -> list[Spec]:
+    """Return the panel of recalls, from back to front: rows, misses shaded, target, baseline, marks."""
+    of_domain, y = _tooltip(data), _row(data)
+    x = _recall_axis(data)
+    looks = {"color": _look(data, 0), "shape": _look(data, 1)}
+    of_label = tooltip(("domain", "Domain", None), ("label", "Label", None), ("recall", "Recall", RECALL))
+    of_label += tooltip(("n", "Examples of it", ""))
+    shade = {"type": "rect", "opacity": 0.05, "fill": ink}
+    ring = {"type": "point", "shape": "circle", "filled": False, "size": 190, "strokeWidth": 1.25, "color": ink}
+    band = {"type": "rule", "strokeWidth": 6, "stroke": ink, "opacity": 0.18}
+    small = {"type": "point", "filled": True, "size": 34}
+    large = {"type": "point", "filled": True, "size": 130, "stroke": ink, "strokeWidth": 1.4}
+    whole_height = {"x2": {"value": 0}, "y": {"value": 0}, "y2": {"value": "height"}}
+    ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}}
+    marks = layer(
+        "labels", small, x=x | {"field": "recall"}, y=y, **looks, tooltip=of_label, opacity=_opacity(ink, 0.8)
+    )
+    return [
+        _whole_rows(data, y),
+        layer("target", shade, x=x | {"field": "target"}, **whole_height),
+        layer("target", {"type": "rule", "style": "target-line"}, x=x | {"field": "target"}),
+        *(
+            []
+            if data.baseline is None
+            else [layer("domains", ring, x=x | {"field": "baseline_min_recall"}, y=y, tooltip=of_domain)]
+        ),
+        layer("domains", band, **ends, y=y, tooltip=of_domain),
         # The legend is clickable only if the selection is in a layer with the legend's field.
-        return [error, dots.add_params(_chosen_label()) if self._interactive else dots, lowest]
-
-    def _rows(self, names: bool) -> alt.Chart:
-        """Return an invisible bar over each row, so that tooltips work anywhere in it."""
-        return (
-            self._domains()
-            .mark_bar(height=alt.RelativeBandSize(1), opacity=0)
-            .encode(x=alt.value(0), x2=alt.value("width"), y=self._y(names), tooltip=self._tooltip())
-        )
-
-    def _baseline(self, what: str) -> list[alt.Chart]:
-        if self.data.baseline is None:
-            return []
-        field = f"baseline_{what}"
-        if what == "set_size":
-            ticks = self._domains().mark_tick(thickness=1.75, color=self.ink, opacity=0.8)
-            return [ticks.encode(x=self._size(field), y=self._y(names=False), tooltip=self._tooltip())]
-        rings = self._domains().mark_point(shape="circle", filled=False, size=190, strokeWidth=1.25, color=self.ink)
-        return [rings.encode(x=self._x(field), y=self._y(names=True), tooltip=self._tooltip())]
-
-    @property
-    def _interactive(self) -> bool:
-        return self.ink == PAGE_INK
-
-    def _domains(self) -> alt.Chart:
-        return alt.Chart(_drawn(self.data.domains))
-
-    def _y(self, names: bool) -> alt.Y:
-        rows = alt.Scale(domain=self.data.domains["row"].tolist())
-        axis = alt.Axis(title=None, grid=True, ticks=False, domain=False, labels=names)
-        return alt.Y("row:N", scale=rows, axis=axis)
-
-    def _x(self, field: str) -> alt.X:
-        domains = self.data.domains
-        shown = [domains[name].min() for name in ("low", "min_recall", "baseline_min_recall") if name in domains]
-        lowest = min(*shown, *self.data.targets)
-        low = max(lowest - ROOM * (1 - lowest) - 0.005, 0)
-        targets = ", ".join(f"{target:g}" for target in self.data.targets)
-        title = f"Recall (line: target {targets})"
-        return alt.X(f"{field}:Q", title=title, scale=alt.Scale(domain=[low, 1 + ROOM * (1 - low)], nice=False))
-
-    def _size(self, field: str) -> alt.X:
-        domains = self.data.domains
-        largest = max(domains[name].max() for name in ("set_size", "baseline_set_size") if name in domains)
-        scale = alt.Scale(domain=[0, max(1.3 * largest, 0.1)], nice=False)
-        return alt.X(f"{field}:Q", title="Labels per set", scale=scale, axis=alt.Axis(tickCount=3))
-
-    def look(self, channel: Any, place: int) -> Any:
-        """Return the colours or the shapes of the labels."""
-        names = list(self.data.looks)
-        scale = alt.Scale(domain=names, range=[look[place] for look in self.data.looks.values()])
-        return channel("group:N", title="Label", scale=scale)
-
-    def _opacity(self, usual: float) -> Any:
-        if not self._interactive:
-            return alt.value(usual)
-        return alt.when(_chosen_label()).then(alt.value(usual)).otherwise(alt.value(usual / 8))
-
-    def _tooltip(self) -> list[alt.Tooltip]:
-        baseline = self.data.baseline
-        its_recall = alt.Tooltip(
-            "baseline_min_recall:Q", title=f"{self.data.measure.capitalize()} of {baseline}", format=RECALL
-        )
-        return [
-            alt.Tooltip("domain:N", title="Domain"),
-            alt.Tooltip("n:Q", title="Examples"),
-            alt.Tooltip("min_recall_text:N", title=self.data.measure.capitalize()),
-            *([] if baseline is None else [its_recall]),
-            alt.Tooltip("set_size:Q", title="Mean set size", format=".2f"),
-            alt.Tooltip("recalls:N", title="Recall by label"),
-        ]
+        marks | ({"params": [CHOSEN]} if ink == PAGE_INK else {}),
+        layer(
+            "domains",
+            large,
+            x=x | {"field": "min_recall"},
+            y=y,
+            **looks,
+            tooltip=of_domain,
+            opacity=_opacity(ink, 1),
+        ),
+    ]
 
 
-def _threshold_rows(data: DomainChartData, adaptation: DomainAdaptation) -> pd.DataFrame:
-    """Return a row per domain and label whose thresholds are numbers."""
-    shift, domains = adaptation.shift, data.domains
-    rows, labels = np.nonzero(np.isfinite(shift))
+def _size_layers(data: DomainChartData, ink: str) -> list[Spec]:
+    """Return the panel of mean set sizes: bars from 0, with their numbers."""
+    domains, of_domain = data.domains, _tooltip(data)
+    largest = max(domains[name].max() for name in ("set_size", "baseline_set_size") if name in domains)
+    scale = {"domain": [0, max(1.3 * largest, 0.1)], "nice": False}
+    x = {"type": "quantitative", "title": "Labels per set", "scale": scale, "axis": {"tickCount": 3}}
+    y = _row(data, labels=False)
+    bar = {"type": "bar", "height": {"band": 0.55}, "fill": ink, "opacity": 0.3}
+    number = {"type": "text", "style": "number", "dx": 5}
+    tick = {"type": "tick", "thickness": 1.75, "color": ink, "opacity": 0.8}
+    text = {"field": "set_size", "type": "quantitative", "format": ".2f"}
+    layers = [
+        _whole_rows(data, y),
+        layer("domains", bar, x=x | {"field": "set_size"}, y=y, tooltip=of_domain),
+        layer("domains", number, x=x | {"field": "size_end"}, y=y, text=text, tooltip=of_domain),
+    ]
+    if data.baseline is None:
+        return layers
+    return [*layers, layer("domains", tick, x=x | {"field": "baseline_set_size"}, y=y, tooltip=of_domain)]
+
+
+def _whole_rows(data: DomainChartData, y: Spec) -> Spec:
+    """Return an invisible bar over each row, so that tooltips work anywhere in it."""
+    whole = {"x": {"value": 0}, "x2": {"value": "width"}}
+    return layer("domains", {"type": "bar", "height": {"band": 1}, "opacity": 0}, **whole, y=y, tooltip=_tooltip(data))
+
+
+def _row(data: DomainChartData, labels: bool = True) -> Spec:
+    axis = {"title": None, "grid": True, "ticks": False, "domain": False, "labels": labels}
+    return {"field": "row", "type": "nominal", "scale": {"domain": data.domains["row"].tolist()}, "axis": axis}
+
+
+def _recall_axis(data: DomainChartData) -> Spec:
+    domains = data.domains
+    shown = [domains[name].min() for name in ("low", "min_recall", "baseline_min_recall") if name in domains]
+    lowest = min(*shown, *data.targets)
+    low = max(lowest - ROOM * (1 - lowest) - 0.005, 0)
+    title = f"Recall (line: target {', '.join(f'{target:g}' for target in data.targets)})"
+    scale = {"domain": [low, 1 + ROOM * (1 - low)], "nice": False}
+    return {"type": "quantitative", "title": title, "scale": scale}
+
+
+def _look(data: DomainChartData, place: int) -> Spec:
+    """Return the colours or the shapes of the labels."""
+    scale = {"domain": list(data.looks), "range": [look[place] for look in data.looks.values()]}
+    return {"field": "group", "type": "nominal", "title": "Label", "scale": scale}
+
+
+def _opacity(ink: str, usual: float) -> Spec:
+    chosen = {"condition": {"param": CHOSEN["name"], "value": usual}, "value": usual / 8}
+    return chosen if ink == PAGE_INK else {"value": usual}
+
+
+def _tooltip(data: DomainChartData) -> list[Spec]:
+    measure = data.measure.capitalize()
+    lines = [("domain", "Domain", None), ("n", "Examples", ""), ("min_recall_text", measure, None)]
+    if data.baseline is not None:
+        lines.append(("baseline_min_recall", f"{measure} of {data.baseline}", RECALL))
+    return tooltip(*lines, ("set_size", "Mean set size", ".2f"), ("recalls", "Recall by label", None))
+
+
+def _domain_rows(model: DomainReport, groups: list[str], target_recall: TargetRecall) -> pd.DataFrame:
+    lowest, min_recall = lowest_labels(model), model.min_recall
+    n_lowest = model.n if model.is_coverage else model.n_by_label[np.arange(len(lowest)), lowest]
+    low, high = standard_error_ends(min_recall, n_lowest)
+    rows = {
+        "row": shortened([str(name) for name in model.domain_names], LONGEST_ROW_NAME),
+        "domain": model.domain_names,
+        "n": model.n,
+        "min_recall": min_recall,
+        "low": low,
+        "high": high,
+        "min_recall_text": [recall_text(recall, all_targets(target_recall)) for recall in min_recall],
+        "label": ["all labels" if model.is_coverage else model.label_names[label] for label in lowest],
+        "group": [groups[label] for label in lowest],
+        "set_size": model.set_size,
+        "recalls": [_recalls_in_words(model, row, target_recall) for row in range(len(lowest))],
+    }
+    return pd.DataFrame(rows)
+
+
+def _label_rows(model: DomainReport, groups: list[str], row_names: pd.Series) -> pd.DataFrame:
+    rows, labels = np.nonzero(~np.isnan(model.recall))
     return pd.DataFrame(
         {
-            "row": domains["row"].to_numpy()[rows],
-            "domain": domains["domain"].to_numpy()[rows],
-            "label": [data.label_names[label] for label in labels],
-            "group": [data.groups[label] for label in labels],
-            "adapted": adaptation.thresholds[rows, labels],
-            "fixed": adaptation.fixed[labels],
-            "shift": shift[rows, labels],
-            "p_value": adaptation.p_values[rows],
+            "row": row_names.to_numpy()[rows],
+            "domain": [model.domain_names[row] for row in rows],
+            "label": [model.label_names[label] for label in labels],
+            "group": [groups[label] for label in labels],
+            "recall": model.recall[rows, labels],
+            "n": model.n_by_label[rows, labels],
         }
     )
 
 
-def _config(ink: str) -> dict[str, Any]:
-    config = chart_config(ink)
-    config["style"]["number"] = {"color": ink, "fontSize": 11, "baseline": "middle"}
-    return config
+def _groups_and_looks(model: DomainReport) -> tuple[list[str], dict[str, tuple[str, str]]]:
+    labels = [str(name) for name in model.label_names]
+    if len(labels) <= len(LABEL_LOOKS):
+        return labels, dict(zip(labels, LABEL_LOOKS, strict=False))
+    how_often = Counter(lowest_labels(model).tolist())
+    usual = sorted(sorted(range(len(labels)), key=lambda label: -how_often[label])[: len(LABEL_LOOKS) - 1])
+    others = f"{len(labels) - len(usual)} other labels"
+    looks = dict(zip((labels[label] for label in usual), LABEL_LOOKS, strict=False)) | {others: OTHER_LOOK}
+    return [name if label in usual else others for label, name in enumerate(labels)], looks
 
 
-def _config_of_rows(ink: str) -> dict[str, Any]:
-    """Return the look of a chart whose rows have names and whose axes stand where the worst rows are."""
-    config = _config(ink)
-    config["axisY"] = {"labelLimit": 260, "labelPadding": 8}
-    config["axisX"] = {"orient": "top", "titleAnchor": "start"}
-    config["legend"] |= {"orient": "top", "direction": "horizontal", "columns": 4, "offset": 6}
-    config["legend"] |= {"labelLimit": 160, "titleFontSize": 12, "titleFontWeight": "normal"}
-    return config
-
-
-def _target(data: DomainChartData) -> alt.InlineData:
-    return inline(pd.DataFrame({"target": data.targets}))
-
-
-def _drawn(table: pd.DataFrame) -> alt.InlineData:
-    return inline(table.round(DECIMALS))
-
-
-def _chosen_label() -> alt.Parameter:
-    return alt.selection_point(name="chosen_label", fields=["group"], bind="legend")
+def _recalls_in_words(model: DomainReport, row: int, target_recall: TargetRecall) -> str:
+    """Return each label's recall and number of examples, lowest first, labels that do not count last."""
+    recalls, counts, targets = model.recall[row], model.n_by_label[row], label_targets(model, target_recall)
+    texts = [
+        "not counted" if np.isnan(recall) else recall_text(recall, [target])
+        for recall, target in zip(recalls, targets, strict=True)
+    ]
+    lines = [
+        f"{model.label_names[label]}: {texts[label]} (n = {counts[label]})"
+        for label in np.argsort(recalls, kind="stable")[:MOST_LABELS_IN_TOOLTIP]  # NaN sorts last
+    ]
+    rest = len(recalls) - len(lines)
+    return "\n".join([*lines, f"and {rest} more labels"] if rest else lines)

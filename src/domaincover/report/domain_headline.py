@@ -6,15 +6,8 @@ import numpy as np
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
-from domaincover.report.domain_reports import (
-    Reports,
-    all_targets,
-    label_targets,
-    recall_text,
-    shortened,
-    worst_first,
-)
-from domaincover.report.readable import percent
+from domaincover.report.domain_reports import Reports, all_targets, label_targets, n_at_target, worst_first
+from domaincover.report.readable import percent, recall_text, shortened
 
 LONGEST_NAME = 60
 WHAT_TO_TRY = "Try a promise with a lower domain confidence, another base model, or a lower target."
@@ -50,11 +43,6 @@ def claim_in_words(report: DomainReport, target_recall: TargetRecall) -> str:
         return f"the recall {at_least}"
     all_count = not np.isnan(report.recall).all(axis=0).any()
     return f"every {'' if all_count else 'counted '}label's recall {at_least}"
-
-
-def n_at_target(report: DomainReport, target_recall: TargetRecall) -> int:
-    """Return the number of domains at target."""
-    return int(report.at_target(target_recall).sum())
 
 
 def _headline(shown: dict[str, DomainReport], target_recall: TargetRecall, kind: str) -> str:

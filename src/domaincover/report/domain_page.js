@@ -58,6 +58,4 @@ table.tHead.querySelectorAll("button").forEach((button, column) => {
   button.addEventListener("click", () => sortBy(table, column));
 });
 document.getElementById("search")?.addEventListener("input", (event) => search(table, event.target.value));
-if (charts.thresholds) draw(document.getElementById("chart-thresholds"), charts.thresholds);
-if (charts.overview) draw(document.getElementById("chart-overview"), charts.overview);
 drawDomains();

@@ -1,96 +1,79 @@
-"""Formatted rows of results: names, rounding and units, the same in every table."""
+"""Names and numbers as readers see them, the same in every table, chart and page."""
 
+import itertools
 import math
-from collections.abc import Iterable
-from typing import NamedTuple
+import re
+from collections.abc import Hashable, Sequence
 
-import pandas as pd
-
-from domaincover.report.ranking import DAGGER, is_best, is_degenerate
-from domaincover.report.style import MethodStyle, dataset_label, method_styles
+from domaincover.data.dataset import texts
 
 ABSENT = "–"
-MOST_LABELS_IN_TOOLTIP = 12
-HEADS = {
-    "dataset": "Data set",
-    "method": "Method",
-    "target": "Target",
-    "split": "Split",
-    "seeds": "Seeds",
-    "min_recall": "Median min recall",
-    "set_size": "Median set size",
-    "share": "Share at target",
-    "noise": "Share by chance alone",
-    "p10": "10th percentile",
-    "worst": "Worst",
-    "seconds": "Train seconds",
-}
-TEXT_HEADS = ("dataset", "method", "target", "split")
+MOST_DECIMALS = 9
 
 
-class ReadableRow(NamedTuple):
-    """One row of results; `best` marks the method that comes first."""
+def printable(name: str) -> str:
+    r"""Return a name without line breaks and terminal control codes.
 
-    dataset: str
-    method: str
-    target: str
-    split: str
-    seeds: str
-    domains: str
-    min_recall: str
-    set_size: str
-    share: str
-    noise: str
-    p10: str
-    worst: str
-    seconds: str
-    best: bool
-    style: MethodStyle
+    >>> printable("a\nb\x1b[31m")
+    'a b [31m'
+    """
+    return "".join(char if char.isprintable() else " " for char in name)
 
 
-def readable_rows(results: pd.DataFrame) -> list[ReadableRow]:
-    """Return the rows of a checked results table for readers."""
-    styles = method_styles(results["method"])
-    return [
-        ReadableRow(
-            dataset=printable(dataset_label(row["dataset"])),
-            method=printable(styles[row["method"]].label),
-            target=f"{row['target_recall']:g}",
-            split=printable(row["split"]),
-            seeds=str(row["n_seeds"]),
-            domains=str(row["n_domains"]),
-            min_recall=with_spread(row["min_recall"], row["min_recall_ci"]),
-            set_size=size_of(row["set_size"], row["set_size_ci"], row["n_labels"], bool(no_better)),
-            share=percent(row["share_at_target"], row["share_at_target_ci"]),
-            noise=percent(row["share_by_noise"]),
-            p10=with_spread(row["min_recall_p10"]),
-            worst=with_spread(row["min_recall_worst"]),
-            seconds=seconds(row["train_seconds"]),
-            best=bool(best),
-            style=styles[row["method"]],
-        )
-        for row, best, no_better in zip(
-            results.to_dict("records"), is_best(results), is_degenerate(results), strict=True
-        )
-    ]
+def shown_names(names: Sequence[Hashable]) -> list[str]:
+    r"""Return names without line breaks and control codes, each different from the others.
+
+    >>> shown_names(["a", "a\n", "a ", ""])
+    ['a', 'a-2', 'a-3', '(blank)']
+    """
+    used: set[str] = set()
+    return [unused_name(printable(name).strip() or "(blank)", used) for name in texts(names)]
 
 
-def heads_of(rows: Iterable[ReadableRow]) -> dict[str, str]:
-    """Return the heads of a table of these rows; the number of seeds is a column only if it differs."""
-    same = len({row.seeds for row in rows}) == 1
-    return {name: head for name, head in HEADS.items() if not (same and name == "seeds")}
+def unused_name(name: str, used: set[str]) -> str:
+    """Return the name, with a number if it was used before, and remember it as used."""
+    chosen, count = name, 1
+    while chosen in used:
+        count += 1
+        chosen = f"{name}-{count}"
+    used.add(chosen)
+    return chosen
 
 
-def seeds_and_domains(rows: Iterable[ReadableRow]) -> str:
-    """Return what these numbers are means of, as the end of a sentence."""
-    shown = list(rows)
-    seeds, domains = ({int(getattr(row, name)) for row in shown} for name in ("seeds", "domains"))
-    each = str(domains.pop()) if len(domains) == 1 else f"{min(domains)} to {max(domains)}"
-    each += " domain" if each == "1" else " domains"
-    if seeds == {1}:
-        return f"every number is of one seed with {each}, so the spread over seeds is unknown"
-    over = f"{seeds.pop()} seeds" if len(seeds) == 1 else "seeds"
-    return f"every number is the mean over {over} of {each} each, ± half the 95 % interval of that mean"
+def shortened(names: Sequence[str], longest: int) -> list[str]:
+    """Return names shortened with "…", still distinct: first, leading words common to all long names are cut.
+
+    >>> shortened(["North clinic, ward 7", "North clinic, ward 12 for children", "South"], 12)
+    ['…7', '…12 for chi…', 'South']
+    """
+    n_shared = _n_shared([name for name in names if len(name) > longest], longest)
+    used: set[str] = set()
+    return [unused_name(_cut(name, n_shared, longest) if len(name) > longest else name, used) for name in names]
+
+
+def recall_text(recall: float, targets: Sequence[float], decimals: int = 3) -> str:
+    """Return a recall with more digits where rounding would take it to the other side of a target.
+
+    >>> recall_text(0.89961, [0.9]), recall_text(0.8981, [0.9]), recall_text(0.79961, [0.8, 0.95])
+    ('0.8996', '0.898', '0.7996')
+    """
+    if math.isnan(recall):
+        return ABSENT
+    text = f"{recall:.{decimals}f}"
+    if decimals < MOST_DECIMALS and any((recall < target) != (float(text) < target) for target in targets):
+        return recall_text(recall, targets, decimals + 1)
+    return text
+
+
+def bound_text(lowest: float, targets: Sequence[float]) -> str:
+    """Return a short lower bound of the lowest recall: a target, or two digits rounded down.
+
+    >>> bound_text(0.9384, [0.9]), bound_text(0.9049, [0.903])
+    ('0.93', '0.903')
+    """
+    down = math.floor(100 * lowest) / 100
+    reached = max((target for target in targets if target <= lowest), default=down)
+    return f"{reached:g}" if down < reached else f"{down:.2f}"
 
 
 def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit: str = "") -> str:
@@ -105,15 +88,6 @@ def with_spread(value: float, spread: float = math.nan, decimals: int = 3, unit:
     return f"{value:.{decimals}f}{plus_minus}{unit}"
 
 
-def size_of(size: float, spread: float, n_labels: float, is_degenerate: bool = False) -> str:
-    """Return a set size with the number of labels, marked if the sets are hardly better than sets drawn by lot.
-
-    >>> size_of(1.234, 0.01, 2), size_of(1.96, math.nan, 2, is_degenerate=True)
-    ('1.23 ± 0.01 of 2', '1.96 of 2 †')
-    """
-    return f"{with_spread(size, spread, decimals=2)} of {n_labels:.0f}{f' {DAGGER}' if is_degenerate else ''}"
-
-
 def percent(share: float, spread: float = math.nan) -> str:
     """Return a share in percent with what stands after ±, if that is known.
 
@@ -121,17 +95,6 @@ def percent(share: float, spread: float = math.nan) -> str:
     ('90 ± 10 %', '50 %')
     """
     return with_spread(100 * share, 100 * spread, decimals=0, unit=" %")
-
-
-def seconds(duration: float) -> str:
-    """Return seconds, without decimals for long times.
-
-    >>> seconds(3.14), seconds(1234.5)
-    ('3.1', '1234')
-    """
-    if math.isnan(duration):
-        return ABSENT
-    return f"{duration:.1f}" if duration < 100 else f"{duration:.0f}"
 
 
 def sentence(text: str) -> str:
@@ -143,10 +106,16 @@ def sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
-def printable(name: str) -> str:
-    r"""Return a name without line breaks and terminal control codes.
+def _n_shared(names: list[str], longest: int) -> int:
+    """Return how many characters of the common leading words to cut, at most all of them."""
+    if len(names) < 2:
+        return 0
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False))
+    ends = [match.end() for match in re.finditer(r"[\W_]+", "".join(char for char, _ in pairs))]
+    n_most = max(map(len, names))
+    return next((end for end in ends if n_most - end < longest), max(ends, default=0))
 
-    >>> printable("a\nb\x1b[31m")
-    'a b [31m'
-    """
-    return "".join(char if char.isprintable() else " " for char in name)
+
+def _cut(name: str, n_shared: int, longest: int) -> str:
+    rest = f"…{name[n_shared:]}" if n_shared else name
+    return rest if len(rest) <= longest else f"{rest[: longest - 1]}…"

@@ -1,28 +1,51 @@
-"""Shared by all pages: the templates and the script that draws charts."""
+"""Shared by all pages: the templates, their filters, and the script that draws charts."""
 
 import functools
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from domaincover.promises.certificate_text import WORTH_SAYING, interval_text, probability
+from domaincover.promises.certificate_text import percent as confidence
+from domaincover.report.domain_bars import GLYPHS
+from domaincover.report.readable import ABSENT, percent, sentence
+
+if TYPE_CHECKING:
+    import jinja2
 
 FOLDERS = ("report", "paper/study_report")
 
 
 def rendered(name: str, **content: Any) -> bytes:
     """Return a page; text is escaped, and JSON is safe in a script."""
+    library = chart_library() if content["charts"] else ""
+    return templates().get_template(name).render(library=library, **content).encode(errors="replace")
+
+
+@functools.cache
+def templates() -> "jinja2.Environment":
+    """Return the templates of all pages, with filters for names and numbers."""
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [jinja2.PackageLoader("domaincover", folder) for folder in ("report", "paper/study_report")]
-        ),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader("domaincover", folder) for folder in FOLDERS]),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {"capitalize_first": lambda text: text[:1].upper() + text[1:], "with_stop": "{}.".format}
+    environment.filters |= {
+        "sentence": sentence,
+        "thousands": "{:,}".format,
+        "percent": percent,
+        "percentage": lambda share: "<1" if 0 < share < 0.005 else f"{100 * share:.0f}",  # 0 only for nothing
+        "place": lambda share: f"{100 * share:.2f}%",  # of a mark on a bar
+        "glyph": GLYPHS.__getitem__,
+        "confidence": confidence,
+        "probability": probability,
+        "interval": interval_text,
+    }
+    environment.globals |= {"ABSENT": ABSENT, "WORTH_SAYING": WORTH_SAYING}
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
-    library = chart_library() if content["charts"] else ""
-    return environment.get_template(name).render(library=library, **content).encode(errors="replace")
+    return environment
 
 
 @functools.cache

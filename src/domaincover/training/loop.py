@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -136,7 +137,7 @@ class _Training:
         self.stacked.write_back()
         last = [network.state_dict() for network in networks]
         if self.settings.iterate == "best":
-            last = [{name: value.clone() for name, value in weights.items()} for weights in last]
+            last = copy.deepcopy(last)
             self.best.restore()
             self.stacked.write_back()
         return list(map(Trained, self.record.histories(self.best.stopped_at), last))

@@ -5,7 +5,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.real.catalogue import REAL, read_real
-from domaincover.report.style import dataset_label
+from domaincover.paper.study_report.style import dataset_label
 from tests.paper.real.released_folders import build_audiomnist
 
 

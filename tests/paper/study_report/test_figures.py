@@ -16,7 +16,7 @@ from domaincover.paper.study_report import figures
 from domaincover.paper.study_report.figure_plan import SUBJECTS, planned_figures
 from domaincover.paper.study_report.figures import figure_files, pages_of, planned_figure
 from domaincover.paper.study_report.results_table import checked_results
-from domaincover.report.style import KNOWN_METHODS
+from domaincover.paper.study_report.style import KNOWN_METHODS
 
 from .made_up import HOSTILE, full_study, random_domains, results_of
 

@@ -13,7 +13,7 @@ import pytest
 
 from domaincover.paper.published import published
 from domaincover.paper.study_report.page import write_page
-from domaincover.report.style import COMPARISONS, KNOWN_METHODS
+from domaincover.paper.study_report.style import COMPARISONS, KNOWN_METHODS
 from tests.processes import LIMIT
 
 from .made_up import HOSTILE, full_study, results_of

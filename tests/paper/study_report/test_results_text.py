@@ -10,12 +10,11 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
+from domaincover.paper.study_report.results_rows import heads_of, is_best, readable_rows, seeds_and_domains
 from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
 from domaincover.paper.study_report.results_text import format_results
+from domaincover.paper.study_report.style import SINGLE_LABEL_METHODS
 from domaincover.paper.study_report.time_tables import format_times, training_times
-from domaincover.report.ranking import is_best
-from domaincover.report.readable import heads_of, readable_rows, seeds_and_domains
-from domaincover.report.style import SINGLE_LABEL_METHODS
 
 from .made_up import METHODS, SECONDS, published_numbers, random_domains, results_of
 

@@ -7,7 +7,6 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_data,
     learnability_sentence,
     learnability_table,
-    theory_notes,
     write_theory_figures,
 )
 from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
@@ -28,12 +27,12 @@ def content():
     return {"settings": {"n_features": 10, "n_seeds": 3, "target_recall": 0.9}, "rows": rows}
 
 
-def test_a_quick_run_says_so_in_table_and_figure(content):
+def test_a_quick_run_says_so_in_table_and_figure(content, tmp_path):
     assert "Quick run" not in learnability_table(content)
     quick = content | {"settings": content["settings"] | {"quick": True}}
     assert learnability_table(quick).startswith("Quick run: not the paper's setting.\n")
-    chart = learnability_chart(learnability_data(quick), 0.9, theory_notes(quick)).to_dict()
-    assert chart["title"]["subtitle"][0] == "Quick run: not the paper's setting."
+    (figure,) = write_theory_figures(quick, tmp_path, formats=["svg"])
+    assert "Quick run: not the paper's setting." in figure.read_text(encoding="utf-8")
 
 
 def test_the_line_is_the_median_over_seeds(content):
@@ -70,11 +69,13 @@ def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(conte
 
 
 def test_seeds_that_the_theorem_does_not_cover_are_hollow(content):
-    spec = learnability_chart(learnability_data(content), 0.9).to_dict()
+    spec = learnability_chart(learnability_data(content))
     points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
     rows = {filled: [] for filled in (True, False)}
     for layer in points:
-        rows[layer["mark"]["filled"]] += spec["datasets"][layer["data"]["name"]]
+        predictor = layer["transform"][0]["filter"]["equal"]
+        drawn = spec["datasets"][layer["data"]["name"]]
+        rows[layer["mark"]["filled"]] += [row for row in drawn if row["predictor"] == predictor]
     assert all(row["share_missing_training"] == 0 for row in rows[True])
     assert all(row["share_missing_training"] > 0 for row in rows[False])
     assert len(rows[True]) + len(rows[False]) == len(content["rows"])

@@ -6,9 +6,8 @@ however many data sets, targets and comparisons it can show.
 
 from typing import Any
 
-from domaincover.report.look import SCREEN, Look
-from domaincover.report.pictures import Spec
-from domaincover.report.style import KNOWN_METHODS
+from domaincover.paper.study_report.style import KNOWN_METHODS
+from domaincover.report.charts import SCREEN, Look, Spec
 
 THICKNESS = 0.56  # of a bar or box, in rows
 PARTS = {"recall": "Recall by cell", "size": "Mean set size", "multipliers": "Multiplier by cell"}

@@ -14,12 +14,9 @@ from domaincover.paper.study_report.published_comparison import (
     compared_with_published,
     measure_texts,
 )
+from domaincover.paper.study_report.results_rows import DAGGER, DEGENERATE, is_best, is_degenerate, rules_in_words
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, notes_of, of_dataset
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
-from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
-from domaincover.report.ranking import DAGGER, DEGENERATE, is_best, is_degenerate, rule_in_words
-from domaincover.report.readable import ABSENT
-from domaincover.report.style import (
+from domaincover.paper.study_report.style import (
     SINGLE_LABEL_METHODS,
     MethodStyle,
     dataset_label,
@@ -27,6 +24,9 @@ from domaincover.report.style import (
     short_label,
     splits_in_order,
 )
+from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
+from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
+from domaincover.report.readable import ABSENT, sentence
 
 TABLES = ("results", "times")
 
@@ -140,8 +140,9 @@ def _rule(published: Published, exhibit: Exhibit, rows: CheckedResults) -> str:
     """Return what bold and marked numbers of a table mean."""
     own = published.results[published.results["source"] == exhibit.name]
     is_marked = any(_is_marked(row, published.n_labels[row["dataset"]]) for row in own.to_dict("records"))
-    said = rule_in_words(rows) if len(rows) else ""
-    return said if DAGGER in said or not is_marked else f"{said} {DEGENERATE}".strip()
+    said = rules_in_words(rows) if len(rows) else []
+    said += [DEGENERATE] if is_marked and DEGENERATE not in said else []
+    return " ".join(map(sentence, said))
 
 
 def _is_marked(row: Mapping[Any, Any], n_labels: int) -> bool:

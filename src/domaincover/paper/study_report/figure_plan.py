@@ -10,7 +10,8 @@ from domaincover.paper.published import Exhibit
 from domaincover.paper.study_report.chart_data import has_curves
 from domaincover.paper.study_report.exhibits import rows_of
 from domaincover.paper.study_report.results_table import CheckedResults, of_dataset, targets_of
-from domaincover.report.style import COMPARISON_LABELS, comparisons_of, dataset_label, unused_name
+from domaincover.paper.study_report.style import COMPARISON_LABELS, comparisons_of, dataset_label
+from domaincover.report.readable import unused_name
 
 LONGEST_SLUG = 80
 # What the figures of each kind show, as a title; {target} is their target recall.

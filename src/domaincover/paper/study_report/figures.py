@@ -27,6 +27,16 @@ from domaincover.paper.study_report.chart_data import (
 )
 from domaincover.paper.study_report.chart_templates import ITERATES, PARTS, chart_templates, filled
 from domaincover.paper.study_report.figure_plan import PlannedFigure, planned_figures
+from domaincover.paper.study_report.pictures import (
+    COLUMN,
+    PAPER,
+    TWO_COLUMNS,
+    broken,
+    legend_columns,
+    save_chart,
+    study_config,
+    title_of,
+)
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -37,11 +47,10 @@ from domaincover.paper.study_report.results_table import (
     of_experiment,
     sentences_of_notes,
 )
+from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles, split_label, splits_in_order
 from domaincover.paper.study_report.training_curves import CAPTION, training_curves
-from domaincover.report.look import COLUMN, PAPER, TWO_COLUMNS, Look, broken, chart_config, legend_columns, title_of
-from domaincover.report.pictures import Rows, Spec, rows_for_json, save_chart
+from domaincover.report.charts import INK, Look, Rows, Spec, rows_for_json
 from domaincover.report.readable import sentence
-from domaincover.report.style import INK, MethodStyle, dataset_label, method_styles, split_label, splits_in_order
 
 MOST_COLUMNS = 3
 GAP = 10  # points between plots
@@ -198,7 +207,7 @@ def figure_of(
         placed.append(spec | name | {"width": width, "height": height})
     return {
         "$schema": SCHEMA_URL,
-        "title": title_of(title, notes, PAPER, whole - RIGHT).to_dict(validate=False),
+        "title": title_of(title, notes, whole - RIGHT),
         "concat": placed,
         "columns": n_columns,
         "datasets": datasets,
@@ -206,7 +215,7 @@ def figure_of(
         "align": "each",
         "spacing": GAP,
         "padding": {"left": 1, "right": 2, "top": 2, "bottom": 2},
-        "config": chart_config(INK, PAPER),
+        "config": study_config(INK, PAPER),
     }
 
 
@@ -238,7 +247,7 @@ def rows_of(methods: Iterable[MethodStyle]) -> dict[str, str]:
 
 def legend_of(methods: Iterable[MethodStyle], width: float) -> Spec:
     """Return a legend below all plots, in as many columns as fit."""
-    return {"orient": "bottom", "columns": legend_columns([style.label for style in methods], PAPER, width)}
+    return {"orient": "bottom", "columns": legend_columns([style.label for style in methods], width)}
 
 
 def plots_of(planned: PlannedFigure, domains: CheckedDomains, dataset: str) -> Iterable[Plot]:

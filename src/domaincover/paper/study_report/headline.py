@@ -2,10 +2,10 @@
 
 import math
 
+from domaincover.paper.study_report.results_rows import is_best, readable_rows, seeds_and_domains
 from domaincover.paper.study_report.results_table import CheckedResults
-from domaincover.report.ranking import ranked
-from domaincover.report.readable import readable_rows, seeds_and_domains, sentence
-from domaincover.report.style import method_styles
+from domaincover.paper.study_report.style import method_styles
+from domaincover.report.readable import sentence
 
 
 def what_was_run(results: CheckedResults) -> str:
@@ -29,9 +29,10 @@ def first_place(results: CheckedResults, dataset: str, target_recall: float) -> 
     rows = results[own & results["share_at_target"].notna()]
     if rows.empty:
         return "No unseen domains were evaluated."
-    first = ranked(rows).iloc[0]
-    if first["degenerate"]:
+    best = rows[is_best(rows)].sort_values("share_at_target", ascending=False, kind="stable")
+    if best.empty:
         return "No method has sets worth having: all are hardly smaller than sets drawn by lot with the same recall."
+    first = best.iloc[0]
     spread = first["share_at_target_std"]
     doubt = "" if math.isnan(spread) else f" (± {100 * spread:.0f} points between seeds)"
     doubt = " (one seed: the spread is unknown)" if first["n_seeds"] == 1 else doubt

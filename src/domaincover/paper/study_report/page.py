@@ -15,6 +15,15 @@ from domaincover.paper.study_report.chart_templates import PARTS
 from domaincover.paper.study_report.exhibits import exhibit_sections
 from domaincover.paper.study_report.headline import first_place, what_was_run
 from domaincover.paper.study_report.page_data import page_data
+from domaincover.paper.study_report.results_rows import (
+    HEADS,
+    TEXT_HEADS,
+    ReadableRow,
+    heads_of,
+    readable_rows,
+    rules_in_words,
+    seeds_and_domains,
+)
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -28,11 +37,12 @@ from domaincover.paper.study_report.results_table import (
     targets_of,
 )
 from domaincover.paper.study_report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
+from domaincover.paper.study_report.style import dataset_label
 from domaincover.paper.study_report.theory_chart import (
     MARKS_IN_WORDS,
+    learnability_chart,
     learnability_data,
     learnability_sentence,
-    learnability_spec,
     theory_notes,
 )
 from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
@@ -42,17 +52,8 @@ from domaincover.paper.study_report.training_curves import (
     swing_in_words,
     training_curves,
 )
-from domaincover.report.ranking import rule_in_words
-from domaincover.report.readable import (
-    HEADS,
-    TEXT_HEADS,
-    ReadableRow,
-    heads_of,
-    readable_rows,
-    seeds_and_domains,
-    sentence,
-)
-from domaincover.report.style import dataset_label
+from domaincover.report.charts import PAGE_INK
+from domaincover.report.readable import sentence
 from domaincover.report.template import chart_library, rendered
 
 __all__ = ["chart_library", "write_page"]
@@ -106,13 +107,13 @@ def write_page(
         sections=[
             _section(table, single, rows, dataset, curves.get(dataset)) for dataset in dict.fromkeys(table["dataset"])
         ],
-        charts=data | {"theory": None if theory is None else learnability_spec(learnability_data(theory))},
+        charts=data | {"theory": None if theory is None else learnability_chart(learnability_data(theory), PAGE_INK)},
         rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
         heads_of=heads_of,
         seeds_and_domains=seeds_and_domains,
-        rule=rule_in_words(table),
+        rule=" ".join(map(sentence, rules_in_words(table))),
         rests_on=RESTS_ON,
         targets=sorted({f"{target:g}" for _, target in experiments(table)}),
         times=None if compared_times is None else times_table(compared_times),
@@ -154,7 +155,7 @@ def _section(
         title=dataset_label(dataset),
         sentence=first_place(results, dataset, target),
         rows=[rows[place] for place in places],
-        rule=rule_in_words(own),
+        rule=" ".join(map(sentence, rules_in_words(own))),
         target=f"{target:g}",
         captions=_captions(results, dataset, target),
         evidence=study_evidence(results, domains, dataset),

@@ -22,6 +22,7 @@ from domaincover.paper.study_report.chart_data import (
 from domaincover.paper.study_report.chart_templates import ITERATES, chart_templates
 from domaincover.paper.study_report.exhibits import Section
 from domaincover.paper.study_report.figures import TITLES, point_sizes, two_lines
+from domaincover.paper.study_report.pictures import study_config
 from domaincover.paper.study_report.results_table import (
     CheckedDomains,
     CheckedResults,
@@ -31,10 +32,7 @@ from domaincover.paper.study_report.results_table import (
     of_experiment,
     targets_of,
 )
-from domaincover.paper.study_report.training_curves import TrainingCurves
-from domaincover.report.look import PAGE_INK, SCREEN, chart_config
-from domaincover.report.readable import sentence, with_spread
-from domaincover.report.style import (
+from domaincover.paper.study_report.style import (
     COMPARISON_LABELS,
     MethodStyle,
     comparisons_of,
@@ -43,6 +41,9 @@ from domaincover.report.style import (
     split_label,
     splits_in_order,
 )
+from domaincover.paper.study_report.training_curves import TrainingCurves
+from domaincover.report.charts import PAGE_INK, SCREEN
+from domaincover.report.readable import sentence, with_spread
 
 DECIMALS = 4
 PER_TARGET = ("share", "min-recall", "coverage")  # charts whose captions depend on the seeds of a target
@@ -59,7 +60,7 @@ def page_data(
     splits = splits_in_order(results["split"])
     return {
         "templates": chart_templates(SCREEN),
-        "config": chart_config(PAGE_INK),
+        "config": study_config(PAGE_INK),
         "titles": TITLES,
         "end": {"expr": f"width - {SCREEN.room_for_numbers}"},
         "styles": [{"method": method, **_look(style)} for method, style in styles.items()],

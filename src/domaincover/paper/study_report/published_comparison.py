@@ -9,9 +9,9 @@ import pandas as pd
 from domaincover.errors import InputError
 from domaincover.paper.published import WILDS_MISSING, is_quotable
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, rank
+from domaincover.paper.study_report.style import dataset_label, method_styles
+from domaincover.paper.study_report.text_tables import TextTable
 from domaincover.report.readable import ABSENT, percent, printable, with_spread
-from domaincover.report.style import dataset_label, method_styles
-from domaincover.report.text_tables import TextTable
 
 KEYS = ["dataset", "target_recall", "method"]
 MEASURES = ("min_recall", "set_size", "share_at_target")
@@ -29,30 +29,17 @@ NOT_RUN = "not run"
 SPLIT = "unseen"  # the only split with published numbers
 DIGITS = 6  # targets that agree to this many digits are the same
 
-BESIDE_TITLE = "Beside the paper"
-BESIDE_HEADS = {
-    "dataset": "Data set",
-    "method": "Method",
-    "target": "Target",
-    "min_recall": "Min recall",
-    "min_recall_published": "paper",
-    "min_recall_difference": "difference",
-    "set_size": "Set size",
-    "set_size_published": "paper",
-    "set_size_difference": "difference",
-    "share_at_target": "At target",
-    "share_at_target_published": "paper",
-    "share_at_target_difference": "difference",
-    "source": "Source",
+TITLE = "Beside the paper"
+HEADS = {"dataset": "Data set", "method": "Method", "target": "Target"}
+HEADS |= {
+    f"{measure}{kind}": head or own
+    for measure, own in (("min_recall", "Min recall"), ("set_size", "Set size"), ("share_at_target", "At target"))
+    for kind, head in (("", ""), ("_published", "paper"), ("_difference", "difference"))
 }
-BESIDE_TERMINAL_HEADS = {
-    name: {"Min recall": "Min\nrecall", "Set size": "Set\nsize", "At target": "At\ntarget", "difference": "diff."}.get(
-        head, head
-    )
-    for name, head in BESIDE_HEADS.items()
-    if name != "dataset"
-}
-BESIDE_DROPPED_FIRST = ("source", *(f"{measure}_difference" for measure in MEASURES), "target")
+HEADS |= {"source": "Source"}
+SHORT_HEADS = {name: head.replace("difference", "diff.") for name, head in HEADS.items()}
+SHORT_HEADS |= {measure: SHORT_HEADS[measure].replace(" ", "\n") for measure in MEASURES}
+TURNS = ("source", *(f"{measure}_difference" for measure in MEASURES), "target")
 
 
 def compared_with_published(
@@ -106,17 +93,19 @@ def with_published(results: CheckedResults, compared: pd.DataFrame) -> pd.DataFr
 def beside_table(compared: pd.DataFrame) -> TextTable:
     """Return the comparison as texts, rounded like the published numbers."""
     styles = method_styles(compared["method"])
-    rows = [
-        {
+    rows = []
+    for row in compared.to_dict("records"):
+        texts = {
             "dataset": printable(dataset_label(row["dataset"])),
             "method": printable(styles[row["method"]].label),
             "target": f"{row['target_recall']:g}",
             "source": printable(str(row["source"])),
         }
-        | {name: text for measure in MEASURES for name, text in measure_texts(row, measure).items()}
-        for row in compared.to_dict("records")
-    ]
-    return TextTable(BESIDE_HEADS, rows, ("dataset", "method", "target", "source"), [None] * len(rows))
+        for measure in MEASURES:
+            texts |= measure_texts(row, measure)
+        rows.append(texts)
+    text_columns = ("dataset", "method", "target", "source")
+    return TextTable(HEADS, rows, text_columns, [None] * len(rows), SHORT_HEADS, TURNS, TITLE)
 
 
 def measure_texts(row: Mapping[Any, Any], measure: str) -> dict[str, str]:

@@ -9,8 +9,8 @@ from typing import NewType, TypeVar
 import pandas as pd
 
 from domaincover.errors import InputError
+from domaincover.paper.study_report.style import DATASET_ORDER, SPLIT_LABELS, method_styles
 from domaincover.report.readable import sentence
-from domaincover.report.style import DATASET_ORDER, SPLIT_LABELS, method_styles
 
 CheckedResults = NewType("CheckedResults", pd.DataFrame)
 CheckedDomains = NewType("CheckedDomains", pd.DataFrame)

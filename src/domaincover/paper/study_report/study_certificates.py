@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from domaincover.paper.study_report.results_rows import answers_with_one_label
 from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, main_target, of_experiment
+from domaincover.paper.study_report.style import MethodStyle, method_styles
 from domaincover.promises.clopper_pearson import lower_bound, upper_bound
-from domaincover.report.ranking import answers_with_one_label
-from domaincover.report.style import MethodStyle, method_styles
 
 CONFIDENCE = 0.95
 RESTS_ON = (

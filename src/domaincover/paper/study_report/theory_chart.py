@@ -6,17 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import altair as alt
 import numpy as np
 import pandas as pd
 
 from domaincover.options import FigureFormat
 from domaincover.paper.published import QUICK_MARK
+from domaincover.paper.study_report.pictures import save_chart
+from domaincover.paper.study_report.style import KNOWN_METHODS
 from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
-from domaincover.report.look import PAGE_INK, chart_config
-from domaincover.report.pictures import inline, save_chart
+from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
 from domaincover.report.readable import sentence
-from domaincover.report.style import INK, KNOWN_METHODS
 
 N_LABELS = 2  # of the paper's Gaussian domains
 DELTA = 0.05
@@ -25,10 +24,11 @@ PREDICTORS = {
     "trained": ("SET-COVER as trained", KNOWN_METHODS["set-cover"].color),
     "at-target": ("the same weights with the smallest sets at target in training", KNOWN_METHODS["erm"].color),
 }
-BOUNDS = {
-    "uniform": ("bound for all predictors", "#747677"),
-    "consistent": ("bound for those at target in all training domains", INK),
+BOUNDS: dict[str, tuple[str, str, Spec]] = {
+    "uniform": ("bound for all predictors", "#747677", {"align": "left", "dx": 2, "dy": -12}),
+    "consistent": ("bound for those at target in all training domains", INK, {"align": "right", "dx": -14}),
 }
+NAMED_AT = {"uniform": 0.42, "consistent": 0.06}  # the share where a line's name stands
 MARKS_IN_WORDS = [
     "Points: seeds, hollow where a training domain is below the target; lines: medians. Recall is exact.",
     f"The bounds hold with probability {1 - DELTA:g}; up to some hundred domains they say nothing (100 %).",
@@ -42,7 +42,10 @@ def theory_notes(content: Mapping[str, Any]) -> list[str]:
 
 
 class LearnabilityData(NamedTuple):
-    """Shares of new domains that miss the target by seed, their medians, and the bounds."""
+    """Shares of new domains that miss the target by seed, their medians, and the bounds.
+
+    `name_of` names a line where its name stands.
+    """
 
     seeds: pd.DataFrame
     medians: pd.DataFrame
@@ -62,7 +65,12 @@ def learnability_data(content: Mapping[str, Any], domain_counts: Sequence[int] |
         for name, bound in (("uniform", uniform_bound), ("consistent", no_failure_bound))
         for count in counts
     ]
-    return LearnabilityData(seeds, medians, pd.DataFrame(rows))
+    bounds = pd.DataFrame(rows)
+    for name, share in NAMED_AT.items():
+        place = (bounds["share_missing_new"] - share).abs()[bounds["bound"] == name].idxmin()
+        bounds.loc[place, "name_of"] = name
+    is_last = medians["n_domains"] == medians["n_domains"].max()
+    return LearnabilityData(seeds, medians.assign(name_of=medians["predictor"].where(is_last)), bounds)
 
 
 def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] | None = None) -> str:
@@ -88,24 +96,19 @@ def learnability_table(content: Mapping[str, Any], domain_counts: Sequence[int] 
     return "\n".join(lines)
 
 
-def learnability_chart(data: LearnabilityData, target_recall: float, notes: Sequence[str] = ()) -> alt.LayerChart:
+def learnability_chart(data: LearnabilityData, ink: str = INK) -> Spec:
     """Return the share of new domains that miss the target against the number of training domains."""
-    layers = _layers(data, INK)
-    title = alt.TitleParams(
-        f"New domains below the target recall of {target_recall:g}",
-        subtitle=[*map(sentence, notes), *MARKS_IN_WORDS],
-    )
-    chart = alt.LayerChart(layer=layers, width=640, height=360, title=title)
-    styled: alt.LayerChart = chart.configure(**chart_config(INK))
-    return styled
-
-
-def learnability_spec(data: LearnabilityData) -> dict[str, Any]:
-    """Return the same chart for a page, without title and notes."""
-    description = "New domains that miss the target against the number of training domains, with bounds"
-    chart = alt.LayerChart(layer=_layers(data, PAGE_INK), width=640, height=360, description=description)
-    spec: dict[str, Any] = chart.configure(**chart_config(PAGE_INK)).to_dict(validate=False)  # tests validate it
-    return spec
+    covered = data.seeds["share_missing_training"] == 0
+    tables = {"seeds": data.seeds[covered], "missing": data.seeds[~covered], "medians": data.medians}
+    layers = [*_bound_layers(ink), *(part for predictor in PREDICTORS for part in _predictor_layers(predictor))]
+    return {
+        "description": "New domains that miss the target against the number of training domains, with bounds",
+        "datasets": {name: rows_for_json(table) for name, table in (tables | {"bounds": data.bounds}).items()},
+        "layer": [part | {"encoding": _axes(data) | part["encoding"]} for part in layers],
+        "width": 640,
+        "height": 360,
+        "config": chart_config(ink),
+    }
 
 
 def learnability_sentence(content: Mapping[str, Any], domain_counts: Sequence[int] | None = None) -> str:
@@ -123,14 +126,6 @@ def learnability_sentence(content: Mapping[str, Any], domain_counts: Sequence[in
     )
 
 
-def _layers(data: LearnabilityData, ink: str) -> list[alt.Chart]:
-    x = _x(int(data.seeds["n_domains"].min()))
-    layers = _bound_layers(data.bounds, x, ink)
-    for predictor, (label, color) in PREDICTORS.items():
-        layers += _predictor_layers(data, x, predictor, label, color)
-    return layers
-
-
 def write_theory_figures(
     content: Mapping[str, Any],
     out: Path,
@@ -138,46 +133,54 @@ def write_theory_figures(
     formats: Sequence[FigureFormat] = ("png", "svg"),
 ) -> list[Path]:
     """Draw theory.png and theory.svg, or other formats, in the directory; return the files."""
-    data, target_recall = learnability_data(content, domain_counts), content["settings"]["target_recall"]
-    chart = learnability_chart(data, target_recall, theory_notes(content))
+    title = f"New domains below the target recall of {content['settings']['target_recall']:g}"
+    notes = [*map(sentence, theory_notes(content)), *MARKS_IN_WORDS]
+    chart = learnability_chart(learnability_data(content, domain_counts)) | {
+        "title": {"text": title, "subtitle": notes}
+    }
     for fmt in formats:
         save_chart(chart, out / f"theory.{fmt}", fmt)
     return [out / f"theory.{fmt}" for fmt in formats]
 
 
-def _x(first: int) -> alt.X:
-    scale = alt.Scale(type="log", domain=[0.85 * first, MOST_DOMAINS], nice=False)
-    axis = alt.Axis(values=[1, 2, 5, 10, 25, 50, 100, 1000, 10_000, 100_000], format=",d", grid=False, tickCount=30)
-    return alt.X("n_domains:Q", title="Training domains", scale=scale, axis=axis)
+def _axes(data: LearnabilityData) -> Spec:
+    domains = {"type": "log", "domain": [0.85 * int(data.seeds["n_domains"].min()), MOST_DOMAINS], "nice": False}
+    ticks = {
+        "values": [1, 2, 5, 10, 25, 50, 100, 1000, 10_000, 100_000],
+        "format": ",d",
+        "grid": False,
+        "tickCount": 30,
+    }
+    shares = {"type": "symlog", "constant": GRAIN, "domain": [0, 1], "nice": False}
+    named = {"values": [0, 0.001, 0.01, 0.1, 1], "labelExpr": "datum.value == 0 ? 'none' : format(datum.value, '~%')"}
+    x = {"field": "n_domains", "title": "Training domains", "scale": domains, "axis": ticks}
+    y = {"field": "share_missing_new", "title": "New domains that miss the target", "scale": shares, "axis": named}
+    return {"x": x | {"type": "quantitative"}, "y": y | {"type": "quantitative"}}
 
 
-def _y() -> alt.Y:
-    scale = alt.Scale(type="symlog", constant=GRAIN, domain=[0, 1], nice=False)
-    axis = alt.Axis(values=[0, 0.001, 0.01, 0.1, 1], labelExpr="datum.value == 0 ? 'none' : format(datum.value, '~%')")
-    return alt.Y("share_missing_new:Q", title="New domains that miss the target", scale=scale, axis=axis)
+def _of(field: str, value: str) -> Spec:
+    return {"transform": [{"filter": {"field": field, "equal": value}}]}
 
 
-def _bound_layers(bounds: pd.DataFrame, x: alt.X, ink: str) -> list[alt.Chart]:
+def _bound_layers(ink: str) -> list[Spec]:
+    """Return a dashed line for each bound, and its name where the line is about half way down."""
     layers = []
-    for name, (label, shade) in BOUNDS.items():
+    for name, (label, shade, side) in BOUNDS.items():
         color = ink if shade == INK else shade
-        own = bounds[bounds["bound"] == name]
-        line = alt.Chart(inline(own)).mark_line(color=color, strokeWidth=1.5, strokeDash=[6, 4])
-        at = own.iloc[(own["share_missing_new"] - (0.42 if name == "uniform" else 0.06)).abs().argsort()[:1]]
-        side: dict[str, Any] = (
-            {"align": "left", "dx": 2, "dy": -12} if name == "uniform" else {"align": "right", "dx": -14}
-        )
-        text = alt.Chart(inline(at.assign(text=label))).mark_text(color=color, fontSize=11, **side)
-        layers += [line.encode(x, _y()), text.encode(x, _y(), text="text:N")]
+        line = layer("bounds", {"type": "line", "color": color, "strokeWidth": 1.5, "strokeDash": [6, 4]})
+        text = {"type": "text", "color": color, "fontSize": 11, "text": label} | side
+        layers += [line | _of("bound", name), layer("bounds", text) | _of("name_of", name)]
     return layers
 
 
-def _predictor_layers(data: LearnabilityData, x: alt.X, predictor: str, label: str, color: str) -> list[alt.Chart]:
-    seeds, medians = (table[table["predictor"] == predictor] for table in (data.seeds, data.medians))
-    covered = seeds["share_missing_training"] == 0
-    full = alt.Chart(inline(seeds[covered])).mark_point(color=color, size=36, filled=True, opacity=0.5)
-    hollow = alt.Chart(inline(seeds[~covered])).mark_point(color=color, size=36, filled=False, opacity=0.8)
-    line = alt.Chart(inline(medians)).mark_line(color=color, strokeWidth=2.5)
-    last = medians[medians["n_domains"] == medians["n_domains"].max()].assign(text=label)
-    text = alt.Chart(inline(last)).mark_text(color=color, fontSize=11, align="left", dx=10, dy=-9)
-    return [layer.encode(x, _y()) for layer in (full, hollow, line)] + [text.encode(x, _y(), text="text:N")]
+def _predictor_layers(predictor: str) -> list[Spec]:
+    label, color = PREDICTORS[predictor]
+    point = {"type": "point", "color": color, "size": 36}
+    name = {"type": "text", "color": color, "fontSize": 11, "align": "left", "dx": 10, "dy": -9, "text": label}
+    layers = [
+        layer("seeds", point | {"filled": True, "opacity": 0.5}),
+        layer("missing", point | {"filled": False, "opacity": 0.8}),
+        layer("medians", {"type": "line", "color": color, "strokeWidth": 2.5}),
+    ]
+    last = layer("medians", name) | _of("name_of", predictor)
+    return [*(one | _of("predictor", predictor) for one in layers), last]

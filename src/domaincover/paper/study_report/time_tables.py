@@ -9,11 +9,11 @@ from domaincover.errors import InputError, check_choice
 from domaincover.options import TableStyle
 from domaincover.paper.published import WILDS_MISSING, is_quotable
 from domaincover.paper.study_report.published_comparison import NOT_RUN
+from domaincover.paper.study_report.results_rows import seconds
 from domaincover.paper.study_report.results_table import NOTE, notes_of, rank
-from domaincover.paper.study_report.results_text import as_csv, as_json
-from domaincover.report.readable import printable, seconds, with_spread
-from domaincover.report.style import dataset_label
-from domaincover.report.text_tables import TerminalLook, TextTable, latex, markdown, terminal
+from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.study_report.text_tables import TextTable, as_csv, as_json, table_text
+from domaincover.report.readable import ABSENT, printable, with_spread
 
 TIME_COLUMNS = ("dataset", "erm_seconds", "set_cover_seconds", "ratio")
 PUBLISHED_COLUMNS = ("erm_minutes_published", "set_cover_minutes_published", "ratio_published", "source")
@@ -37,15 +37,15 @@ THEIRS = (
 )
 
 
-def training_times(seconds: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
+def training_times(measured: pd.DataFrame, published_times: pd.DataFrame | None = None) -> pd.DataFrame:
     """Return seconds of both methods by data set (columns dataset, erm_seconds, set_cover_seconds), with their ratio.
 
     Published times (columns dataset, erm_minutes, set_cover_minutes, source) are added as columns, and as rows where
     nothing was measured; those of a quick run are not compared.
     """
-    ratio = seconds["set_cover_seconds"] / seconds["erm_seconds"].where(seconds["erm_seconds"] > 0)
-    note = seconds.get(NOTE, "")
-    times = seconds.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
+    ratio = measured["set_cover_seconds"] / measured["erm_seconds"].where(measured["erm_seconds"] > 0)
+    note = measured.get(NOTE, "")
+    times = measured.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
     times = times.sort_values("dataset", key=rank, kind="stable", ignore_index=True)
     quotable = is_quotable(times[NOTE])
     if published_times is None or (len(times) and not quotable.any()):
@@ -82,11 +82,9 @@ def times_caption(times: pd.DataFrame) -> str:
 def times_table(times: pd.DataFrame) -> TextTable:
     """Return the times as texts."""
     heads = {name: TIME_HEADS[name] for name in times.columns if name in TIME_HEADS}
-    rows = [
-        {str(name): _text(str(name), value) for name, value in record.items() if name in heads}
-        for record in times.to_dict("records")
-    ]
-    return TextTable(heads, rows, ("dataset", "source"), [None] * len(rows))
+    short = {name: head.replace(": ", ":\n") for name, head in heads.items()}
+    rows = [{name: _text(name, record[name]) for name in heads} for record in times.to_dict("records")]
+    return TextTable(heads, rows, ("dataset", "source"), [None] * len(rows), short, ("source",), has_blocks=False)
 
 
 def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int = 100, color: bool = True) -> str:
@@ -94,28 +92,16 @@ def format_times(times: pd.DataFrame, style: TableStyle = "table", *, width: int
     check_choice("table style", style, get_args(TableStyle))
     if times.empty:
         raise InputError("there are no times to compare.")
-    if style == "json":
-        return as_json(
-            times.assign(
-                **{"source": times["source"].where(times["source"].notna(), None)} if "source" in times else {}
-            )
-        )
-    if style == "csv":
-        return as_csv(times)
-    table = times_table(times)
-    heads = {name: head.replace(": ", ":\n") for name, head in TIME_HEADS.items()}
-    if style == "md":
-        return f"{markdown(table)}\n{times_caption(times)}.\n"
-    if style == "latex":
-        return latex(table, f"{times_caption(times)}.", heads, blocks=False)
-    return terminal(table, TerminalLook(heads, ("source",), width, color), [times_caption(times)], blocks=False)
+    if style in ("csv", "json"):
+        return as_csv(times) if style == "csv" else as_json(times)
+    return table_text(times_table(times), style, [times_caption(times)], width, color)
 
 
 def _text(name: str, value: object) -> str:
     if name == "dataset":
         return printable(dataset_label(str(value)))
     if name == "source":
-        return printable(value) if isinstance(value, str) else "–"
+        return printable(value) if isinstance(value, str) else ABSENT
     number = float(str(value))
     if math.isnan(number) and name in TIME_COLUMNS:
         return NOT_RUN

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from domaincover.report.readable import unused_name
+
 
 class MethodStyle(NamedTuple):
     """Name, colour and point shape of one method."""
@@ -105,7 +107,6 @@ GLYPHS = {
     LOWER_HALF_DISC: "◒",
 }
 RANDOM_COLOR = "#a88400"
-INK = "#2b2f36"
 
 SPLIT_LABELS = {
     "unseen": "unseen domains",
@@ -190,13 +191,3 @@ def splits_in_order(present: Iterable[str]) -> list[str]:
     """Return the different splits, unseen domains first, unknown ones last."""
     names = set(present)
     return [split for split in (*SPLIT_LABELS, *sorted(names - set(SPLIT_LABELS))) if split in names]
-
-
-def unused_name(name: str, used: set[str]) -> str:
-    """Return the name, with a number if it was used before, and remember it as used."""
-    chosen, count = name, 1
-    while chosen in used:
-        count += 1
-        chosen = f"{name}-{count}"
-    used.add(chosen)
-    return chosen

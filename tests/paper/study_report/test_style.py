@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from domaincover.report.style import (
+from domaincover.paper.study_report.style import (
     COMPARISONS,
     FURTHER_LOOKS,
     GLYPHS,

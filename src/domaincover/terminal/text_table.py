@@ -1,0 +1,89 @@
+"""Tables of text: columns that fit a width, written by rich."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+GAP = 2
+
+
+class TextColumn(NamedTuple):
+    """One column: its head, a text per row and, where rows differ, the style of each.
+
+    Text is aligned left and may become as narrow as `least`; numbers stay whole. Where there is no room for all,
+    columns are left out by the number of their turn, those without one (0) never.
+    """
+
+    head: str
+    texts: Sequence[str]
+    is_text: bool = False
+    least: int | None = None
+    styles: Sequence[str] = ()
+    turn: int = 0
+
+    @property
+    def width(self) -> int:
+        """The characters that the longest line takes."""
+        from rich.cells import cell_len
+
+        return max(map(cell_len, [*self.head.split("\n"), *self.texts]))
+
+    @property
+    def narrowest(self) -> int:
+        """The characters that the column needs."""
+        return self.width if self.least is None else min(self.width, self.least)
+
+
+def fitted(columns: Iterable[TextColumn], width: int) -> list[tuple[TextColumn, int]]:
+    """Return the columns that fit and their widths; texts share the space that is left, from the left."""
+    shown = list(columns)
+    for turn in sorted({column.turn for column in shown} - {0}):
+        if total(column.narrowest for column in shown) > width:
+            shown = [column for column in shown if column.turn != turn]
+    widths = [column.narrowest for column in shown]
+    for place, column in enumerate(shown):
+        widths[place] += max(0, min(column.width - column.narrowest, width - total(widths)))
+    return list(zip(shown, widths, strict=True))
+
+
+def total(widths: Iterable[int]) -> int:
+    """Return the width of columns of these widths with the gaps between them."""
+    shown = list(widths)
+    return sum(shown) + GAP * (len(shown) - 1)
+
+
+def table_of(columns: Sequence[tuple[TextColumn, int]], rows: Iterable[int]) -> Table:
+    """Return some rows of columns with their widths."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column, width in columns:
+        table.add_column(Text(column.head), width=width, justify="left" if column.is_text else "right", overflow="fold")
+    for row in rows:
+        cells = ((column.texts[row], column.styles[row] if column.styles else "") for column, _ in columns)
+        table.add_row(*(Text(text, style=style) for text, style in cells))
+    return table
+
+
+def written(parts: Sequence[RenderableType], width: int, color: bool) -> str:
+    """Return parts below each other as text; in a notebook, rich would display them instead."""
+    from rich.console import Console
+
+    text = io.StringIO()
+    console = Console(
+        file=text,
+        width=width,
+        force_terminal=color,
+        force_jupyter=False,
+        color_system="standard" if color else None,
+        highlight=False,
+    )
+    console.print(*parts, sep="\n")
+    return text.getvalue()
