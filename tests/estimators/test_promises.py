@@ -130,7 +130,7 @@ def test_no_domain_trains_the_estimator_that_it_calibrates(calibration, folds):
     assert len(set(calibrated)) == len(calibrated)
     if calibration == "cross-fit":
         assert set(calibrated) == set(range(24))
-        assert len(parts) == min(folds or 10, 24)
+        assert len(parts) == min(folds or 5, 24)
     else:
         assert len(calibrated) == len(parts) == min(folds or 25, 24)
 
