@@ -45,7 +45,7 @@ def _processor_rows(folder: Path) -> Iterator[Row]:
         subprocess.run(fit, check=True, capture_output=True)
     wanted = {
         "--help": (["--help"], "< 0.5 s"),
-        "plan": (["plan", "--labels", "3", "--features", "50"], "< 0.5 s"),
+        "plan": (["plan"], "< 0.5 s"),
         "check, 6,000 rows": (["check", train, *roles], "< 0.5 s"),
         "predict, 1,000 rows, perceptron": (
             ["predict", folder / "perceptron", few, "--out", folder / "x.csv"],
@@ -126,7 +126,7 @@ def _commands(folder: Path) -> dict[str, list[str]]:
         "fit, 1,200 rows": [*ours, *fit],
         "predict, 1,200 rows": [*ours, "predict", model, table, "--out", f"{folder}/sets.parquet"],
         "evaluate with a page, 1,200 rows": [*ours, "evaluate", model, table, "--html", page],
-        "plan": [*ours, "plan", "--labels", "3", "--features", "50", "--epsilon", "0.1", "--delta", "0.05"],
+        "plan": [*ours, "plan", "--epsilon", "0.1", "--delta", "0.05"],
         "a tiny study": [*ours, *synthetic],
         "results of a study": [*ours, "results", f"{folder}/study"],
         "report of a study": [*ours, "report", f"{folder}/study", "--out", f"{folder}/report.html"],

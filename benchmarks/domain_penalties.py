@@ -11,8 +11,7 @@ from benchmarks.measure import Row, ratio
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
 from domaincover.options import DomainPenalty
-from domaincover.training.batches import ShuffledBatches
-from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy

@@ -13,8 +13,8 @@ from domaincover import ERMClassifier, PromisedSetClassifier, load, save
 from domaincover.cli import apply, part_scores
 from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.set_columns import _distinct
-from domaincover.data.table_writer import metadata_of
 from domaincover.data.tables import open_table
+from domaincover.data.tables.writer import metadata_of
 from domaincover.files import only_writer
 from tests.faults.processes import contents
 from tests.test_cli_model import QUICK, ROLES, patients

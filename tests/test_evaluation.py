@@ -66,7 +66,7 @@ def test_sizes_over_counted_rows_leave_out_the_rows_of_small_cells():
     assert counted.set_size.tolist() == [0.5, 2.5]  # without the only dog of the north
     assert counted.empty_rate.tolist() == [0.5, 0.0]
     assert counted.single_rate.tolist() == [0.5, 0.0]
-    for name in ("recall", "n_by_label", "covered"):
+    for name in ("recall", "n_by_label", "coverage"):
         assert np.array_equal(getattr(over_all, name), getattr(counted, name), equal_nan=True)
 
 
@@ -238,8 +238,8 @@ def test_sets_are_counted_by_domain_and_size():
     sets, labels, domains = rng.random((500, 4)) < 0.4, rng.integers(0, 4, 500), rng.integers(0, 3, 500)
     found = domain_report(sets, labels, domains, tuple("abcd"), ("x", "y", "z"))
     expected = [[int((sets[domains == d].sum(axis=1) == size).sum()) for size in range(5)] for d in range(3)]
-    assert found.n_by_size.tolist() == expected
-    assert found.subset([2, 0]).n_by_size.tolist() == [expected[2], expected[0]]
+    assert found.tallies.n_by_size.tolist() == expected
+    assert found.subset([2, 0]).tallies.n_by_size.tolist() == [expected[2], expected[0]]
     assert found.sets_by_size.tolist() == np.sum(expected, axis=0).tolist()
 
 

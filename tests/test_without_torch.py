@@ -249,7 +249,7 @@ def modules_after(given, cwd):
 def test_commands_load_neither_torch_nor_scikit_learn_but_for_trees(models, tmp_path):
     listed = commands(models)
     of_perceptrons = [listed[place] for place in (0, 1, 2, 4, 6, 7)]
-    plan = ["plan", "--labels", "3", "--features", "50"]
+    plan = ["plan"]
     check = ["check", models / "new.csv", "--label", "outcome", "--domain", "ward"]
     light = [["--help"], plan, check, *of_perceptrons]
     *found, of_trees = modules_after([*light, listed[3]], tmp_path)

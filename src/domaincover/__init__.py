@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from domaincover.data.dataset import DomainDataset as DomainDataset
     from domaincover.data.disk_table import DiskTable as DiskTable
     from domaincover.data.encoding import TableEncoder as TableEncoder
-    from domaincover.data.image_folder import image_folder as image_folder
     from domaincover.data.synthetic import GaussianDomains as GaussianDomains
+    from domaincover.data.tables.image_folder import image_folder as image_folder
     from domaincover.errors import InputError as InputError
     from domaincover.estimators.assessment import Assessment as Assessment
     from domaincover.estimators.assessment import assess as assess
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from domaincover.saving.models import load as load
     from domaincover.saving.models import save as save
     from domaincover.training.objectives import SetCoverLoss as SetCoverLoss
-    from domaincover.training.run import TrainingRun as TrainingRun
+    from domaincover.training.settings import TrainingRun as TrainingRun
 
 
 # Where each public name lives; it is imported when first asked for, so that `import domaincover` stays fast.
@@ -62,13 +62,13 @@ _HOMES = {
     "SetCoverLoss": "training.objectives",
     "TableEncoder": "data.encoding",
     "TextNetwork": "estimators.text_network",
-    "TrainingRun": "training.run",
+    "TrainingRun": "training.settings",
     "assess": "estimators.assessment",
     "certify": "promises.certificates",
     "check_table": "checks.table_check",
     "domain_report": "evaluation",
     "export_onnx": "exporting.onnx_models",
-    "image_folder": "data.image_folder",
+    "image_folder": "data.tables.image_folder",
     "load": "saving.models",
     "onnx_inputs": "exporting.onnx_models",
     "plan_domains": "promises.plans",

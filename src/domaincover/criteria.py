@@ -18,8 +18,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from domaincover.data.cells import merge_small_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import merge_small_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import CriterionName
 from domaincover.prediction_sets import check_target_recall

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import cell_of, chosen_cell_size, count_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import cell_of, chosen_cell_size, count_cells, texts
 from domaincover.errors import InputError
 from domaincover.options import SizedRows, ThresholdKind
 from domaincover.prediction_sets import (
@@ -62,32 +61,52 @@ class Summary:
         return asdict(self)
 
 
+class Tallies(NamedTuple):
+    """Examples and covered ones by cell, and sets by domain and size.
+
+    A report depends on its rows through these counts only, so those of several parts of a table are added.
+    """
+
+    n_by_cell: NDArray[np.int64]
+    hits_by_cell: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]
+
+    @classmethod
+    def zeros(cls, n_domains: int, n_labels: int) -> Tallies:
+        """Return the counts of no rows."""
+        return cls(*(np.zeros((n_domains, width), dtype=np.int64) for width in (n_labels, n_labels, n_labels + 1)))
+
+    def add(self, other: Tallies, domains: NDArray[np.int64]) -> None:
+        """Add the counts of other rows, whose domains have these codes here."""
+        for own, more in zip(self, other, strict=True):
+            own[domains] += more
+
+    def of(self, domains: Any) -> Tallies:
+        """Return the counts of some domains (numbers or a mask), in the given order."""
+        return Tallies(*(counts[domains] for counts in self))
+
+
 @dataclass(frozen=True, eq=False)
 class DomainReport:
-    """One row per domain with examples: recall and n by label, mean set size, empty and single-label rates.
+    """The counts of every domain with examples, and what they say: recall and n by label, set sizes.
 
-    A label that is absent from a domain (or has too few examples there to count) has recall NaN. For sets of a
-    `PromisedSetClassifier`, `thresholds` is "adapted" (to each domain's rows) or "fixed". `min_cell_size` is the number
-    of examples from which on a label counts in a domain, and `left_out` are the domains without a label that counts.
-
-    `criterion` says what a domain has to reach; None is every label's recall. `covered` is the share of each domain's
-    examples whose set holds their label, in small cells too; None where it is not known. `n_by_size` has the number of
-    sets of each size, domains × (0, 1, …, number of labels); None where it is not known.
+    A label that is absent from a domain, or has fewer examples there than `min_cell_size`, has recall NaN. `left_out`
+    are the domains without a label that counts. For sets of a `PromisedSetClassifier`, `thresholds` is "adapted" (to
+    each domain's rows) or "fixed". `criterion` says what a domain has to reach; None is every label's recall.
     """
 
     domain_names: tuple[Hashable, ...]
     label_names: tuple[Hashable, ...]
-    n_by_label: NDArray[np.int64]
-    recall: NDArray[np.float64]
-    set_size: NDArray[np.float64]
-    empty_rate: NDArray[np.float64]
-    single_rate: NDArray[np.float64]
+    tallies: Tallies
     thresholds: ThresholdKind | None = None
     min_cell_size: int = 1
     left_out: tuple[Hashable, ...] = ()
     criterion: Criterion | None = None
-    covered: NDArray[np.float64] | None = None
-    n_by_size: NDArray[np.int64] | None = None
+
+    @property
+    def n_by_label(self) -> NDArray[np.int64]:
+        """The number of examples of each label in each domain."""
+        return self.tallies.n_by_cell
 
     @property
     def n(self) -> NDArray[np.int64]:
@@ -95,17 +114,38 @@ class DomainReport:
         return self.n_by_label.sum(axis=1)
 
     @property
-    def coverage(self) -> NDArray[np.float64]:
-        """The share of each domain's examples whose set holds their label."""
-        if self.covered is not None:
-            return self.covered
-        counted = np.where(np.isnan(self.recall), 0, self.n_by_label)
-        return share((np.nan_to_num(self.recall) * counted).sum(axis=1), counted.sum(axis=1))
+    def recall(self) -> NDArray[np.float64]:
+        """The recall of each label in each domain, NaN where it does not count."""
+        recall = share(self.tallies.hits_by_cell, self.n_by_label)
+        return np.where(self.n_by_label >= self.min_cell_size, recall, np.nan)
 
     @property
-    def sets_by_size(self) -> NDArray[np.int64] | None:
-        """The number of sets with 0, 1, … labels over all domains; None where it is not known."""
-        return None if self.n_by_size is None else self.n_by_size.sum(axis=0)
+    def coverage(self) -> NDArray[np.float64]:
+        """The share of each domain's examples whose set holds their label, in small cells too."""
+        return share(self.tallies.hits_by_cell.sum(axis=1), self.n)
+
+    @property
+    def set_size(self) -> NDArray[np.float64]:
+        """The mean number of labels in each domain's sets."""
+        return self._over_sets(self.tallies.n_by_size @ np.arange(len(self.label_names) + 1))
+
+    @property
+    def empty_rate(self) -> NDArray[np.float64]:
+        """The share of each domain's sets without a label."""
+        return self._over_sets(self.tallies.n_by_size[:, 0])
+
+    @property
+    def single_rate(self) -> NDArray[np.float64]:
+        """The share of each domain's sets with one label."""
+        return self._over_sets(self.tallies.n_by_size[:, 1])
+
+    def _over_sets(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
+        return share(counts, self.tallies.n_by_size.sum(axis=1))
+
+    @property
+    def sets_by_size(self) -> NDArray[np.int64]:
+        """The number of sets with 0, 1, … labels over all domains."""
+        return self.tallies.n_by_size.sum(axis=0)
 
     @property
     def is_coverage(self) -> bool:
@@ -122,7 +162,15 @@ class DomainReport:
     @property
     def group_n(self) -> NDArray[np.int64]:
         """The number of examples that each of `group_recall` rests on."""
-        return self.n_by_label if self.criterion is None else self.criterion.group_counts(self.n_by_label)
+        return self._by_group(self.n_by_label)
+
+    @property
+    def group_hits(self) -> NDArray[np.int64]:
+        """How many of the examples of `group_n` have their label in their set."""
+        return self._by_group(self.tallies.hits_by_cell)
+
+    def _by_group(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+        return counts if self.criterion is None else self.criterion.group_counts(counts)
 
     @property
     def min_recall(self) -> NDArray[np.float64]:
@@ -207,11 +255,7 @@ class DomainReport:
     def subset(self, rows: Any) -> DomainReport:
         """Return the given domains (row numbers or a mask) in the given order."""
         names = np.arange(len(self.domain_names))[rows]
-        by_domain = ("n_by_label", "recall", "set_size", "empty_rate", "single_rate")
-        taken = {name: getattr(self, name)[rows] for name in by_domain}
-        known = {name: getattr(self, name) for name in ("covered", "n_by_size")}
-        taken |= {name: values[rows] for name, values in known.items() if values is not None}
-        return replace(self, domain_names=tuple(self.domain_names[row] for row in names), **taken)
+        return replace(self, domain_names=tuple(self.domain_names[k] for k in names), tallies=self.tallies.of(rows))
 
     def share_by_noise(self, target_recall: TargetRecall) -> float:
         """Return the share at target expected from chance alone, if domains did not differ."""
@@ -252,38 +296,28 @@ class DomainReport:
         """Return one record per domain, with recall by label name (None if absent)."""
         recalls = self.recall.astype(object)
         recalls[np.isnan(self.recall)] = None
-        labels = texts(self.label_names)
+        labels, measures = texts(self.label_names), self._measures()
         return [
             {
                 "domain": name,
-                "n": int(n),
-                "min_recall": float(min_recall),
-                "set_size": float(size),
-                "empty_rate": float(empty),
-                "single_rate": float(single),
-                "recall": dict(zip(labels, recall, strict=True)),
+                **{measure: values[row].item() for measure, values in measures.items()},
+                "recall": dict(zip(labels, recalls[row], strict=True)),
             }
-            for name, n, min_recall, size, empty, single, recall in zip(
-                texts(self.domain_names),
-                self.n,
-                self.min_recall,
-                self.set_size,
-                self.empty_rate,
-                self.single_rate,
-                recalls,
-                strict=True,
-            )
+            for row, name in enumerate(texts(self.domain_names))
         ]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table as a DataFrame indexed by domain, with columns `recall[label]` and `n[label]`."""
         import pandas as pd
 
-        columns: dict[str, Any] = {"n": self.n, "min_recall": self.min_recall, "set_size": self.set_size}
-        columns |= {"empty_rate": self.empty_rate, "single_rate": self.single_rate}
+        columns: dict[str, Any] = dict(self._measures())
         columns |= {f"recall[{name}]": self.recall[:, k] for k, name in enumerate(texts(self.label_names))}
         columns |= {f"n[{name}]": self.n_by_label[:, k] for k, name in enumerate(texts(self.label_names))}
         return pd.DataFrame(columns, index=pd.Index(self.domain_names, name="domain", tupleize_cols=False))
+
+    def _measures(self) -> dict[str, NDArray[Any]]:
+        names = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
+        return {name: getattr(self, name) for name in names}
 
     def plot(
         self,
@@ -374,31 +408,6 @@ def domain_report(
     return report_of_tallies(tallies, label_names, domain_names, min_cell_size, criterion)
 
 
-class Tallies(NamedTuple):
-    """Examples and covered ones by cell, and sets by domain and size.
-
-    A report depends on its rows through these counts only, so those of several parts of a table are added.
-    """
-
-    n_by_cell: NDArray[np.int64]
-    hits_by_cell: NDArray[np.int64]
-    n_by_size: NDArray[np.int64]
-
-    @classmethod
-    def zeros(cls, n_domains: int, n_labels: int) -> Tallies:
-        """Return the counts of no rows."""
-        return cls(*(np.zeros((n_domains, width), dtype=np.int64) for width in (n_labels, n_labels, n_labels + 1)))
-
-    def add(self, other: Tallies, domains: NDArray[np.int64]) -> None:
-        """Add the counts of other rows, whose domains have these codes here."""
-        for own, more in zip(self, other, strict=True):
-            own[domains] += more
-
-    def of(self, domains: NDArray[np.int64]) -> Tallies:
-        """Return the counts of some domains, in the given order."""
-        return Tallies(*(counts[domains] for counts in self))
-
-
 def report_of_tallies(
     tallies: Tallies,
     label_names: tuple[Hashable, ...],
@@ -407,28 +416,21 @@ def report_of_tallies(
     criterion: Criterion | None = None,
 ) -> DomainReport:
     """Build the table from counts; the other parameters are those of `domain_report`."""
-    counts, sizes = tallies.n_by_cell, tallies.n_by_size
+    counts = tallies.n_by_cell
     min_cell_size = _cell_size(tallies, min_cell_size, criterion)
-    recall = np.where(counts >= min_cell_size, share(tallies.hits_by_cell, counts), np.nan)
     by_group = counts if criterion is None else criterion.group_counts(counts)
     does_count = (by_group >= min_cell_size).any(axis=1)
     kept = np.flatnonzero(does_count)
     if len(kept) == 0:
         raise InputError("there are no examples, so there is nothing to report.")
-    n, n_sized = counts.sum(axis=1), sizes.sum(axis=1)
+    left_out = np.flatnonzero(~does_count & (counts.sum(axis=1) > 0))
     return DomainReport(
         domain_names=tuple(domain_names[k] for k in kept),
         label_names=label_names,
-        n_by_label=counts[kept],
-        recall=recall[kept],
-        set_size=share(sizes @ np.arange(sizes.shape[1]), n_sized)[kept],
-        empty_rate=share(sizes[:, 0], n_sized)[kept],
-        single_rate=share(sizes[:, 1], n_sized)[kept],
+        tallies=tallies.of(kept),
         min_cell_size=min_cell_size,
-        left_out=tuple(domain_names[k] for k in np.flatnonzero(~does_count & (n > 0))),
+        left_out=tuple(domain_names[k] for k in left_out),
         criterion=criterion,
-        covered=share(tallies.hits_by_cell.sum(axis=1), n)[kept],
-        n_by_size=sizes[kept],
     )
 
 

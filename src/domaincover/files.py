@@ -14,11 +14,10 @@ import platform
 import re
 import secrets
 import shutil
-import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, BinaryIO, TypeGuard
 
 from domaincover.errors import InputError
 
@@ -27,23 +26,37 @@ PUT_ASIDE = re.compile(UNFINISHED.pattern.removesuffix("part") + "old", re.DOTAL
 LONGEST_NAME = 150  # bytes of the target's name within its temporary name; most file systems allow 255 in all
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 NOT_SUPPORTED = (errno.EINVAL, errno.ENOTSUP)  # some network file systems cannot flush a folder
-SWAP = 2  # RENAME_EXCHANGE on Linux and RENAME_SWAP on macOS
+LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file beside a path, and rename it at the end; after a failure an old file remains."""
+    if not path.name or os.path.isdir(path):
+        raise InputError(f"cannot write {path}: it is a directory, not a file.")
+    unfinished = unfinished_name(path)
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(_remove, unfinished)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(path.parent)
+            file = open(unfinished, "xb")  # noqa: SIM115 (closed by cleanup, which ignores errors such as a full disk)
+        cleanup.callback(_close, file)
+        yield file
+        with writing(path):
+            file.close()
+            move_into_place(unfinished, path)
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file atomically: to a temporary name beside it, flush, then rename; on failure an old file remains."""
-    if not path.name or os.path.isdir(path):
-        raise InputError(f"cannot write {path}: it is a directory, not a file.")
-    unfinished = unfinished_name(path)
-    try:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(path.parent)
-            unfinished.write_bytes(content)
-            move_into_place(unfinished, path)
-    finally:
-        with contextlib.suppress(OSError):
-            unfinished.unlink()
+    with replacing(path) as file, writing(path):
+        file.write(content)
+
+
+def _close(file: BinaryIO) -> None:
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def move_into_place(finished: Path, path: Path) -> None:
@@ -143,9 +156,7 @@ def machine() -> str:
 def replace_folder(finished: Path, target: Path) -> None:
     """Flush a finished folder, rename it to its target, which is not a link, and delete the folder it replaces.
 
-    Where the system can exchange two names atomically, one of the two complete folders is at the target at any time.
-    Elsewhere there is a moment with neither; the old one is restored after a failure, or after a kill by
-    `recover_folder`.
+    The old folder is first put aside: it is restored after a failure, or by `recover_folder` after a kill.
     """
     _flush(finished)
     try:
@@ -153,52 +164,32 @@ def replace_folder(finished: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir() or not finished.is_dir():
             raise
-        if not _swap(finished, target):
-            _put_in_place(finished, target)
+        _put_in_place(finished, target)
     _flush_entries(target.parent)
-    _remove(finished)
 
 
 @contextlib.contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Make a folder, and reject a second process that would write to it meanwhile, where the system can tell.
+    """Make a folder, and reject a second process that would write to it meanwhile.
 
     A folder in which nothing was written is removed again.
     """
+    from filelock import FileLock, Timeout
+
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    if os.name != "posix":
-        yield
-        return
-    import fcntl
-
-    number = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(number)
-        raise InputError(f"another command is writing to {folder}; wait for its end, or name another.") from None
-    except OSError:  # some network file systems cannot lock a folder
-        pass
+        lock = FileLock(folder / LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise InputError(f"another command is writing to {folder}; wait for its end, or name another.") from None
     try:
         yield
     finally:
+        _remove(folder / LOCK)
+        lock.release()
         with contextlib.suppress(OSError):  # it is not empty
             folder.rmdir()
-        os.close(number)
-
-
-def _swap(one: Path, other: Path) -> bool:
-    """Exchange two names atomically; return False if the system or file system cannot."""
-    import ctypes
-
-    libc: Any = ctypes.CDLL(None) if os.name == "posix" else None
-    names = os.fsencode(one.absolute()), os.fsencode(other.absolute())
-    if sys.platform == "darwin" and hasattr(libc, "renamex_np"):
-        return bool(libc.renamex_np(*names, SWAP) == 0)
-    if hasattr(libc, "renameat2"):
-        return bool(libc.renameat2(0, names[0], 0, names[1], SWAP) == 0)  # 0 is unused: the paths are absolute
-    return False
 
 
 def _put_in_place(finished: Path, target: Path) -> None:
@@ -214,10 +205,7 @@ def _put_in_place(finished: Path, target: Path) -> None:
 
 
 def recover_folder(target: Path) -> None:
-    """Restore the old folder of an interrupted replacement, or delete it if the target exists.
-
-    Needed only on file systems that cannot exchange two names.
-    """
+    """Restore the old folder of a replacement that was killed, or delete it if the target exists."""
     for path, owner in _unfinished(target.parent, PUT_ASIDE):
         if path.name.startswith(_hidden(target)) and is_left_by(*owner):
             if target.exists():
@@ -240,7 +228,7 @@ def _unfinished(folder: Path, names: re.Pattern[str] = UNFINISHED) -> Iterator[t
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
+    if os.path.isdir(path) and not os.path.islink(path):  # which never raise
         shutil.rmtree(path, ignore_errors=True)
     else:
         with contextlib.suppress(OSError):

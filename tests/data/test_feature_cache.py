@@ -1,6 +1,5 @@
 import hashlib
 import json
-import math
 import os
 from pathlib import Path
 
@@ -93,13 +92,8 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
 
 
 def test_a_shard_is_written_whenever_there_are_enough_items(tmp_path):
-    cache = FeatureCache(tmp_path, shard_items=4, shard_seconds=math.inf)
+    cache = FeatureCache(tmp_path, shard_items=4)
     cache.features("m", text_keys("abcdefghij"), 2, Lengths("abcdefghij"))
-    assert len(shards(tmp_path)) == 3
-
-
-def test_a_shard_is_written_whenever_enough_time_has_passed(tmp_path):
-    FeatureCache(tmp_path, shard_seconds=0).features("m", text_keys("abcdef"), 2, Lengths("abcdef"))
     assert len(shards(tmp_path)) == 3
 
 

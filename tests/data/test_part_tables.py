@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from domaincover import InputError
-from domaincover.data.part_tables import PartsTable, within
 from domaincover.data.tables import open_table
+from domaincover.data.tables.arrow_tables import PartsTable, within
 
 
 def wards(n_rows=100):

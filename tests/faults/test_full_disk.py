@@ -11,7 +11,7 @@ from domaincover.data.feature_cache import FeatureCache, text_keys
 from domaincover.files import write_whole
 from domaincover.paper.job_durations import expected_seconds
 from domaincover.paper.runner import plan_study, run_study
-from domaincover.training.run import TrainingRun
+from domaincover.training.settings import TrainingRun
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import contents
 

@@ -6,7 +6,6 @@
 import os
 import shutil
 import signal
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,8 +13,8 @@ import pytest
 import torch
 
 from domaincover import ERMClassifier, load
-from domaincover.data.table_writer import write_table
-from domaincover.files import UNFINISHED, machine, remove_leftovers, replace_folder, unfinished_name, write_whole
+from domaincover.data.tables.writer import write_table
+from domaincover.files import UNFINISHED, machine, remove_leftovers, unfinished_name, write_whole
 from domaincover.paper.run_directory import open_study, read_reports, write_json, write_run
 from domaincover.paper.run_report import OF_DOMAIN, SUMMARY
 from domaincover.paper.study import Run
@@ -52,27 +51,17 @@ def test_a_model_that_is_saved_over_another_is_one_or_the_other_at_every_step(tm
     after = contents(tmp_path / "beside")
     shutil.rmtree(tmp_path / "beside")
     found = []
-    for now in killed_everywhere(tmp_path, lambda: newer.save(folder), lambda: contents(folder)):
+
+    def loaded():
+        load(folder)  # puts back the older one where the kill came between two names
+        return contents(folder)
+
+    for now in killed_everywhere(tmp_path, lambda: newer.save(folder), loaded):
         assert now in (before, after)
-        load(folder)
         found.append(now)
         older.save(folder)
     assert found[0] == before
     assert found[-1] == after
-    assert os.listdir(tmp_path) == ["model"]
-
-
-def test_a_model_comes_back_where_names_cannot_be_swapped_and_a_save_was_killed(tmp_path):
-    def save():
-        with mock.patch("domaincover.files._swap", return_value=False):
-            new.save(folder)
-
-    old, new, folder = model(0), model(1), tmp_path / "model"
-    old.save(folder)
-    known = [one.label_scores(X).tolist() for one in (old, new)]
-    for scores in killed_everywhere(tmp_path, save, lambda: load(folder).label_scores(X).tolist()):
-        assert scores in known
-        old.save(folder)
     assert os.listdir(tmp_path) == ["model"]
 
 
@@ -147,15 +136,6 @@ def test_what_a_living_process_writes_is_left_alone(tmp_path):
         writing.kill()
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path) == []
-
-
-def test_a_folder_is_replaced_where_two_names_cannot_be_swapped_in_one_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.files._swap", lambda *_: False)
-    for name in ("new", "old"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    replace_folder(tmp_path / "new", tmp_path / "old")
-    assert contents(tmp_path) == {"old/file": b"new"}
 
 
 @pytest.mark.parametrize("name", ["a" * 255, "😀" * 63, "\udcff" * 255], ids=["letters", "emoji", "not UTF-8"])

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.saving.booster_files import checked_catboost, checked_lightgbm, checked_xgboost
+from domaincover.saving.booster_files import checked_lightgbm, checked_xgboost
 from domaincover.saving.boosters import booster_part, read_booster
 from tests.fuzz.damage import few, places_in, spoiled
 
@@ -18,40 +18,6 @@ rng = np.random.default_rng(0)
 X, y = rng.normal(size=(200, 3)), np.arange(200) % 3
 SETTINGS = {"n_estimators": 2, "max_depth": 2, "n_jobs": 1}
 WRONG = (InputError, KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)  # one line of `load`
-
-# As CatBoost writes it, for two columns and three classes; the package itself need not be installed.
-CATBOOST = {
-    "features_info": {
-        "float_features": [
-            {
-                "borders": [0.5, 1.5],
-                "feature_index": k,
-                "flat_feature_index": k,
-                "has_nans": False,
-                "nan_value_treatment": "AsIs",
-            }
-            for k in range(2)
-        ]
-    },
-    "model_info": {
-        "class_params": {
-            "class_label_type": "Integer",
-            "class_names": [0, 1, 2],
-            "class_to_label": [0, 1, 2],
-            "classes_count": 0,
-        },
-        "params": {"loss_function": {"type": "MultiClass", "params": {}}},
-    },
-    "oblivious_trees": [
-        {
-            "splits": [
-                {"border": 1.5, "float_feature_index": 1, "split_index": 3, "split_type": "FloatFeature"},
-            ],
-            "leaf_values": [0.1, 0.2, 0.3, -0.1, -0.2, -0.3],
-        }
-    ],
-    "scale_and_bias": [1.0, [0.0, 0.0, 0.0]],
-}
 
 
 @pytest.fixture(scope="module")
@@ -163,30 +129,3 @@ def test_forged_trees_of_lightgbm_are_rejected_or_predict(lightgbm, data, door):
         return
     if checked.n_features == 3:
         assert again.predict_proba(X).shape == (200, 3)
-
-
-def test_what_was_checked_of_catboost_is_what_was_given():
-    assert json.loads(checked_catboost(json.dumps(CATBOOST).encode(), 3)) == CATBOOST
-
-
-@few(30)
-@given(forged=with_a_stranger(CATBOOST))
-def test_a_key_that_is_not_known_does_not_reach_the_reader_of_catboost(forged, door):
-    door("boosted trees")
-    if "stranger" in forged["features_info"]:
-        with pytest.raises(InputError, match="other columns than numbers"):
-            checked_catboost(json.dumps(forged).encode(), 3)
-        return
-    assert json.loads(checked_catboost(json.dumps(forged).encode(), 3)) == CATBOOST
-
-
-@few(60)
-@given(forged=spoiled(CATBOOST))
-def test_forged_trees_of_catboost_are_rejected_or_of_the_same_form(forged, door):
-    door("boosted trees")
-    try:
-        checked = checked_catboost(json.dumps(forged).encode(), 3)
-    except WRONG:
-        return
-    assert keys_in(json.loads(checked)) <= keys_in(CATBOOST)
-    assert checked_catboost(checked, 3) == checked

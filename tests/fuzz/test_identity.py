@@ -25,8 +25,8 @@ from domaincover.cli.evaluate import certificate_if_unseen
 from domaincover.cli.inputs import read_training
 from domaincover.cli.part_runs import PartRuns
 from domaincover.cli.part_scores import NumberedPart, adapted_table
-from domaincover.data.table import MISSING
 from domaincover.data.tables import open_table
+from domaincover.data.tables.table import MISSING
 from domaincover.promises.certificates import certify, seen_among
 from tests.deep import IS_DEEP
 

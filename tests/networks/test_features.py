@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from domaincover import InputError
-from domaincover.networks.features import Scorer, mixes_examples, one_at_a_time, with_features
+from domaincover.estimators.backbones import Scorer
 from domaincover.networks.perceptrons import linear, perceptron
-from domaincover.networks.stacks import StackOutputs, stack
+from domaincover.networks.stacks import StackOutputs, mixes_examples, one_at_a_time, stack, with_features
 
 EXAMPLES = torch.randn(3, 12, 4, generator=torch.Generator().manual_seed(0))
 

@@ -10,12 +10,16 @@ import transformers
 from torch import nn
 
 from domaincover.errors import InputError
-from domaincover.networks.features import Scorer
-from domaincover.networks.image_models import _backbone, backbone_from_state, backbone_state, image_backbone
+from domaincover.estimators.backbones import Scorer
+from domaincover.networks.image_models import (
+    _backbone,
+    backbone_from_state,
+    image_backbone,
+    torchvision_names,
+)
 from domaincover.networks.perceptrons import linear
 from domaincover.networks.pretrained import config_from_data, model_folder
 from domaincover.networks.threads import one_thread
-from domaincover.networks.torchvision_weights import torchvision_names
 
 ATTENTION = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 TINY = {
@@ -132,7 +136,7 @@ def tiny_state():
     with torch.random.fork_rng(devices=[]):
         network = transformers.AutoModel.from_config(TINY["resnet"])
     settings = {"mean": [0.5, 0.5, 0.5], "std": [1.0, 1.0, 1.0], "image_size": [32, 32], "pooling": "pooler"}
-    config, tensors = backbone_state(_backbone(network, settings))
+    config, tensors = _backbone(network, settings).state()
     return json.dumps(config), tensors
 
 
@@ -443,19 +447,19 @@ class TestState:
     )
     def test_a_rebuilt_backbone_gives_the_same_features(self, folder_of, kind, network):
         backbone = image_backbone(folder_of(kind, network))
-        config, tensors = backbone_state(backbone)
+        config, tensors = backbone.state()
         content = safetensors.torch.save({name: tensor.contiguous() for name, tensor in tensors.items()})
         again = backbone_from_state(json.loads(json.dumps(config)), safetensors.torch.load(content))
         x = images(2, backbone.image_size[0])
         assert torch.equal(again(x), backbone(x))
 
     def test_resnet_18_is_rebuilt(self, resnet_18):
-        again = backbone_from_state(*backbone_state(resnet_18))
+        again = backbone_from_state(*resnet_18.state())
         assert torch.equal(again(images(2, 32)), resnet_18(images(2, 32)))
         assert again.config == resnet_18.config
 
     def test_a_rebuilt_backbone_can_be_trained(self, folder_of):
-        again = backbone_from_state(*backbone_state(image_backbone(folder_of("resnet"))))
+        again = backbone_from_state(*image_backbone(folder_of("resnet")).state())
         again.train()(images(2, 32)).sum().backward()
         assert all(parameter.grad is not None for parameter in again.parameters())
 

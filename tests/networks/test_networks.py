@@ -54,16 +54,6 @@ def test_weights_start_in_pytorchs_usual_range():
     assert layer.weight.std().item() == pytest.approx(0.1 / np.sqrt(3), rel=0.02)
 
 
-@pytest.mark.parametrize("kind", MAKERS)
-@pytest.mark.parametrize("n_replicas", [1, 3])
-def test_a_network_of_a_stack_scores_examples_of_its_own(kind, n_replicas):
-    networks = [MAKERS[kind](seed) for seed in range(n_replicas)]
-    stacked = stack(networks)
-    examples = torch.randn(7, 4, generator=torch.Generator().manual_seed(0))
-    for replica, network in enumerate(networks):
-        assert torch.allclose(stacked.of_replica(replica, examples), network(examples), atol=1e-5)
-
-
 def tied():
     layer = nn.Linear(4, 4)
     return nn.Sequential(layer, nn.ReLU(), layer, nn.ReLU(), nn.Linear(4, 3))

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from domaincover.errors import InputError
-from domaincover.networks.text_models import backbone_state, text_backbone, text_backbone_from_state
+from domaincover.networks.text_models import text_backbone, text_backbone_from_state
 from tests.tiny_models import draw_weights, tiny_bert_folder, write_tokenizer
 
 WORDS = ["good", "bad", "film", "##s", "a", "the", "!"]
@@ -124,7 +124,7 @@ def test_a_backbone_is_ready_to_predict(folder):
 def test_a_saved_backbone_gives_the_same_features_without_its_folder(copied, features, tmp_path):
     backbone = text_backbone(copied, features)
     expected = features_of(backbone, TEXTS)
-    content, tensors = backbone_state(backbone)
+    content, tensors = backbone.state()
     save_file(tensors, tmp_path / "weights.safetensors")
     written = json.dumps(content)
     shutil.rmtree(copied)
@@ -135,14 +135,14 @@ def test_a_saved_backbone_gives_the_same_features_without_its_folder(copied, fea
 
 
 def test_a_saved_encoder_can_be_tuned_further(folder):
-    again = text_backbone_from_state(*backbone_state(text_backbone(folder, "encoder")))
+    again = text_backbone_from_state(*text_backbone(folder, "encoder").state())
     again(torch.from_numpy(again.reader()(TEXTS).values)).square().sum().backward()
     assert all(weight.grad is not None for weight in again.parameters())
 
 
 def test_loading_leaves_the_global_random_state_alone(folder):
     before = torch.get_rng_state()
-    text_backbone_from_state(*backbone_state(text_backbone(folder, "encoder")))
+    text_backbone_from_state(*text_backbone(folder, "encoder").state())
     text_backbone(folder)
     assert torch.equal(torch.get_rng_state(), before)
 
@@ -188,7 +188,7 @@ def test_the_encoder_of_an_encoder_and_decoder_serves(tmp_path):
     backbone = text_backbone(tmp_path, "encoder")
     features = features_of(backbone, TEXTS)
     assert features.shape == (len(TEXTS), 16)
-    assert torch.equal(features_of(text_backbone_from_state(*backbone_state(backbone)), TEXTS), features)
+    assert torch.equal(features_of(text_backbone_from_state(*backbone.state()), TEXTS), features)
     assert torch.equal(features_of(text_backbone(tmp_path), ["good"])[0], model.shared.weight[N_SPECIAL])
 
 
@@ -309,12 +309,12 @@ def test_a_missing_pooler_is_not_missed(copied):
 
 @pytest.fixture(scope="module")
 def saved(folder):
-    return backbone_state(text_backbone(folder, "encoder"))
+    return text_backbone(folder, "encoder").state()
 
 
 @pytest.fixture(scope="module")
 def saved_words(folder):
-    return backbone_state(text_backbone(folder))
+    return text_backbone(folder).state()
 
 
 def forged(content, **changes):

@@ -16,7 +16,7 @@ from domaincover import (
 from domaincover.estimators import stacked_fit
 from domaincover.networks.threads import one_thread
 from domaincover.paper.shared_fits import fit_all
-from domaincover.training.run import TrainingRun
+from domaincover.training.settings import TrainingRun
 
 DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains

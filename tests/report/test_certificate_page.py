@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from domaincover import certify, domain_report
+from domaincover.evaluation import Tallies
 from domaincover.report.certificate_page import CertifiedModel, write_certificate_page
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
@@ -64,9 +65,9 @@ def test_it_is_called_a_certificate_and_names_date_model_table_and_versions(text
 
 def test_rows_of_cells_that_are_too_small_to_count_are_told_beside_all_rows(tmp_path):
     report = counted(12, 2)
-    n_by_label, recall = report.n_by_label.copy(), report.recall.copy()
-    n_by_label[3, 1], recall[3, 1] = 13, np.nan
-    small = replace(report, n_by_label=n_by_label, recall=recall)
+    n_by_cell, hits_by_cell, n_by_size = report.tallies
+    n_by_cell[3, 1] = hits_by_cell[3, 1] = 13
+    small = replace(report, tallies=Tallies(n_by_cell, hits_by_cell, n_by_size))
     page = html.unescape(written(tmp_path, small, MODEL._replace(n_rows=1393)).read_text(encoding="utf-8"))
     told = "new.csv: 12 domains counted, with 1,393 rows; 1,380 of them count, since a label counts in a domain with 20"
     assert told in page
@@ -81,11 +82,13 @@ def test_promise_sight_and_statement_stand_in_this_order_above_the_signature(tex
         "One ward is unusual.",
         "What it rests on",
         f"tried in 30 domains that were new to it, on {found.n_examples:,} rows",
-        f"a probability of at least {np.floor(100 * found.domains.next_at_least) / 100:.2f}; this is stated with 95 %",
+        "This holds if the next domain is drawn like these.",
         "Signature",
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
+    bound = f"will be at target with a probability of at least {np.floor(100 * found.domains.next_at_least) / 100:.2f}"
+    assert bound in text[text.index("tried in 30 domains") :]
 
 
 def test_a_model_without_a_promise_says_so(tmp_path):
@@ -136,7 +139,8 @@ def test_labels_with_the_lowest_bounds_come_first(tmp_path):
 
 def test_nothing_about_the_next_domain_is_stated_as_that(tmp_path):
     page = written(tmp_path, counted(2, 2, recall=0.5)).read_text(encoding="utf-8")
-    assert "From this, nothing can be stated about the next domain." in page
+    statement = page[page.index("tried in 2 domains") :]
+    assert "So nothing can be promised about the next domain." in statement
 
 
 def test_hostile_names_are_only_text(tmp_path):

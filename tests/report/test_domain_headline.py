@@ -71,8 +71,8 @@ def test_a_target_between_percents_is_not_rounded():
 
 
 def test_the_worst_cell_is_named_with_its_number_of_examples():
-    lines = summary_lines({"a": report([HELD, MISSED], n=1)}, 0.9)
-    assert lines[1] == "The lowest recall is 0.600: label “dog” in domain “ward 1”, from 1 example."
+    lines = summary_lines({"a": report([HELD, [1, 0, 1]], n=1)}, 0.9)
+    assert lines[1] == "The lowest recall is 0.000: label “dog” in domain “ward 1”, from 1 example."
 
 
 def test_a_name_without_end_does_not_fill_the_page():

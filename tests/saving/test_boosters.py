@@ -19,7 +19,6 @@ X = pd.DataFrame(RNG.normal(size=(900, 3)) + CODES[:, None], columns=list("abc")
 SMALL = {
     "lightgbm": ("LGBMClassifier", {"n_estimators": 3, "verbose": -1, "n_jobs": 1}),
     "xgboost": ("XGBClassifier", {"n_estimators": 3, "n_jobs": 1}),
-    "catboost": ("CatBoostClassifier", {"iterations": 3, "verbose": False, "allow_writing_files": False}),
 }
 
 

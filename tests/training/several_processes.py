@@ -13,9 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from domaincover import DiskTable, GaussianDomains, SetCoverClassifier, SetCoverLoss
 from domaincover.networks.perceptrons import perceptron
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
 from domaincover.training.engine import make_engine
 from domaincover.training.loop import train

@@ -11,8 +11,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.network_scores import score
-from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool
+from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool, score
 from domaincover.training.settings import TrainingSettings
 
 RNG = np.random.default_rng(0)

@@ -9,11 +9,10 @@ from domaincover import GaussianDomains, InputError, SetCoverLoss
 from domaincover.cli.checkpoint_folder import close_checkpoints, open_command
 from domaincover.networks.perceptrons import perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
-from domaincover.training.domain_batches import DomainBatches
 from domaincover.training.domain_objectives import domain_objective
-from domaincover.training.history import Listener
+from domaincover.training.listeners import Listener
 from domaincover.training.loop import train
 from domaincover.training.objectives import CrossEntropy
 from domaincover.training.pools import MemoryPool
@@ -67,10 +66,8 @@ def compare_domains(kind, listeners=(), checkpoints=None, warmup=20):
     batches = DomainBatches(MemoryPool([DATA]), rows, [DATA.domains] * n, 16, rngs, domains_per_batch=3)
     objective = domain_objective(penalty, torch.ones(n, 4), warmup_steps=warmup, rate=0.5)
 
-    def judge(stacked):
-        first = next(iter(stacked.parameters()))
-        size = first.detach().reshape(n, -1).square().sum(1)
-        return size, size
+    def judge(networks):
+        return torch.stack([next(iter(network.parameters())).detach().square().sum() for network in networks])
 
     settings = TrainingSettings(3, 0.01, decay=True)
     with torch.random.fork_rng(), one_thread():  # on a busy machine, many times as fast
@@ -149,9 +146,8 @@ def run_of_two_lengths(listeners=(), checkpoints=None):
         MemoryPool([DATA]), [np.arange(len(DATA))] * 2, 16, [np.random.default_rng(k) for k in (1, 2)]
     )
 
-    def judge(stacked):
-        way = (next(iter(stacked.parameters()))[1] - start).norm()
-        return torch.tensor([0.0, -way.item()]), torch.zeros(2)
+    def judge(networks):
+        return torch.tensor([0.0, -(networks[1][0].weight - start).norm().item()])
 
     settings = TrainingSettings(5, 0.01, patience=1, iterate="last")
     histories = [

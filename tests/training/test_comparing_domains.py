@@ -11,8 +11,7 @@ from domaincover import GaussianDomains, InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.threads import one_thread
-from domaincover.training.batches import ShuffledBatches
-from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.domain_objectives import IRM, VREx, domain_objective
 from domaincover.training.engine import Engine
 from domaincover.training.loop import train
@@ -114,7 +113,7 @@ def test_only_weights_after_the_switch_are_judged(warmup, judged):
 
     def judge(_):
         steps.append(counting.n)
-        return torch.zeros(1), torch.zeros(1)
+        return torch.zeros(1)
 
     loss.begin_step = counting
     train([MAKERS["flat"](0)], dealt(), loss, TrainingSettings(epochs=3), judge=judge)
@@ -123,7 +122,7 @@ def test_only_weights_after_the_switch_are_judged(warmup, judged):
 
 def test_where_none_were_judged_the_last_weights_are_kept():
     judged, last = MAKERS["flat"](0), MAKERS["flat"](0)
-    train([judged], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2), judge=lambda _: (torch.zeros(1),) * 2)
+    train([judged], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2), judge=lambda _: torch.zeros(1))
     train([last], dealt(), VREx(10.0, 99), TrainingSettings(epochs=2, iterate="last"))
     assert torch.equal(judged[0].weight, last[0].weight)
 

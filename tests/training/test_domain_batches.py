@@ -7,7 +7,7 @@ import torch
 from domaincover import InputError
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples
-from domaincover.training.domain_batches import DomainBatches
+from domaincover.training.batches import DomainBatches
 from domaincover.training.pools import LazyPool, MemoryPool, Shard, make_pool
 
 SIZES = (40, 25, 17, 8, 3, 2, 30)  # of seven domains, two of them smaller than their part of a batch

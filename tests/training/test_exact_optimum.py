@@ -12,9 +12,8 @@ from domaincover.data.synthetic import GaussianDomains
 from domaincover.networks.perceptrons import perceptron
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.network_scores import score
 from domaincover.training.objectives import SetCoverLoss
-from domaincover.training.pools import MemoryPool
+from domaincover.training.pools import MemoryPool, score
 from domaincover.training.settings import TrainingSettings
 
 from .exact_optimum import positions_of, smallest_sets

@@ -8,9 +8,8 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.network_scores import score
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.pools import MemoryPool
+from domaincover.training.pools import MemoryPool, score
 from domaincover.training.settings import TrainingSettings
 from tests.recall import recall_by_cell
 

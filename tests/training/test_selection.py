@@ -8,9 +8,8 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.network_scores import score
 from domaincover.training.objectives import CrossEntropy
-from domaincover.training.pools import MemoryPool
+from domaincover.training.pools import MemoryPool, score
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 
@@ -41,9 +40,9 @@ def in_turn(*verdicts):
     """Make a judge that has its verdicts ready, and keeps the weights that it was shown."""
     shown = []
 
-    def judge(stacked):
-        shown.append(weights(stacked))
-        return torch.tensor([verdicts[len(shown) - 1]]), torch.zeros(1)
+    def judge(networks):
+        shown.append(weights(networks[0]))
+        return torch.tensor([verdicts[len(shown) - 1]])
 
     return judge, shown
 
@@ -131,7 +130,7 @@ def test_the_weights_that_the_judge_likes_best_are_kept():
     judge, shown = in_turn(3.0, 1.0, 2.0, 1.0)
     (network,) = networks(1)
     train([network], batches(), CrossEntropy(), TrainingSettings(epochs=4), judge=judge)
-    kept = weights(stack([network]))
+    kept = weights(network)
     assert all(torch.equal(a, b) for a, b in zip(kept, shown[1], strict=True))
 
 
@@ -139,7 +138,7 @@ def test_the_last_weights_are_kept_where_asked_for_whatever_the_judge_says():
     judge, shown = in_turn(1.0, 2.0, 3.0)
     (network,) = networks(1)
     train([network], batches(), CrossEntropy(), TrainingSettings(epochs=3, iterate="last"), judge=judge)
-    assert all(torch.equal(a, b) for a, b in zip(weights(stack([network])), shown[2], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(weights(network), shown[2], strict=True))
 
 
 def test_training_stops_after_so_many_verdicts_without_better_weights():
@@ -169,19 +168,19 @@ def test_a_judge_of_epochs_is_asked_once_an_epoch_however_often_multipliers_move
     (network,) = networks(1)
     train([network], batches(), SetCoverLoss(4, 2, [0.9]), settings, judge=judge)
     assert len(shown) == 3
-    assert all(torch.equal(a, b) for a, b in zip(weights(stack([network])), shown[1], strict=True)), "the best is kept"
+    assert all(torch.equal(a, b) for a, b in zip(weights(network), shown[1], strict=True)), "the best is kept"
 
 
 def test_a_judge_scores_a_network_that_does_not_train():
     network = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 2))
     modes = []
 
-    def judge(stacked):
-        modes.append((stacked.training, network.training))
-        return torch.zeros(1), torch.zeros(1)
+    def judge(networks):
+        modes.append(networks[0].training)
+        return torch.zeros(1)
 
     train([network], batches(), CrossEntropy(), TrainingSettings(epochs=2), judge=judge)
-    assert modes == [(False, False)] * 2
+    assert modes == [False] * 2
     assert network.training, "and goes on training"
 
 
@@ -254,10 +253,10 @@ def best_at(*epochs):
     """Make a judge to which each replica is best after so many epochs."""
     n_seen = 0
 
-    def judge(stacked):  # noqa: ARG001
+    def judge(networks):  # noqa: ARG001
         nonlocal n_seen
         n_seen += 1
-        return torch.tensor([abs(n_seen - epoch) for epoch in epochs]), torch.zeros(len(epochs))
+        return torch.tensor([abs(n_seen - epoch) for epoch in epochs])
 
     return judge
 

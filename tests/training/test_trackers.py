@@ -8,9 +8,14 @@ import pytest
 from rich.console import Console
 
 from domaincover import InputError
-from domaincover.training.history import Step
-from domaincover.training.progress import SECONDS_BETWEEN_LINES, LoggedProgress, ProgressBar
-from domaincover.training.trackers import Tracker, check_tracker
+from domaincover.training.listeners import (
+    SECONDS_BETWEEN_LINES,
+    LoggedProgress,
+    ProgressBar,
+    Step,
+    Tracker,
+    check_tracker,
+)
 from tests.processes import LIMIT, without_progress
 
 STEPS = [Step(0, 10, 10, 0.75, 0.5, 1.5), Step(1, 10, 20, 0.25, float("inf"), 1.25), Step(2, 10, 30, 0.125)]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from domaincover.criteria import NO_GROUP, Criterion, checked_targets, targets_by_group
-from domaincover.data.cells import cell_of, check_min_cell_size
+from domaincover.data.dataset import cell_of, check_min_cell_size
 from domaincover.errors import InputError
 from domaincover.prediction_sets import checked_codes, hits_needed
 

@@ -11,8 +11,7 @@ import pandas as pd
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
 from domaincover.checks.findings import Cells, Finding, findings_of
 from domaincover.checks.outlook import Outlook, outlook_of
-from domaincover.data.cells import check_min_cell_size, count_cells
-from domaincover.data.dataset import code_names, one_dimensional, texts
+from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
 

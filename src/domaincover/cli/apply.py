@@ -20,9 +20,9 @@ from domaincover.cli.set_columns import PredictedRows, SetColumns
 from domaincover.data import tables
 from domaincover.data.dataset import code_names
 from domaincover.data.identity import typed_names
-from domaincover.data.part_tables import PartTable
-from domaincover.data.table_writer import metadata_of, write_table
 from domaincover.data.tables import Table
+from domaincover.data.tables.arrow_tables import PartTable
+from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.prediction_sets import Sets

@@ -152,12 +152,11 @@ class Evaluation(NamedTuple):
             kind: None if report is None else report.summary(target_recall).to_dict()
             for kind, report in sorted(by_kind.items())
         }
-        counts = self.report.sets_by_size
         return {
             "model_sha256": self.settings["sha256"],
             "min_cell_size": self.report.min_cell_size,
             "thresholds": self.thresholds,
-            "sets_by_size": None if counts is None else counts.tolist(),
+            "sets_by_size": self.report.sets_by_size.tolist(),
             **self._named,
             **summaries,
         }

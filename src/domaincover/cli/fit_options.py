@@ -207,8 +207,7 @@ class FitOptions:
 
         from domaincover.calibration.confidence import domains_needed
         from domaincover.criteria import criterion_for
-        from domaincover.data.cells import count_cells
-        from domaincover.data.dataset import code_names
+        from domaincover.data.dataset import code_names, count_cells
         from domaincover.data.splits import n_held_out
         from domaincover.estimators.assessment import rows_to_train_on
 

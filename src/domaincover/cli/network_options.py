@@ -200,8 +200,8 @@ class TrainingOptions:
         import torch
 
         from domaincover.training.engine import check_precision
-        from domaincover.training.run import TrainingRun
-        from domaincover.training.trackers import check_tracker
+        from domaincover.training.listeners import check_tracker
+        from domaincover.training.settings import TrainingRun
 
         trackers = tuple(self.tracker or ())
         for tracker in trackers:

@@ -16,7 +16,7 @@ from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
-    from domaincover.data.part_tables import PartsTable
+    from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
@@ -63,7 +63,7 @@ def check_not_table(path: Path | None, option: str, table: Path) -> None:
 
 def check_output_folder(out: Path, data: PartsTable, model: Path) -> None:
     """Reject a folder for parts in which other files would be mixed up with them."""
-    from domaincover.data.part_tables import part_names
+    from domaincover.data.tables.arrow_tables import part_names
 
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write parts to {out}: it is a file; name a folder.")
@@ -109,9 +109,8 @@ def print_reports(reports: Mapping[str, DomainReport], target: TargetRecall, not
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
     typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
-    counts = next(iter(reports.values())).sets_by_size
-    sizes = [] if counts is None else [sizes_in_words(counts)]
-    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), *sizes, *notes]))
+    sizes = sizes_in_words(next(iter(reports.values())).sets_by_size)
+    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), sizes, *notes]))
 
 
 def write_page(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost")  # whose classifiers a model may contain
+PACKAGES = ("sklearn", "lightgbm", "xgboost")  # whose classifiers a model may contain
 
 
 class PartOutcome(NamedTuple):

@@ -26,9 +26,9 @@ from domaincover.cli.inputs import ModelColumns, domain_names
 from domaincover.cli.part_runs import PartRuns
 from domaincover.data import tables
 from domaincover.data.identity import typed_names
-from domaincover.data.part_tables import PartTable
-from domaincover.data.table_errors import reading
 from domaincover.data.tables import Table
+from domaincover.data.tables.arrow_tables import PartTable
+from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.predictors.calibrated_predictors import Scored

@@ -69,9 +69,9 @@ def predict(options: PredictOptions) -> None:
     Example: domaincover predict model new.parquet --domain hospital --id visit --out sets.parquet
     """
     from domaincover.cli.inputs import ModelColumns, domains_in
-    from domaincover.data.part_tables import PartsTable
-    from domaincover.data.table_writer import check_ending
     from domaincover.data.tables import is_standard_stream, open_table
+    from domaincover.data.tables.arrow_tables import PartsTable
+    from domaincover.data.tables.writer import check_ending
 
     model, table, out, domain = options.model, options.table, options.out, options.domain
     data, ids = open_table(table, allow_empty=True), tuple(dict.fromkeys(options.id or []))

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.table import ROWS_AT_ONCE, Table
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table
 from domaincover.errors import InputError, suggestion
 from domaincover.files import writing
 
@@ -188,7 +188,7 @@ class _Stored:
         """Return rows as one pandas table, in their order."""
         import pyarrow as pa
 
-        from domaincover.data.arrow_columns import to_pandas
+        from domaincover.data.tables.arrow_columns import to_pandas
 
         places, ordered = _in_disk_order(rows)
         found = [self._rows_of(k, columns, own) for k, own in self._by_batch(ordered)]
@@ -198,7 +198,7 @@ class _Stored:
 
     def blocks(self, columns: Sequence[str], rows: Rows) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
         """Yield rows batch by batch, with their places among `rows`."""
-        from domaincover.data.arrow_columns import to_pandas
+        from domaincover.data.tables.arrow_columns import to_pandas
 
         places, ordered = _in_disk_order(rows)
         start = 0

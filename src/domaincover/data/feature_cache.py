@@ -12,9 +12,8 @@ import hashlib
 import json
 import os
 import secrets
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,14 +71,11 @@ def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: M
 
 
 class FeatureCache:
-    """Cache of features in a folder; with None, features are only computed.
+    """Cache of features in a folder, a shard for every `shard_items` items; with None, features are only computed."""
 
-    A shard is written every `shard_items` items or `shard_seconds` seconds, whichever comes first.
-    """
-
-    def __init__(self, folder: str | Path | None, shard_items: int = 10_000, shard_seconds: float = 60.0) -> None:
+    def __init__(self, folder: str | Path | None, shard_items: int = 1_000) -> None:
         self.folder = None if folder is None else Path(folder)
-        self.shard_items, self.shard_seconds = shard_items, shard_seconds
+        self.shard_items = shard_items
 
     def features(self, model: str, keys: Keys, n_features: int, compute: Compute) -> NDArray[np.float32]:
         """Return the features of all rows, shape (rows, features).
@@ -92,53 +88,36 @@ class FeatureCache:
         folder = None if self.folder is None else self.folder / model
         known = _fill_from_disk(folder, distinct, first, result)
         missing = np.sort(first[~known])
-        if len(missing):
-            shards = _ShardWriter(folder, self.shard_items, self.shard_seconds)
-            try:
-                for rows, features in compute(missing):
-                    result[rows] = features
-                    shards.add(keys[rows], result[rows])
-            finally:  # also after Ctrl-C
-                shards.flush()
+        unsaved: list[NDArray[np.int64]] = []
+        try:
+            for rows, features in compute(missing) if len(missing) else ():
+                result[rows] = features
+                unsaved.append(rows[~np.isnan(features).any(axis=1)])
+                if sum(map(len, unsaved)) >= self.shard_items:
+                    folder = _write_shard(folder, keys, result, unsaved)
+                    unsaved = []
+        finally:  # also after Ctrl-C
+            _write_shard(folder, keys, result, unsaved)
         again = np.flatnonzero(first[inverse] != np.arange(len(keys)))
         result[again] = result[first[inverse[again]]]
         return result
 
 
-class _ShardWriter:
-    """Collect items and write them as shards."""
-
-    def __init__(self, folder: Path | None, most_items: int, most_seconds: float) -> None:
-        self.folder, self.most_items, self.most_seconds = folder, most_items, most_seconds
-        self._start()
-
-    def _start(self) -> None:
-        self.keys: list[Keys] = []
-        self.features: list[NDArray[np.float32]] = []
-        self.n_items, self.since = 0, time.monotonic()
-
-    def add(self, keys: Keys, features: NDArray[np.float32]) -> None:
-        readable = ~np.isnan(features).any(axis=1)
-        if self.folder is None or not readable.any():
-            return
-        self.keys.append(keys[readable])
-        self.features.append(features[readable])
-        self.n_items += int(readable.sum())
-        if self.n_items >= self.most_items or time.monotonic() - self.since >= self.most_seconds:
-            self.flush()
-
-    def flush(self) -> None:
-        if self.folder is None or not self.n_items:
-            return
-        keys = np.concatenate(self.keys).view(np.uint8).reshape(-1, KEY_BYTES)
-        features = np.ascontiguousarray(np.concatenate(self.features))
-        content = save({"keys": keys, "features": features}, {"checksum": _checksum(keys, features)})
-        try:
-            write_whole(self.folder / f"{secrets.token_hex(8)}.safetensors", content)
-        except InputError as error:  # the features may have taken hours and are still returned
-            warnings.warn(f"features are not kept: {error}", stacklevel=2)
-            self.folder = None
-        self._start()
+def _write_shard(
+    folder: Path | None, keys: Keys, features: NDArray[np.float32], unsaved: Sequence[NDArray[np.int64]]
+) -> Path | None:
+    """Write some rows as a shard; return the folder, None if it cannot be written to."""
+    if folder is None or not any(map(len, unsaved)):
+        return folder
+    rows = np.concatenate(unsaved)
+    own = keys[rows].view(np.uint8).reshape(-1, KEY_BYTES)
+    content = save({"keys": own, "features": features[rows]}, {"checksum": _checksum(own, features[rows])})
+    try:
+        write_whole(folder / f"{secrets.token_hex(8)}.safetensors", content)
+    except InputError as error:  # the features may have taken hours and are still returned
+        warnings.warn(f"features are not kept: {error}", stacklevel=3)
+        return None
+    return folder
 
 
 def _fill_from_disk(

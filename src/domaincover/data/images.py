@@ -1,8 +1,8 @@
-"""Read images with Pillow as RGB arrays of bytes.
+"""Read images with Pillow as RGB arrays of bytes, and find those that cannot be read before training.
 
 Images are rotated by their EXIF orientation, converted to RGB, cropped by a share of each side, then resized. Pixels
 equal those of the usual pipelines (`convert("RGB")`, bilinear); scaling and normalisation belong to the network. Only
-16- and 32-bit greyscale, which `convert` would clip, is rescaled.
+16-bit greyscale, which `convert` would clip, is rescaled; 32-bit greyscale has no fixed range and is not read.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.examples import Block
+from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError, check_choice, check_installed
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ ORIENTATION = 0x0112  # the EXIF tag
 IMAGENET_MARGIN = 256 / 224  # of the resized to the kept size
 # Maximum ratio of the resized to the wanted area before only the centre is resized; a 1 × 4000 strip would cover 4000.
 MOST_COVERED = 16
+IMAGES_AT_ONCE = 64
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -166,7 +168,9 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
     try:
         with pillow.open(source, formats=_formats()) as image:
             image.load()
-            rgb = _as_rgb(_upright(image), is_deep=image.mode == "I" and image.format == "TIFF")
+            if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
+                return "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
+            rgb = _as_rgb(_upright(image))
             return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
@@ -174,8 +178,6 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
         return f"too large to be safe: more pixels than Pillow's limit of {pillow.MAX_IMAGE_PIXELS:,}"
     except FileNotFoundError:
         return "no such file"
-    except _NoShadesError as error:
-        return str(error)
     except Exception as error:  # Pillow can raise almost anything on a corrupt file
         return _reason(source, error)
 
@@ -226,42 +228,16 @@ def _turns() -> dict[int, Any]:
     return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
 
 
-class _NoShadesError(Exception):
-    """Pixel values outside the range of greyscale images."""
-
-
-def _as_rgb(image: Image, is_deep: bool) -> Image:
-    """Return an image in RGB: transparency is dropped, and 16-bit greyscale keeps its upper 8 bits.
-
-    32-bit greyscale (floats, or `is_deep` integers) has no fixed range: see `_shades`.
-    """
+def _as_rgb(image: Image) -> Image:
+    """Return an image in RGB: transparency is dropped, and 16-bit greyscale keeps its upper 8 bits."""
     if image.mode == "RGB":
         return image
-    if is_deep or image.mode == "F":
-        return _pillow().fromarray(_shades(np.asarray(image))).convert("RGB")
     if image.mode.startswith("I"):  # convert would clip at 255
         grey = np.clip(np.asarray(image).astype(np.int64), 0, 2**16 - 1) >> 8
         return _pillow().fromarray(grey.astype(np.uint8)).convert("RGB")
     if "transparency" in image.info:
         image = image.convert("RGBA")  # avoids a warning of Pillow; the colours are the same
     return image.convert("RGB")
-
-
-def _shades(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return 32-bit greyscale values as 8-bit ones, according to their range.
-
-    Integers up to 255 are kept, and of integers up to 65,535 the upper 8 bits. Floats from 0 to 1 are multiplied by
-    255; other floats are clipped to 0 and 255.
-    """
-    least, most = numbers.min(), numbers.max()
-    if numbers.dtype.kind == "f":
-        if not np.isfinite([least, most]).all():
-            raise _NoShadesError("its pixel values are not all finite")
-        scaled = numbers * 255 if least >= 0 and most <= 1 else numbers
-        return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
-    if least < 0 or most > 65_535:
-        raise _NoShadesError(f"its pixel values are from {least:,} to {most:,}, not within 0 to 255 or 65,535")
-    return (numbers if most <= 255 else numbers >> 8).astype(np.uint8)
 
 
 @cache
@@ -277,3 +253,84 @@ def _pillow() -> Any:
     except ImportError as error:
         raise InputError("images need Pillow: pip install 'domaincover[images]'.") from error
     return Image
+
+
+@dataclass(frozen=True, eq=False)
+class Unreadable:
+    """Images that cannot be read: a mask of rows, and each distinct file with the reason."""
+
+    rows: NDArray[np.bool_] = field(repr=False)
+    names: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows with an unreadable image."""
+        return int(self.rows.sum())
+
+
+@dataclass(frozen=True)
+class _SizeReader:
+    """Decode images completely, but return only their size (height, width) after cropping."""
+
+    reader: ImageReader
+
+    def __call__(self, sources: NDArray[Any]) -> Block:
+        sizes = np.zeros((len(sources), 2), dtype=np.int64)
+        with bombs_as_errors():
+            for row, source in enumerate(sources):
+                image = load_or_reason(source)
+                if not isinstance(image, str):
+                    left, top, right, bottom = self.reader.cropped(image.height, image.width)
+                    sizes[row] = bottom - top, right - left
+        return Block(sizes, sizes[:, 0] > 0)
+
+
+def check_images(sources: NDArray[Any], reader: ImageReader, workers: int = 0) -> Unreadable:
+    """Decode every distinct image once and return the unreadable ones.
+
+    Raise an InputError if the reader keeps the original size and two images differ in it.
+    """
+    sources = np.asarray(sources)
+    if are_pixels(sources):
+        return Unreadable(np.zeros(len(sources), dtype=bool), (), ())
+    distinct, codes = _distinct(sources)
+    sized = LazyExamples(distinct, _SizeReader(reader), workers)
+    blocks = list(sized.blocks(row_blocks(len(distinct), IMAGES_AT_ONCE)))
+    sizes = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(block.values for block in blocks)])
+    readable = sizes[:, 0] > 0
+    if reader.image_size is None and readable.any():
+        first = int(readable.argmax())
+        differs = readable & (sizes != sizes[first]).any(axis=1)
+        if differs.any():
+            other = int(differs.argmax())
+            raise_different_sizes(distinct[first], tuple(sizes[first]), distinct[other], tuple(sizes[other]))
+    unreadable = distinct[~readable]
+    reasons = tuple(why_unreadable(source) or "reading failed once" for source in unreadable)
+    return Unreadable(~readable[codes], tuple(map(str, unreadable)), reasons)
+
+
+def report_unreadable(found: Unreadable, n_total: int, max_share: float) -> str | None:
+    """Return a one-line description of unreadable images, None without any; raise if they exceed a share of all."""
+    if not found.n_rows:
+        return None
+    share = found.n_rows / n_total
+    named = [f"{name} ({reason})" for name, reason in zip(found.names[:NAMED], found.reasons[:NAMED], strict=True)]
+    others = len(found.names) - len(named)
+    which = "; ".join(named) + (f"; and {others:,} other{'s' * (others > 1)}" if others > 0 else "")
+    count = f"{found.n_rows:,} of {n_total:,} images ({share:.2%}) cannot be read"
+    if share > max_share:
+        raise InputError(
+            f"{count}, more than the {max_share:.2%} that may be left out: {which}; repair or remove them, or allow "
+            "more (--max-unreadable)."
+        )
+    return f"{count} and are left out: {which}."
+
+
+def _distinct(sources: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the distinct sources in order of appearance and each row's position among them; sources may be missing."""
+    numbers: dict[Any, int] = {}
+    codes = np.array([numbers.setdefault(source, len(numbers)) for source in sources], dtype=np.int64)
+    distinct = np.empty(len(numbers), dtype=object)
+    distinct[:] = list(numbers)
+    return distinct, codes

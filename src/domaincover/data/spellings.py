@@ -22,8 +22,11 @@ MISSING_MARKS = ("?", "-", "--", ".")
 PLAIN_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 THOUSANDS = r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+"  # or decimals, if there is one point
 CODE = r"[+-]?0\d+"  # a leading zero is for names such as postcodes
-DATE = r"(\d{1,4})([/.-])(\d{1,2})\2(\d{1,4})(?:[T ](\d{1,2}:\d{2}(?::\d{2})?))?"
-MONTHS, DIGITS_OF_YEAR, THOUSAND = 12, 4, 1000
+TIME = r"([T ]\d{1,2}:\d{2}(?::\d{2})?)?"
+YEAR_LAST = re.compile(rf"(\d{{1,2}})([/.-])(\d{{1,2}})\2(\d{{4}}){TIME}")
+YEAR_FIRST = re.compile(rf"(\d{{4}})([/.-])(\d{{1,2}})\2(\d{{1,2}}){TIME}")
+DATE_LIKE = rf"\d{{1,4}}([/.-])\d{{1,2}}\1\d{{1,4}}{TIME}"
+MONTHS, THOUSAND = 12, 1000
 MOSTLY = 0.5  # share of numbers from which a text column nearly looks like numbers
 LONGEST = 20  # characters of a value that are quoted
 
@@ -51,21 +54,16 @@ class NumberSpelling(NamedTuple):
 
 
 class DateSpelling(NamedTuple):
-    """The places of year, month and day among the three parts of a date."""
+    """How a date is written, and how ISO 8601 orders its parts."""
 
-    year: int
-    month: int
-    day: int
+    written: re.Pattern[str]
+    iso: str
 
     def read(self, texts: pd.Series[Any]) -> pd.Series[Any]:
         """Return the dates, NaT for texts that are written in another way."""
-        parts = texts.str.extract(f"^{DATE}$")
-        named = parts[[0, 2, 3]].set_axis(range(3), axis=1)
-        has_year = named[self.year].str.len() == DIGITS_OF_YEAR
-        iso = named[self.year] + "-" + named[self.month].str.zfill(2) + "-" + named[self.day].str.zfill(2)
-        with_time = iso + "T" + parts[4].str.zfill(5)
-        spelled = with_time.where(parts[4].notna(), iso).where(has_year)
-        return pd.Series(pd.to_datetime(spelled, errors="coerce", format="ISO8601"))
+        followed = texts.where(texts.str.fullmatch(self.written))
+        ordered = followed.str.replace(self.written, self.iso, regex=True)
+        return pd.Series(pd.to_datetime(ordered, errors="coerce", format="ISO8601"))
 
 
 # By what `fit` prints and a saved model keeps.
@@ -78,9 +76,9 @@ NUMBERS = {
     "12,5 %": NumberSpelling("%", ","),
 }
 DATES = {
-    "day/month/year": DateSpelling(2, 1, 0),
-    "month/day/year": DateSpelling(2, 0, 1),
-    "year/month/day": DateSpelling(0, 1, 2),
+    "day/month/year": DateSpelling(YEAR_LAST, r"\4-\3-\1\5"),
+    "month/day/year": DateSpelling(YEAR_LAST, r"\4-\1-\3\5"),
+    "year/month/day": DateSpelling(YEAR_FIRST, r"\1-\3-\4\5"),
 }
 SPELLINGS: Mapping[str, NumberSpelling | DateSpelling] = {**NUMBERS, **DATES}
 
@@ -119,7 +117,7 @@ def doubt_about(column: pd.Series[Any]) -> str | None:
     texts = _distinct(column)
     if texts is None or texts.empty or spelling_of(column) is not None:
         return None
-    if texts.str.fullmatch(DATE).all() and not texts.str.fullmatch(ISO_DATE).all():
+    if texts.str.fullmatch(DATE_LIKE).all() and not texts.str.fullmatch(ISO_DATE).all():
         return f"holds dates such as {texts.iloc[0]!r}, whose order nothing settles; write them as 2026-01-31"
     pointed = texts[texts.str.contains(".", regex=False)]
     if len(pointed) and pointed.str.fullmatch(THOUSANDS).all() and texts.str.fullmatch(PLAIN_NUMBER).all():
@@ -206,26 +204,19 @@ def _distinct(column: pd.Series[Any]) -> pd.Series[Any] | None:
 def _number_spelling(texts: pd.Series[Any]) -> str | None:
     if texts.str.fullmatch(CODE).any():
         return None
-    for name, spelling in NUMBERS.items():
-        if spelling.unit in texts.iloc[0] and spelling.read(texts).notna().all():
-            return name
-    return None
+    return next((name for name, spelling in NUMBERS.items() if _follow(texts, spelling)), None)
 
 
 def _date_spelling(texts: pd.Series[Any]) -> str | None:
-    parts = texts.str.extract(f"^{DATE}$")
-    if parts[0].isna().any():
-        return None
-    first, second = (parts[k].astype("int64") for k in (0, 2))
-    if (parts[0].str.len() == DIGITS_OF_YEAR).all():
-        name = "year/month/day"
-    elif (parts[1] == ".").all() or ((first > MONTHS).any() and not (second > MONTHS).any()):
-        name = "day/month/year"
-    elif (second > MONTHS).any() and not (first > MONTHS).any():
-        name = "month/day/year"
-    else:
-        return None
-    return name if DATES[name].read(texts).notna().all() else None
+    fitting = [name for name, spelling in DATES.items() if _follow(texts, spelling)]
+    if texts.str.contains(".", regex=False).all():  # nobody writes the month first and then points
+        fitting = [name for name in fitting if name != "month/day/year"]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _follow(texts: pd.Series[Any], spelling: NumberSpelling | DateSpelling) -> bool:
+    """Return whether all texts are written like this; the first alone mostly shows that they are not."""
+    return bool(spelling.read(texts[:1]).notna().all() and spelling.read(texts).notna().all())
 
 
 def _looks_like_number(texts: pd.Series[Any]) -> Any:

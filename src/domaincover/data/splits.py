@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.cells import cell_of, count_cells
-from domaincover.data.dataset import DomainDataset
+from domaincover.data.dataset import DomainDataset, cell_of, count_cells
 from domaincover.errors import InputError
 
 Rows = NDArray[np.int64]

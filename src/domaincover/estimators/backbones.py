@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from domaincover.data.feature_cache import model_key
+from domaincover.data.examples import LazyExamples
+from domaincover.data.feature_cache import Compute, model_key
 from domaincover.errors import InputError
 from domaincover.estimators.table_network import made_by
 from domaincover.networks import image_models, text_models
@@ -26,24 +29,19 @@ MakeBackbone = Callable[[], nn.Module]
 class Backbone(BaseEstimator):
     """A feature extractor for images or token ids; models that share one save it once."""
 
-    module: nn.Module
+    module: Any  # ImageBackbone, SmallConvolution, TextBackbone or OwnBackbone
     config_: str  # JSON text
 
     def __init__(self, kind: SourceKind = "image") -> None:
         self.kind = kind
 
     @classmethod
-    def of(cls, kind: SourceKind, module: nn.Module) -> Backbone:
+    def of(cls, kind: SourceKind, module: Any) -> Backbone:
         """Wrap a network."""
         backbone = cls(kind)
         backbone.module = module
-        backbone.config_ = json.dumps(backbone.state()[0])
+        backbone.config_ = json.dumps(module.config)
         return backbone
-
-    @classmethod
-    def of_function(cls, function: MakeBackbone, image_size: tuple[int, int]) -> Backbone:
-        """Wrap the image network returned by a user's function."""
-        return cls.of("image", OwnBackbone(function, image_size))
 
     @classmethod
     def from_state(
@@ -52,19 +50,11 @@ class Backbone(BaseEstimator):
         """Rebuild a saved network without executing code; a user's own is made by its function."""
         if function is not None:
             height, width = config["image_size"]
-            own = cls.of_function(function, (int(height), int(width)))
-            copy_tensors(own.module, tensors, "the saved backbone")
-            return own
+            own = OwnBackbone(function, (int(height), int(width)))
+            copy_tensors(own, tensors, "the saved backbone")
+            return cls.of("image", own)
         rebuild: Any = image_models.backbone_from_state if kind == "image" else text_models.text_backbone_from_state
         return cls.of(kind, rebuild(config, tensors))
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Return a JSON-serializable configuration and the tensors."""
-        if isinstance(self.module, OwnBackbone):
-            return self.module.config, self.module.state_dict()
-        read = image_models.backbone_state if self.kind == "image" else text_models.backbone_state
-        config, tensors = read(self.module)  # type: ignore[arg-type]
-        return config, tensors
 
     def key(self, settings: Mapping[str, Any]) -> str:
         """Return the cache key of its features under the given settings."""
@@ -74,7 +64,8 @@ class Backbone(BaseEstimator):
     def _digest(self) -> str:
         # Cached: hashing a large network's weights takes half a second.
         about = self.module.fingerprint() if isinstance(self.module, OwnBackbone) else {}
-        return model_key(*self.state(), about)
+        config, tensors = self.module.state()
+        return model_key(config, tensors, about)
 
 
 class OwnBackbone(Normalised):
@@ -129,3 +120,48 @@ def _stamp(path: str | Path | None) -> Any:
         return None
     files = [Path(path)] if Path(path).is_file() else sorted(Path(path).iterdir())
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
+
+
+class Scorer(nn.Module):
+    """A backbone with a head: (example, …) to one score per label."""
+
+    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.backbone, self.head = backbone, head
+
+    def forward(self, examples: Tensor) -> Tensor:
+        """Return one score per label."""
+        scores: Tensor = self.head(self.backbone(examples))
+        return scores
+
+
+def features_by_block(
+    backbone: nn.Module,
+    examples: LazyExamples,
+    *,
+    block_size: int = 64,
+    lengths: NDArray[Any] | None = None,
+    device: str | torch.device = "cpu",
+) -> Compute:
+    """Return a function that computes frozen features of given rows, for `FeatureCache.features`.
+
+    With `lengths`, such as those of texts, rows of similar length share a block to reduce padding; the longest come
+    first, so that a lack of memory shows at once. Rows that cannot be read are NaN.
+    """
+
+    def compute(rows: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        ordered = rows if lengths is None else rows[np.argsort(-lengths[rows], kind="stable")]
+        blocks = [ordered[start : start + block_size] for start in range(0, len(ordered), block_size)]
+        was_training = backbone.training
+        backbone.to(device).eval()
+        try:
+            for some, block in zip(blocks, examples.blocks(blocks), strict=True):
+                with torch.inference_mode():
+                    features = backbone(torch.from_numpy(block.values).to(device)).float().cpu().numpy()
+                if block.readable is not None:
+                    features[~block.readable] = np.nan
+                yield some, features
+        finally:
+            backbone.train(was_training)
+
+    return compute

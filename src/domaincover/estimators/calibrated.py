@@ -18,7 +18,7 @@ from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.confidence import check_feasible
 from domaincover.calibration.links import fit_link, log_odds, lowest_positive
 from domaincover.criteria import Criterion, TargetRecall, check_criterion
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import SetClassifier, Targets, generators, indexed

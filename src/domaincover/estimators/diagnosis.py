@@ -138,19 +138,17 @@ class HitCounts(NamedTuple):
     """Number of counted and of covered examples by domain and label, or by domain and group of a criterion."""
 
     n: NDArray[np.int64]
-    hits: NDArray[np.float64]
+    hits: NDArray[np.int64]
 
     @classmethod
     def of(cls, report: DomainReport) -> HitCounts:
         """Return the counts of a report, 0 in cells that do not count."""
-        n = np.where(np.isnan(report.recall), 0, report.n_by_label)
-        return cls(n, np.nan_to_num(report.recall) * n)
+        counts = ~np.isnan(report.recall)
+        return cls(*(np.where(counts, cells, 0) for cells in (report.tallies.n_by_cell, report.tallies.hits_by_cell)))
 
     def of_groups(self, criterion: Criterion) -> HitCounts:
         """Return the counts of what has a target."""
-        if criterion.is_coverage:
-            return HitCounts(self.n.sum(axis=1, keepdims=True), self.hits.sum(axis=1, keepdims=True))
-        return HitCounts(self.n[:, criterion.constrained], self.hits[:, criterion.constrained])
+        return HitCounts(*map(criterion.group_counts, self))
 
     @property
     def accuracy(self) -> NDArray[np.float64]:
@@ -192,7 +190,7 @@ def _broken(counts: HitCounts, reference: NDArray[np.float64]) -> NDArray[np.boo
     from scipy.stats import binom
 
     n_cells = max(int((counts.n > 0).sum()), 1)
-    p_values = binom.cdf(np.rint(counts.hits), counts.n, np.maximum(reference - BROKEN_BY, 0))
+    p_values = binom.cdf(counts.hits, counts.n, np.maximum(reference - BROKEN_BY, 0))
     return (counts.n > 0) & (p_values < CHANCE / n_cells)
 
 

@@ -17,7 +17,7 @@ from domaincover.estimators.network import NetworkFit
 from domaincover.options import DomainPenalty
 
 if TYPE_CHECKING:
-    from domaincover.training.domain_batches import DomainBatches
+    from domaincover.training.batches import DomainBatches
     from domaincover.training.domain_objectives import DomainObjective
     from domaincover.training.pools import Pool, Shard
 
@@ -108,7 +108,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
         rngs: Sequence[np.random.Generator],
         shard: Shard,
     ) -> DomainBatches:
-        from domaincover.training.domain_batches import DomainBatches
+        from domaincover.training.batches import DomainBatches
 
         return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
 

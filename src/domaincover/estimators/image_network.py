@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from torch import nn
 
-from domaincover.data.image_checks import check_images, report_unreadable
-from domaincover.data.images import ImageReader, Resize, are_pixels, check_files_can_be_read
+from domaincover.data.images import (
+    ImageReader,
+    Resize,
+    are_pixels,
+    check_files_can_be_read,
+    check_images,
+    report_unreadable,
+)
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, MakeBackbone, image_backbone_of
+from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone, image_backbone_of
 from domaincover.estimators.source_network import SourceNetwork
 from domaincover.networks.image_models import SMALL_CONV, image_backbone
 
@@ -144,18 +149,15 @@ class ImageNetwork(SourceNetwork):
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> ImageReader:
         size = self._size
         if size is None and backbone is not None and str(self.model) not in FROM_RANDOM_WEIGHTS:
-            size = backbone.module.image_size  # type: ignore[assignment]
+            size = backbone.module.image_size
         reader = ImageReader(size, self.crop, self.resize)
         if size is None:  # new images are resized to the size of the training images
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader
 
-    def _backbone(self) -> Backbone:
+    def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
         if self.backbone is not None:
-            return Backbone.of_function(self.backbone, self._size or DEFAULT_SIZE)
-        return image_backbone_of(self.model, self.weights, self.download)
-
-    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:
-        if self.backbone is not None:
-            return self._backbone().module
-        return image_backbone(self.model, self.weights, download=self.download, generator=rng)
+            return Backbone.of("image", OwnBackbone(self.backbone, self._size or DEFAULT_SIZE))
+        if rng is None:
+            return image_backbone_of(self.model, self.weights, self.download)
+        return Backbone.of("image", image_backbone(self.model, self.weights, download=self.download, generator=rng))

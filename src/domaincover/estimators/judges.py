@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,11 +17,9 @@ from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
-from domaincover.networks.stacks import Stack
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
-from domaincover.training.network_scores import score_blocks
-from domaincover.training.pools import no_longer_readable
+from domaincover.training.pools import no_longer_readable, score_blocks
 
 CONFIDENCE = 0.9  # of the order statistic over held-out domains
 
@@ -63,10 +60,9 @@ class Judge(Protocol):
         ...
 
 
-def verdicts(judges: Sequence[Judge], stacked: Stack) -> tuple[Tensor, Tensor]:
-    """Return the criterion of each network of a stack, as `train` expects it, and zeros as tie-breakers."""
-    found = [judge.verdict(partial(stacked.of_replica, k)) for k, judge in enumerate(judges)]
-    return torch.tensor(found), torch.zeros(len(found))
+def verdicts(judges: Sequence[Judge], networks: Sequence[nn.Module]) -> Tensor:
+    """Return the criterion of each network, as `train` expects it."""
+    return torch.tensor([judge.verdict(network) for judge, network in zip(judges, networks, strict=True)])
 
 
 class SmallestSets:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from domaincover.training.engine import Engine
     from domaincover.training.history import History
     from domaincover.training.pools import Pool, Shard
-    from domaincover.training.run import TrainingRun
-    from domaincover.training.settings import TrainingSettings
+    from domaincover.training.settings import TrainingRun, TrainingSettings
 
 Network = NetworkName | MakeNetwork | NetworkInputs
 
@@ -164,7 +163,7 @@ class NetworkClassifier(_Network):
     def _score(self, part: Any, thresholds: NDArray[np.float32] | None) -> NDArray[np.float32]:
         if self._inputs.is_dense:
             return super()._score(part, thresholds)
-        from domaincover.training.network_scores import score
+        from domaincover.training.pools import score
 
         encoded = self._encoded(part)
         if self._inputs.reads_sources:
@@ -190,7 +189,7 @@ class NetworkClassifier(_Network):
     def _prepare(self, X: Any, y: Any, domains: Any) -> NetworkFit:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""
         from domaincover.estimators.judges import HeldOutDomains
-        from domaincover.training.run import TrainingRun
+        from domaincover.training.settings import TrainingRun
 
         X = self._inputs.checked(self, X, reset=True)
         self._check_settings()

@@ -17,7 +17,7 @@ from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import fit_familiarity
 from domaincover.calibration.joint import joint_thresholds
 from domaincover.criteria import free_thresholds
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.errors import check_choice
 from domaincover.estimators.base import Targets, generators
 from domaincover.estimators.calibrated import CalibratedSetClassifier, has_probabilities

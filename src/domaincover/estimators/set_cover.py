@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor

@@ -19,9 +19,8 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.backbones import Backbone
+from domaincover.estimators.backbones import Backbone, Scorer, features_by_block
 from domaincover.estimators.table_network import NetworkInputs, made_by
-from domaincover.networks.features import Scorer, features_by_block
 from domaincover.networks.image_models import Normalised
 from domaincover.networks.perceptrons import empty_perceptron, linear, perceptron
 from domaincover.networks.pretrained import model_folder
@@ -138,8 +137,8 @@ class SourceNetwork(NetworkInputs):
         if not encoder.is_lazy:
             return _head(encoder.n_features_out, self._widths, n_labels, rng)
         if self.module is None:
-            backbone = self._new_backbone(rng)
-            return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))  # type: ignore[arg-type]
+            backbone = self._backbone(rng).module
+            return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))
         network = self._made(n_labels).eval()
         reader: Any = encoder.reader
         trial = torch.zeros(2, 3, *reader.image_size) if self.kind == "image" else torch.full((2, 4), reader.pad_id)
@@ -160,7 +159,7 @@ class SourceNetwork(NetworkInputs):
         """Return a network's tensors by name."""
         if self.module is not None or not isinstance(network, Scorer):
             return network.state_dict()
-        _, backbone = Backbone.of(self.kind, network.backbone).state()
+        backbone = network.backbone.state()[1]  # type: ignore[operator]
         head = {f"head.{name}": tensor for name, tensor in network.head.state_dict().items()}
         return {f"backbone.{name}": tensor for name, tensor in backbone.items()} | head
 
@@ -179,7 +178,7 @@ class SourceNetwork(NetworkInputs):
         )
         own = getattr(self, "backbone", None)
         backbone = Backbone.from_state(self.kind, json.loads(encoder.config_ or "null"), of_backbone, own).module
-        head = _saved_head(backbone.n_features, self._widths, n_labels, of_head, name)  # type: ignore[arg-type]
+        head = _saved_head(backbone.n_features, self._widths, n_labels, of_head, name)
         return Scorer(backbone, head)
 
     def unread_in_words(self, X: NDArray[Any], unread: NDArray[np.bool_]) -> str:
@@ -204,12 +203,8 @@ class SourceNetwork(NetworkInputs):
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader: ...
 
     @abstractmethod
-    def _backbone(self) -> Backbone:
-        """Return the backbone, cached if it is pretrained."""
-
-    @abstractmethod
-    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:
-        """Return a network to train, what is not pretrained drawn from the generator."""
+    def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
+        """Return the pretrained network, cached; given a generator a new one, which may be trained."""
 
 
 def _head(n_features: int, hidden: Sequence[int], n_labels: int, rng: np.random.Generator) -> nn.Module:
@@ -301,4 +296,4 @@ class SourceEncoder(BaseEstimator):
 
         lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
         compute = features_by_block(module, lazy, lengths=lengths, device=getattr(self, "_device", "cpu"))
-        return FeatureCache(cache).features(key, keys, module.n_features, compute)  # type: ignore[arg-type]
+        return FeatureCache(cache).features(key, keys, module.n_features, compute)

@@ -16,13 +16,10 @@ from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.judges import verdicts
 from domaincover.training.checkpoints import Checkpoints
-from domaincover.training.history import Listener, OnEpoch
+from domaincover.training.listeners import Listener, LoggedProgress, OnEpoch, ProgressBar, Tracker
 from domaincover.training.loop import Trained, train
 from domaincover.training.pools import make_pool
-from domaincover.training.progress import LoggedProgress, ProgressBar
-from domaincover.training.run import TrainingRun
-from domaincover.training.settings import TrainingSettings
-from domaincover.training.trackers import Tracker
+from domaincover.training.settings import TrainingRun, TrainingSettings
 
 if TYPE_CHECKING:
     from domaincover.estimators.network import NetworkClassifier, NetworkFit
@@ -130,7 +127,7 @@ def _checkpoints(
         digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
         digest.update(fingerprint(part.examples))
     about: dict[str, Any] = {"classifier": type(lead).__name__, "networks": len(fits), "data": digest.hexdigest()}
-    about |= {"layout": 4}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
+    about |= {"layout": 5}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
     about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
     return run.open_checkpoints(about | params | {"settings": asdict(replace(settings, iterate="best"))})
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import nn
 
 from domaincover.data.examples import Reader
 from domaincover.data.texts import check_texts
@@ -66,10 +65,9 @@ class TextNetwork(SourceNetwork):
 
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader:  # noqa: ARG002
         assert backbone is not None  # noqa: S101 - for the type checker
-        return backbone.module.reader(self.max_tokens)  # type: ignore[operator]
+        return backbone.module.reader(self.max_tokens)
 
-    def _backbone(self) -> Backbone:
-        return text_backbone_of(self.model, self.features, self.download)
-
-    def _new_backbone(self, rng: np.random.Generator) -> nn.Module:  # noqa: ARG002
-        return text_backbone(self.model, self.features, download=self.download)
+    def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
+        if rng is None:
+            return text_backbone_of(self.model, self.features, self.download)
+        return Backbone.of("text", text_backbone(self.model, self.features, download=self.download))

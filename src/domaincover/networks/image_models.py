@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ from domaincover.networks.pretrained import (
     transformers_for,
 )
 from domaincover.networks.saved_tensors import all_tensors, assign_tensors, copy_tensors
-from domaincover.networks.torchvision_weights import load_torchvision_weights
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig, PreTrainedModel
@@ -51,6 +51,9 @@ SETTINGS = {"network", *IMAGENET}
 TOO_LARGE = 1e6  # also rejects infinity
 SMALL_CONV = "small-conv"
 WIDTHS = (16, 32, 64)
+# In earlier versions, `weights_only` did not prevent code execution (CVE-2025-32434, CVE-2026-24747).
+SAFE_LOADER = (2, 10)
+OPTIONAL = "num_batches_tracked"  # missing in older torchvision files, and unused
 POOLED = 4  # height and width of the last layer's output; images of 25 to 32 pixels have it without pooling
 
 
@@ -59,11 +62,16 @@ class PixelNetwork(nn.Module):
 
     mean: Tensor
     std: Tensor
+    config: dict[str, Any]
 
     def __init__(self, settings: Mapping[str, Any] = IMAGENET) -> None:
         super().__init__()
         for name in ("mean", "std"):
             self.register_buffer(name, torch.tensor(settings[name]).view(3, 1, 1), persistent=False)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the network as a JSON-serializable configuration and tensors."""
+        return self.config, self.state_dict()
 
     def normalised(self, images: Tensor) -> Tensor:
         """Return the images as the network takes them."""
@@ -98,6 +106,10 @@ class ImageBackbone(PixelNetwork):
         self._interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
         self.n_features = _count_features(network.config, config)
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the network as a JSON-serializable configuration and tensors."""
+        return self.config, all_tensors(self.network)
+
     def forward(self, images: Tensor) -> Tensor:
         """Return the pooled features."""
         return _features(self.network, self.normalised(images), self.config, self._interpolates)
@@ -129,13 +141,6 @@ def image_backbone(
     network, has_pooler = complete_model(folder)
     settings = preprocessing(folder, getattr(config, "image_size", None))
     return _backbone(network, {**settings, "pooling": "pooler" if has_pooler else "mean"})
-
-
-def backbone_state(backbone: ImageBackbone | SmallConvolution) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a backbone as a JSON-serializable configuration and tensors."""
-    if isinstance(backbone, SmallConvolution):
-        return backbone.config, backbone.state_dict()
-    return backbone.config, all_tensors(backbone.network)
 
 
 def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBackbone | SmallConvolution:
@@ -240,7 +245,7 @@ class SmallConvolution(PixelNetwork):
             for n_in, n_out in zip(channels, WIDTHS, strict=False)
         )
         self.n_features = WIDTHS[-1] * POOLED**2
-        self.config: dict[str, Any] = {"network": SMALL_CONV}
+        self.config = {"network": SMALL_CONV}
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the features."""
@@ -310,3 +315,61 @@ def check_settings(config: Any) -> None:
             raise InputError(f"invalid {name} of an image network: {values!r}.")
     if config["pooling"] not in ("pooler", "mean"):
         raise InputError(f"pooling of an image network must be 'pooler' or 'mean', not {config['pooling']!r}.")
+
+
+def torchvision_names(names: Iterable[str]) -> dict[str, str]:
+    """Return torchvision's name for each transformers name of a ResNet-18 tensor."""
+    return {name: _torchvision_name(name) for name in names}
+
+
+def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None:
+    """Load a torchvision state dict, .pth or .safetensors, into transformers' ResNet-18.
+
+    The two packages name the parts of the network (He et al. 2016) differently. With stage k (1 to 4), block b (0 or 1)
+    and layer j in it (1 or 2):
+
+        torchvision               transformers
+        conv1, bn1                embedder.embedder.{convolution, normalization}
+        layer{k}.{b}.conv{j}      encoder.stages.{k-1}.layers.{b}.layer.{j-1}.convolution
+        layer{k}.{b}.bn{j}        encoder.stages.{k-1}.layers.{b}.layer.{j-1}.normalization
+        layer{k}.{b}.downsample.0 encoder.stages.{k-1}.layers.{b}.shortcut.convolution
+        layer{k}.{b}.downsample.1 encoder.stages.{k-1}.layers.{b}.shortcut.normalization
+        fc                        none: the head is replaced
+    """
+    theirs, own = _tensors_in(Path(path)), network.state_dict()
+    names = torchvision_names(own)
+    lacking = [name for name in names.values() if name not in theirs and not name.endswith(OPTIONAL)]
+    known = set(names.values())
+    extra = [name for name in theirs if name not in known and not name.startswith("fc.")]
+    misfits = [names[name] for name, tensor in own.items() if theirs.get(names[name], tensor).shape != tensor.shape]
+    for names_at_fault, fault in ((lacking, "lacks"), (extra, "also has"), (misfits, "has a different shape of")):
+        if names_at_fault:
+            raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it {fault} {names_at_fault[0]}.")
+    network.load_state_dict({name: theirs.get(names[name], tensor) for name, tensor in own.items()})
+
+
+def _torchvision_name(name: str) -> str:
+    name = re.sub(r"^embedder\.embedder\.convolution", "conv1", name)
+    name = re.sub(r"^embedder\.embedder\.normalization", "bn1", name)
+    name = re.sub(r"^encoder\.stages\.(\d+)\.layers\.", lambda found: f"layer{int(found[1]) + 1}.", name)
+    name = name.replace("shortcut.convolution", "downsample.0").replace("shortcut.normalization", "downsample.1")
+    name = re.sub(r"layer\.(\d+)\.convolution", lambda found: f"conv{int(found[1]) + 1}", name)
+    return re.sub(r"layer\.(\d+)\.normalization", lambda found: f"bn{int(found[1]) + 1}", name)
+
+
+def _tensors_in(path: Path) -> dict[str, Tensor]:
+    """Read the tensors in a file without executing code."""
+    from safetensors.torch import load_file
+
+    if not path.is_file():
+        raise InputError(f"{path} is not a file; pass the weights of torchvision's ResNet-18 (.pth or .safetensors).")
+    is_safe = path.suffix == ".safetensors"
+    if not is_safe and tuple(map(int, torch.__version__.split(".")[:2])) < SAFE_LOADER:
+        raise InputError(f"reading {path} safely needs torch 2.10 or later; upgrade torch, or pass .safetensors.")
+    try:
+        content = load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises a dozen types, with advice to execute the code in the file
+        raise InputError(f"{path} is corrupt or contains more than tensors.") from error
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise InputError(f"{path} is not a state dict of torchvision's ResNet-18: it contains more than named tensors.")
+    return content

@@ -61,31 +61,6 @@ def load_config(folder: str) -> PretrainedConfig:
         raise InputError(f"{folder} does not contain a known transformers model: {first_line(error)}") from error
 
 
-def load_model(folder: str, **options: Any) -> tuple[PreTrainedModel, set[str]]:
-    """Return the model in a folder in single precision, and the names of weights missing from the folder.
-
-    transformers initialises missing weights at random: the caller must ignore or reject them.
-    """
-    from torch import float32
-    from transformers import AutoModel
-
-    load_config(folder)  # for its more specific error messages
-    try:
-        with quietly():
-            model, report = AutoModel.from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=float32,
-                output_loading_info=True,
-                **options,
-            )
-    except Exception as error:  # corruption raises OSError, RuntimeError, SafetensorError, KeyError …
-        raise InputError(f"the weights in {folder} could not be read: {first_line(error)}") from error
-    return model, set(report["missing_keys"])
-
-
 @contextmanager
 def quietly() -> Iterator[None]:
     """Silence the progress bars of transformers and its reports of unused heads."""
@@ -148,14 +123,27 @@ def check_depth(content: Mapping[str, Any], n_tensors: int) -> None:
 
 
 def complete_model(folder: str) -> tuple[PreTrainedModel, bool]:
-    """Return the model in a folder, and whether it has a pooler.
+    """Return the model in a folder in single precision, and whether it has a pooler.
 
     Other missing weights are rejected, which transformers would initialise at random.
     """
     import torch
+    from transformers import AutoModel
 
-    with torch.random.fork_rng(devices=[]):
-        model, missing = load_model(folder)
+    load_config(folder)  # for its more specific error messages
+    try:
+        with quietly(), torch.random.fork_rng(devices=[]):
+            model, report = AutoModel.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+            )
+    except Exception as error:  # corruption raises OSError, RuntimeError, SafetensorError, KeyError …
+        raise InputError(f"the weights in {folder} could not be read: {first_line(error)}") from error
+    missing = report["missing_keys"]
     lacking = sorted(name for name in missing if not name.startswith("pooler."))
     if lacking:
         raise InputError(f"{folder} lacks the weights {lacking[0]!r}; pass a folder with the complete network.")

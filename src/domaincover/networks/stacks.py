@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from domaincover.errors import InputError
-from domaincover.networks.features import mixes_examples, one_at_a_time, with_features
 from domaincover.networks.perceptrons import Perceptron
 
 NO_FEATURES = (
@@ -54,10 +54,6 @@ class Stack(nn.Module):
     def with_features(self, examples: Tensor) -> tuple[Tensor, Tensor]:
         """Return the scores, and the input of each network's last linear layer: (replica, example, feature)."""
 
-    @abstractmethod
-    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
-        """Return the scores of one network, (example, label)."""
-
     def write_back(self) -> None:
         """Copy the stack's weights to the original networks, unless they are shared."""
 
@@ -81,10 +77,6 @@ class _Alone(Stack):
 
     def by_replica(self, values: Tensor, parameter: Tensor) -> Tensor:  # noqa: ARG002 - no leading axis here
         return values[0]
-
-    def of_replica(self, replica: int, examples: Tensor) -> Tensor:  # noqa: ARG002
-        scores: Tensor = self.network(examples)
-        return scores
 
 
 class _StackedPerceptrons(Stack):
@@ -137,13 +129,6 @@ class _StackedPerceptrons(Stack):
             values.append(outputs.relu_() if number < len(self.layers) else outputs)
         return values
 
-    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
-        first, *others = self.layers
-        scores: Tensor = first.of_replica(replica, examples)  # type: ignore[operator]
-        for layer in others:
-            scores = layer.of_replica(replica, scores.relu_())  # type: ignore[operator]
-        return scores
-
     def write_back(self) -> None:
         for layer in self.layers:
             layer.write_back()  # type: ignore[operator]
@@ -165,9 +150,6 @@ class _BatchedLinear(nn.Module):
         """Add to the gradients of weights and biases, given that of the outputs."""
         self.weight.grad.baddbmm_(slope, inputs.transpose(1, 2))  # type: ignore[union-attr]
         self.bias.grad.add_(slope.sum(2, keepdim=True))  # type: ignore[union-attr]
-
-    def of_replica(self, replica: int, examples: Tensor) -> Tensor:
-        return nn.functional.linear(examples, self.weight[replica], self.bias[replica, :, 0])
 
     @torch.no_grad()
     def write_back(self) -> None:
@@ -202,3 +184,41 @@ class StackOutputs(nn.Module):
             return self.stacked.by_hand(examples, self._with_features)
         outputs = self(examples, domains)
         return Pass(outputs, partial(torch.autograd.backward, outputs))
+
+
+def with_features(network: nn.Module, call: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
+    """Return the scores of a call of the network, and the input of the last linear layer that ran in it."""
+    read: list[Tensor] = []
+
+    def store_input(_: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        read[:] = [inputs[0] if inputs else named["input"]]
+
+    linear = [part for part in network.modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_pre_hook(store_input, with_kwargs=True) for part in linear]
+    try:
+        scores = call()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not read or read[0].shape[0] != scores.shape[0]:
+        raise InputError("features are the inputs of the last torch.nn.Linear; this network has none per example.")
+    return scores, read[0].flatten(1)
+
+
+def mixes_examples(network: nn.Module) -> bool:
+    """Return whether scores depend on the other examples of a batch, or its statistics are kept (BatchNorm)."""
+    return any(
+        isinstance(part, _BatchNorm) or getattr(part, "running_mean", None) is not None for part in network.modules()
+    )
+
+
+def one_at_a_time(
+    forward: Callable[[Tensor], tuple[Tensor, Tensor]], examples: Tensor, domains: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return scores and features of a batch, passing one domain at a time through the network."""
+    order = domains[0].argsort(stable=True)
+    sizes = domains[0][order].unique_consecutive(return_counts=True)[1].tolist()
+    outputs = [forward(part) for part in examples[:, order].split(sizes, dim=1)]
+    back = order.argsort()
+    scores, features = (torch.cat(parts, dim=1)[:, back] for parts in zip(*outputs, strict=True))
+    return scores, features

@@ -60,6 +60,12 @@ class TextBackbone(nn.Module):
         vocabulary = {**self.vocabulary._asdict(), "special_ids": list(self.vocabulary.special_ids)}
         return {"features": self.features, "vocabulary": vocabulary}
 
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Return the backbone as a JSON-serializable configuration and tensors."""
+        tensors = all_tensors(self)
+        tensors.pop("is_word", None)  # told by the vocabulary
+        return self.config, tensors
+
     def reader(self, max_tokens: int | None = None) -> TextReader:
         """Return a reader that encodes texts, truncated to `max_tokens` or the model's own limit."""
         most = self.vocabulary.max_tokens if max_tokens is None else max_tokens
@@ -137,13 +143,6 @@ def text_backbone(
     if features == "encoder":
         return TextEncoder(vocabulary, complete_model(folder)[0]).eval()
     return WordEmbeddings(vocabulary, _embeddings(folder, config)).eval()
-
-
-def backbone_state(backbone: TextBackbone) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return a backbone as a JSON-serializable configuration and tensors."""
-    tensors = all_tensors(backbone)
-    tensors.pop("is_word", None)  # told by the vocabulary
-    return backbone.config, tensors
 
 
 def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from domaincover.data.image_folder import image_folder
 from domaincover.data.images import are_pixels
 from domaincover.data.tables import open_table
+from domaincover.data.tables.image_folder import image_folder
 from domaincover.data.texts import check_texts
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion

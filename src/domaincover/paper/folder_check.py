@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from domaincover.data.cells import check_min_cell_size
-from domaincover.data.dataset import DomainDataset, code_names
+from domaincover.data.dataset import DomainDataset, check_min_cell_size, code_names
 from domaincover.errors import InputError
 from domaincover.paper.real.real_data import RealData
 from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images

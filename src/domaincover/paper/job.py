@@ -22,8 +22,7 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 
-from domaincover.data.cells import count_cells
-from domaincover.data.dataset import texts
+from domaincover.data.dataset import count_cells, texts
 from domaincover.data.splits import Split
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
@@ -34,7 +33,7 @@ from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import Setting, StudyData, draw_study_data
 from domaincover.paper.wilds.source import WildsSource
-from domaincover.training.run import TrainingRun
+from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
 

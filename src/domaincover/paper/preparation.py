@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from domaincover.data.cells import count_cells
+from domaincover.data.dataset import count_cells
 from domaincover.errors import InputError
 from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.job import Job

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.criteria import Criterion, TargetRecall, criterion_for
-from domaincover.data.cells import chosen_cell_size, count_cells
+from domaincover.data.dataset import chosen_cell_size, count_cells
 from domaincover.data.identity import look_alike_line
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies

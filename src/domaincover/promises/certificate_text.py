@@ -136,11 +136,17 @@ def truth_sentence(certificate: Certificate) -> str:
         f"below, {_domains(found.n_shown)} shown at target, {found.n_shown_below} shown below, and {found.n_undecided} "
         "undecided by their rows."
     )
+    return f"{shown} {_conclusion(certificate)}"
+
+
+def _conclusion(certificate: Certificate) -> str:
+    """Return what the test of true recall shows about the next domain."""
+    truly, what = certificate.domains.next_truly_at_least or 0.0, _true(certificate)
     if truly < WORTH_SAYING:
-        return f"{shown} That is too few to promise anything about true recall in the next domain."
+        return f"Rows or domains are too few to say whether the next domain's {what} at target."
     return (
-        f"{shown} So, with {percent(certificate.confidence)} confidence, the next domain's {_true(certificate)} at "
-        f"target with a probability of at least {probability(truly)}."
+        f"So, with {percent(certificate.confidence)} confidence, the next domain's {what} at target with a "
+        f"probability of at least {probability(truly)}."
     )
 
 
@@ -160,27 +166,18 @@ def noise_sentence(certificate: Certificate) -> str:
 
 def statement(certificate: Certificate) -> str:
     """Return what somebody who signs the certificate states, in a few sentences."""
-    found, confidence = certificate.domains, percent(certificate.confidence)
+    found = certificate.domains
     new = "new to it" if certificate.known_unseen else "taken to be new to it"
-    seen = (
+    said = [
         f"The model named above was tried in {found.n_domains} domains that were {new}, on {certificate.n_examples:,} "
-        f"rows with known labels. In {found.n_at_target} of them it had {reached_in_words(certificate)}."
-    )
-    if found.next_at_least < WORTH_SAYING:
-        return f"{seen} From this, nothing can be stated about the next domain."
-    so = (
-        f"If the next domain is drawn like these, it will be such a one with a probability of at least "
-        f"{probability(found.next_at_least)}; this is stated with {confidence} confidence."
-    )
-    truly = found.next_truly_at_least
-    if truly is None:
-        return f"{seen} {so}"
-    if truly < WORTH_SAYING:
-        return f"{seen} {so} Whether its true recall is at target cannot be stated from so few rows or domains."
-    return (
-        f"{seen} {so} With the luck of few rows taken out, its {_true(certificate)} at target with a probability of "
-        f"at least {probability(truly)}."
-    )
+        "rows with known labels.",
+        observed_sentence(certificate),
+        next_sentence(certificate),
+    ]
+    if found.next_at_least >= WORTH_SAYING:
+        said += [] if found.next_truly_at_least is None else [_conclusion(certificate)]
+        said.append("This holds if the next domain is drawn like these.")
+    return " ".join(said)
 
 
 def percent(share: float, *, down: bool = False, up: bool = False) -> str:

@@ -18,10 +18,9 @@ Labels that are absent from a domain, or have too few examples there, are ignore
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Hashable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,10 +54,10 @@ class Evidence:
     low: float
     high: float
     next_at_least: float
-    n_shown: int | None
-    n_undecided: int | None
-    n_shown_below: int | None
-    next_truly_at_least: float | None
+    n_shown: int | None = None
+    n_undecided: int | None = None
+    n_shown_below: int | None = None
+    next_truly_at_least: float | None = None
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,6 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for strict JSON."""
         return asdict(self)
-
-    def to_json(self) -> str:
-        """Return everything as JSON."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def text(self, width: int = 100) -> str:
         """Return the certificate as sentences, no line longer than the width, and a table of the labels."""
@@ -129,12 +124,12 @@ def certify(
     label, which leaves other labels out; a report under the criterion of coverage is certified for its coverage.
 
     >>> import numpy as np
-    >>> from domaincover import DomainReport, certify
-    >>> recall, zeros = np.linspace(0.88, 0.99, 24).reshape(12, 2), np.zeros(12)
-    >>> report = DomainReport(tuple(range(12)), ("ill", "well"), np.full((12, 2), 100), recall, zeros + 1, zeros, zeros)
-    >>> found = certify(report, 0.9).domains
+    >>> from domaincover import certify, domain_report
+    >>> labels, domains = np.tile([0, 1], 1200), np.repeat(np.arange(12), 200)
+    >>> sets = np.random.default_rng(0).random((2400, 2)) < 0.93
+    >>> found = certify(domain_report(sets, labels, domains, ("ill", "well"), tuple(range(12))), 0.9).domains
     >>> found.n_at_target, round(found.next_at_least, 2)
-    (9, 0.47)
+    (11, 0.66)
     """
     report = report.under(target_recall)
     check_share(confidence, "confidence")
@@ -147,8 +142,7 @@ def certify(
     at_target = recall >= targets
 
     def evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64]) -> Evidence:
-        truth = Truth() if report.thresholds == "adapted" else _truth(shown, confidence, beta)
-        return _evidence(hits, truth, confidence)
+        return _evidence(hits, None if report.thresholds == "adapted" else shown, confidence, beta)
 
     every_label = np.where(counts, by_row, AT_TARGET).min(axis=1)
     below = (_upper_bounds(report, 1 - beta / counts.sum(axis=1, keepdims=True)) < targets).any(axis=1)
@@ -211,47 +205,38 @@ def _doubt(report: DomainReport, seen_domains: Collection[Hashable] | None) -> s
     return f"Of these domains, some look like domains seen in training: {in_words(pairs)}; they were taken for new."
 
 
-def _n_hits(report: DomainReport) -> NDArray[np.float64]:
-    return np.rint(np.nan_to_num(report.group_recall) * report.group_n)
-
-
 def _upper_bounds(report: DomainReport, confidence: Any) -> NDArray[np.float64]:
     """Return an upper bound on the true recall of every cell, 1 where the cell does not count."""
-    bounds = upper_bound(_n_hits(report), report.group_n, confidence)
+    bounds = upper_bound(report.group_hits, report.group_n, confidence)
     return np.where(np.isnan(report.group_recall), 1.0, bounds)
 
 
 def _shown(report: DomainReport, targets: NDArray[np.float64], beta: float) -> NDArray[np.int64]:
     """Return the test of each cell's true recall from its rows."""
-    above = lower_bound(_n_hits(report), report.group_n, 1 - beta) >= targets
+    above = lower_bound(report.group_hits, report.group_n, 1 - beta) >= targets
     below = _upper_bounds(report, 1 - beta) < targets
     return np.where(above, AT_TARGET, np.where(below, BELOW, UNDECIDED))
 
 
-class Truth(NamedTuple):
-    """The part of the evidence that is about true recall."""
-
-    n_shown: int | None = None
-    n_undecided: int | None = None
-    n_shown_below: int | None = None
-    next_truly_at_least: float | None = None
-
-
-def _truth(shown: NDArray[np.int64], confidence: float, beta: float) -> Truth:
-    n_shown, n_undecided, n_below = (int((shown == which).sum()) for which in (AT_TARGET, UNDECIDED, BELOW))
-    truly = (float(lower_bound(n_shown, len(shown), confidence)) - beta) / (1 - beta)
-    return Truth(n_shown, n_undecided, n_below, max(0.0, truly))
-
-
-def _evidence(hits: NDArray[np.bool_], truth: Truth, confidence: float) -> Evidence:
+def _evidence(hits: NDArray[np.bool_], shown: NDArray[np.int64] | None, confidence: float, beta: float) -> Evidence:
     n, n_hits = len(hits), int(hits.sum())
     each_side = (1 + confidence) / 2
-    return Evidence(
+    found = Evidence(
         n_domains=n,
         n_at_target=n_hits,
         share=n_hits / n if n else None,
         low=float(lower_bound(n_hits, n, each_side)),
         high=float(upper_bound(n_hits, n, each_side)),
         next_at_least=float(lower_bound(n_hits, n, confidence)),
-        **truth._asdict(),
+    )
+    if shown is None:
+        return found
+    n_shown, n_undecided, n_below = (int((shown == which).sum()) for which in (AT_TARGET, UNDECIDED, BELOW))
+    truly = (float(lower_bound(n_shown, n, confidence)) - beta) / (1 - beta)
+    return replace(
+        found,
+        n_shown=n_shown,
+        n_undecided=n_undecided,
+        n_shown_below=n_below,
+        next_truly_at_least=max(0.0, truly),
     )

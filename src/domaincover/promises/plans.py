@@ -1,12 +1,7 @@
-"""Number of domains that a promise needs: by theorems, by calibration, and by a certificate.
+"""Number of domains that a promise needs: by calibration, and by a certificate.
 
 The promise is that a new domain misses the target with probability at most ε; it holds with probability 1 − δ over the
 available domains.
-
-**Learning** from all domains, none of them held out: the bounds of `learning_bounds`, `no_failure` and `uniform`. Where
-recall is counted on finitely many examples, the domains are given δ/2 and every cell δ/(2·m·labels); the promise is
-then about the target less a slack, by the uniform bound for one label within each cell (the paper's appendix on sample
-sizes).
 
 **Calibration** on m held-out domains with the k-th smallest domain threshold: the next domain is at target with
 probability (m + 1 − k) / (m + 1) on average over calibration domains, and the probability given the calibration domains
@@ -15,40 +10,28 @@ A domain confidence of c takes k = ⌊(1 − c)(m + 1)⌋: for certainty it has 
 
 **A certificate** of m other domains with k − 1 misses has a lower bound of 1 − ε or more under the same condition,
 P(Binomial(m, ε) < k) ≤ δ, since the Clopper-Pearson bound inverts the same probability.
+
+What theorems promise without keeping a domain out takes thousands of domains: docs/theory.md.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from domaincover.calibration.confidence import domains_needed, order_ranks
+from domaincover.calibration.confidence import domains_needed, highest_confidence, order_ranks
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
-from domaincover.promises.learning_bounds import (
-    no_failure_bound,
-    no_failure_size,
-    smallest,
-    uniform_bound,
-    uniform_size,
-)
+from domaincover.promises.certificate_text import percent, probability, wrapped
 
 MOST_SPARED = 5
+INDENT = 14
+ASKED = "--domain-confidence"
 MOST = 10**9
 LEAST_SHARE = 1e-9  # below, sizes exceed float precision
-
-
-@dataclass(frozen=True)
-class LearningSizes:
-    """Sizes by a theorem: domains if recall is known exactly, and domains and examples per cell if it is estimated."""
-
-    n_domains: int
-    n_domains_finite: int
-    n_examples_per_cell: int
 
 
 @dataclass(frozen=True)
@@ -70,34 +53,22 @@ class WithDomains:
     """What a given number of domains allows.
 
     The confidence that calibration can promise on average and, if asked for `domain_confidence`, with probability
-    1 − δ, the lower bound of a certificate if all of them are at target (the same number), and the ε of the theorems,
-    None where it is not below 1.
+    1 − δ, which is also the lower bound of a certificate if all of them are at target.
     """
 
     n_domains: int
     marginal_confidence: float
     domain_confidence: float
     conditional_confidence: float
-    epsilon_uniform: float | None
-    epsilon_no_failure: float | None
 
 
 @dataclass(frozen=True)
 class DomainPlan:
-    """Numbers of domains and of examples per cell that each route needs; see `plan_domains`.
+    """Numbers of domains that calibration and a certificate need, and of examples per cell; see `plan_domains`."""
 
-    `uniform` and `no_failure`, by the theorems, are None where neither features nor a VC dimension were given.
-    """
-
-    n_labels: int
-    n_features: int | None
-    vc_dimension: int | None
     epsilon: float
     delta: float
     target_recall: float
-    recall_slack: float
-    uniform: LearningSizes | None
-    no_failure: LearningSizes | None
     n_domains_marginal: int
     calibration: tuple[SparedSizes, ...]
     n_examples_to_show: int
@@ -107,83 +78,48 @@ class DomainPlan:
         """Return everything as plain data for strict JSON."""
         return asdict(self)
 
-    def to_json(self) -> str:
-        """Return everything as JSON."""
-        return json.dumps(self.to_dict(), indent=2, allow_nan=False)
-
     def text(self, width: int = 100) -> str:
         """Return the plan in sentences, no line longer than the width."""
-        from domaincover.promises.plan_text import plan_text
-
-        return plan_text(self, width)
+        parts = [_aim(self, width), _calibration(self, width), _certificate(self, width)]
+        if self.with_domains is not None:
+            parts.append(_allowed(self, self.with_domains, width))
+        return "\n\n".join("\n".join(lines) for lines in parts)
 
     def __str__(self) -> str:
         return self.text()
 
 
 def plan_domains(
-    n_labels: int,
-    n_features: int | None = None,
-    *,
-    vc_dimension: int | None = None,
-    epsilon: float = 0.1,
-    delta: float = 0.05,
-    target_recall: float = 0.9,
-    recall_slack: float = 0.05,
-    n_domains: int | None = None,
+    *, epsilon: float = 0.1, delta: float = 0.05, target_recall: float = 0.9, n_domains: int | None = None
 ) -> DomainPlan:
     """Compute the number of domains needed so that at most a share ε of new domains misses the target.
 
-    The promise holds with probability 1 − δ over the available domains. Only the theorems need to know the scorers:
-    `n_features` for linear ones, or the VC dimension of each label's scorers, over domains and over examples, or with
-    `n_labels=1` that of the set predictors. With `n_domains`, the plan includes what that many domains allow.
+    The promise holds with probability 1 − δ over the available domains, for any model. With `n_domains`, the plan
+    includes what that many domains allow.
 
-    >>> plan = plan_domains(n_labels=3, n_features=50)
-    >>> plan.n_domains_marginal, plan.calibration[0].n_domains, plan.no_failure.n_domains > 10_000
-    (9, 29, True)
+    >>> plan = plan_domains(epsilon=0.1, delta=0.05)
+    >>> plan.n_domains_marginal, plan.calibration[0].n_domains
+    (9, 29)
     """
-    _check_whole(n_labels, "the number of labels")
-    dimension = _dimension(n_features, vc_dimension)
     _check_small(epsilon, "epsilon, the share of new domains that may miss,")
     _check_small(delta, "delta, the probability that the promise fails,")
-    _check_small(recall_slack, "the recall slack")
     check_target_recall(target_recall)
-    if n_domains is not None:
-        _check_whole(n_domains, "the number of domains")
-    wanted = (epsilon, delta, recall_slack)
     return DomainPlan(
-        n_labels=int(n_labels),
-        n_features=None if n_features is None else int(n_features),
-        vc_dimension=dimension,
         epsilon=float(epsilon),
         delta=float(delta),
         target_recall=float(target_recall),
-        recall_slack=float(recall_slack),
-        uniform=None if dimension is None else _learning_sizes(uniform_size, n_labels, dimension, *wanted),
-        no_failure=None if dimension is None else _learning_sizes(no_failure_size, n_labels, dimension, *wanted),
-        n_domains_marginal=marginal_size(epsilon),
+        n_domains_marginal=domains_needed(1 - epsilon),  # with fewer, only a threshold of −∞ keeps the promise
         calibration=tuple(_spared_sizes(n_spared, epsilon, delta) for n_spared in range(MOST_SPARED + 1)),
         n_examples_to_show=all_caught_size(target_recall, delta),
-        with_domains=None if n_domains is None else _with_domains(n_domains, n_labels, dimension, delta),
+        with_domains=None if n_domains is None else _with_domains(n_domains, delta),
     )
-
-
-def marginal_size(epsilon: float) -> int:
-    """Return the smallest m with 1 − ε ≤ m / (m + 1): with fewer domains, only a threshold of −∞ keeps the promise.
-
-    >>> marginal_size(0.1), marginal_size(0.05), marginal_size(0.3)
-    (9, 19, 3)
-    """
-    return domains_needed(1 - epsilon)
 
 
 def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
     """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ."""
-    if n_spared == 0:
-        return all_caught_size(1 - epsilon, delta)
-    from scipy.special import bdtr  # a third of the time of `plan` and `check`
+    from scipy.special import bdtr  # a third of the time of `plan`
 
-    return smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
+    return _smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
 
 
 def certainty(n_domains: int, epsilon: float) -> float:
@@ -213,23 +149,19 @@ def confidence_to_ask(n_domains: int, n_spared: int) -> float:
 
 def all_caught_size(target_recall: float, row_error: float) -> int:
     """Return the smallest n for which n examples, all caught, show that a recall is at target: target^n ≤ row error."""
-    return smallest(lambda n: target_recall**n <= row_error)
+    return _smallest(lambda n: target_recall**n <= row_error)
 
 
-def _learning_sizes(
-    size: Callable[[int, float, float, int], int],
-    n_labels: int,
-    dimension: int,
-    epsilon: float,
-    delta: float,
-    slack: float,
-) -> LearningSizes:
-    n_finite = size(dimension, epsilon, delta / 2, n_labels)
-    return LearningSizes(
-        n_domains=size(dimension, epsilon, delta, n_labels),
-        n_domains_finite=n_finite,
-        n_examples_per_cell=uniform_size(dimension, slack, delta / (2 * n_finite * n_labels)),
-    )
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """Return the smallest whole number that satisfies a monotone condition."""
+    high = 1
+    while not holds(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
@@ -237,35 +169,93 @@ def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
     return SparedSizes(n_spared, m, confidence_to_ask(m, n_spared), (m - n_spared) / (m + 1))
 
 
-def _with_domains(m: int, n_labels: int, dimension: int | None, delta: float) -> WithDomains:
-    bounds = (uniform_bound, no_failure_bound)
-    uniform, no_failure = (1.0 if dimension is None else bound(m, dimension, n_labels, delta) for bound in bounds)
+def _with_domains(m: Any, delta: float) -> WithDomains:
+    if type(m) is bool or not isinstance(m, int | np.integer) or not 1 <= m <= MOST:
+        raise InputError(f"the number of domains must be a whole number from 1 to {MOST:,}, got {m}.")
+    m = int(m)
     return WithDomains(
         n_domains=m,
-        marginal_confidence=m / (m + 1),
+        marginal_confidence=highest_confidence(m),
         domain_confidence=confidence_to_ask(m, 0),
         conditional_confidence=delta ** (1 / m),
-        epsilon_uniform=uniform if uniform < 1 else None,
-        epsilon_no_failure=no_failure if no_failure < 1 else None,
     )
-
-
-def _dimension(n_features: int | None, vc_dimension: int | None) -> int | None:
-    """Return the VC dimension of scorers; None where nothing is known of them."""
-    if n_features is not None and vc_dimension is not None:
-        raise InputError("give either the number of features, for linear scorers, or the VC dimension of the scorers.")
-    if n_features is not None:
-        return _check_whole(n_features, "the number of features") + 1
-    return None if vc_dimension is None else _check_whole(vc_dimension, "the VC dimension")
-
-
-def _check_whole(value: Any, what: str) -> int:
-    if type(value) is bool or not isinstance(value, int | np.integer) or not 1 <= value <= MOST:
-        raise InputError(f"{what} must be a whole number from 1 to {MOST:,}, got {value}.")
-    return int(value)
 
 
 def _check_small(value: float, what: str) -> None:
     check_share(value, what)
     if value < LEAST_SHARE:
         raise InputError(f"{what} must be at least {LEAST_SHARE:g}, got {value:g}.")
+
+
+def _aim(plan: DomainPlan, width: int) -> list[str]:
+    aim = (
+        f"The aim: at most {percent(plan.epsilon)} of new domains miss the target. At target means that every label is "
+        f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
+        f"domains at hand, with a probability of at most {percent(plan.delta)}."
+    )
+    what = "Domains are counted as new ones will come: years of one hospital are one domain where hospitals are new."
+    return wrapped(f"{aim} {what}", width)
+
+
+def _calibration(plan: DomainPlan, width: int) -> list[str]:
+    few, first = plan.n_domains_marginal, plan.calibration[0]
+    on_average, certain = 1 - plan.epsilon, percent(1 - plan.delta)
+    average = f"domains if it is enough that the promise holds on average over draws ({ASKED} {on_average:g})"
+    by_size = " and ".join(
+        f"{100 * certainty(m, plan.epsilon):.0f} % with {m:,} domains" for m in (few, first.n_domains)
+    )
+    unsure = (
+        f"   With {ASKED} {on_average:g} more of them are passed over, as many as the average allows: the certainty is "
+        f"{by_size}."
+    )
+    return [
+        *_head("1. Calibrate on domains kept out of training. Any model, any number of features.", width),
+        *_row(few, average, width),
+        *_row(first.n_domains, f"domains and {ASKED} {first.domain_confidence:g} for {certain} certainty", width),
+        *_head(unsure, width),
+        *_head("   With more domains, the lowest thresholds can be passed over, so that sets get smaller:", width),
+        f"{'domains':>{INDENT - 2}}  {'passed over':>11}  {'confidence':>10}  {'at target, on average':>21}",
+        *(
+            f"{size.n_domains:>{INDENT - 2},}  {size.n_spared:>11}  {size.domain_confidence:>10g}  "
+            f"{percent(size.mean_confidence):>21}"
+            for size in plan.calibration
+        ),
+    ]
+
+
+def _certificate(plan: DomainPlan, width: int) -> list[str]:
+    first, *others = plan.calibration
+    more = ", ".join(f"{size.n_spared} of {size.n_domains:,}" for size in others)
+    return [
+        *_head("2. Show it afterwards, by a certificate from other domains that the model has not seen.", width),
+        *_row(first.n_domains, f"domains if none of them misses the target; or {more} may miss", width),
+        *_row(
+            plan.n_examples_to_show,
+            "examples of each label in each of them, at least: fewer cannot show a true recall of "
+            f"{percent(plan.target_recall)}, even if all are caught",
+            width,
+        ),
+    ]
+
+
+def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
+    certain = (
+        f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty "
+        f"({ASKED} {allowed.domain_confidence:g}), and what a certificate shows if none of them misses"
+    )
+    average = "of new domains at target is the most that calibration on them can promise on average"
+    return [
+        f"With {allowed.n_domains:,} domain{'' if allowed.n_domains == 1 else 's'}:",
+        *_row(probability(allowed.marginal_confidence), average, width),
+        *_row(probability(allowed.conditional_confidence), certain, width),
+    ]
+
+
+def _row(number: int | str, words: str, width: int) -> list[str]:
+    """Return a number and its description in two columns."""
+    first = f"{number:>{INDENT - 2},}" if isinstance(number, int) else f"{number:>{INDENT - 2}}"
+    return wrapped(words, width, f"{first}  ", " " * INDENT)
+
+
+def _head(words: str, width: int) -> list[str]:
+    return wrapped(words, width, then="   ")

@@ -55,11 +55,9 @@ class ThresholdTracks(NamedTuple):
     by_domain: dict[str, list[Mark]]
 
 
-def size_histogram(report: DomainReport) -> list[Bar] | None:
-    """Return a bar for each size of sets, or a few together, that of one label marked; None if sizes are not known."""
+def size_histogram(report: DomainReport) -> list[Bar]:
+    """Return a bar for each size of sets, or a few together, that of one label marked."""
     counts = report.sets_by_size
-    if counts is None:
-        return None
     bins = size_bins(counts)
     names = [str(low) if low == high else f"{low}–{high}" for low, high in bins]
     return _bars(names, [int(counts[low : high + 1].sum()) for low, high in bins], [name == "1" for name in names])

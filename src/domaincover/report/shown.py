@@ -16,12 +16,12 @@ MOST_ROWS = 30
 
 def report_text(report: DomainReport) -> str:
     """Return the domains worst first, how large sets are, and the headline if the report has a target."""
-    sizes = [] if report.sets_by_size is None else [sizes_in_words(report.sets_by_size)]
+    sizes = sizes_in_words(report.sets_by_size)
     if report.criterion is None:
         table = report.to_frame().sort_values("min_recall", kind="stable").to_string(max_rows=MOST_ROWS)
-        return "\n".join([table, *sizes])
+        return "\n".join([table, sizes])
     target, reports = report.criterion.given, {"model": report}
-    lines = [*summary_lines(reports, target, kind=""), *sizes, *filter(None, [report.not_counted()])]
+    lines = [*summary_lines(reports, target, kind=""), sizes, *filter(None, [report.not_counted()])]
     return "\n".join([domain_table(reports, target), *lines])
 
 

@@ -18,7 +18,6 @@ from domaincover.errors import InputError
 
 Json = Any
 MOST_FEATURES = 10_000_000
-DEEPEST = 16  # levels of CatBoost's trees, which has the same limit
 LIGHTGBM_OBJECTIVES = re.compile(r"(binary|multiclass|multiclassova)( [a-z_]+:[0-9.e+\-]+)*")
 # Of a LightGBM tree, by type: as many numbers as it has leaves, or splits.
 OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
@@ -223,74 +222,3 @@ def _xgboost_tree(tree: Json, number: int, n_features: int) -> dict[str, Json]:
     written = {name: part.tolist() for name, part in kept.items()}
     sizes = {name: str(size) for name, size in {**shape, "num_deleted": n_deleted}.items()}
     return {"id": number, **written, **no_categories, "tree_param": sizes}
-
-
-def checked_catboost(content: bytes, n_classes: int) -> bytes:
-    """Return the JSON of a CatBoost model with nothing but what was checked."""
-    model = json.loads(content)
-    info, trees = model["features_info"], model.get("oblivious_trees", [])
-    _need(set(info) == {"float_features"}, "CatBoost has other columns than numbers")
-    _need(len(trees) > 0, "CatBoost has no symmetric trees")
-    columns = [_catboost_column(one, number) for number, one in enumerate(info["float_features"])]
-    n_outputs = 1 if n_classes == 2 else n_classes
-    borders = [(k, border) for k, one in enumerate(columns) for border in one["borders"]]
-    scale, bias = model["scale_and_bias"]
-    _need(len(bias) == n_outputs, "the number of classes is wrong")
-    classes, loss = model["model_info"]["class_params"], model["model_info"]["params"]["loss_function"]["type"]
-    _need(loss == ("Logloss" if n_outputs == 1 else "MultiClass"), f"the loss {str(loss)[:40]!r} is unknown")
-    kept = {
-        "class_params": _catboost_classes(classes, n_classes),
-        "params": {"loss_function": {"type": loss, "params": {}}},
-    }
-    written = {
-        "features_info": {"float_features": columns},
-        "model_info": kept,
-        "oblivious_trees": [_catboost_tree(tree, borders, n_outputs) for tree in trees],
-        "scale_and_bias": [float(scale), [*map(float, bias)]],
-    }
-    return json.dumps(written).encode()
-
-
-def _catboost_column(given: Json, number: int) -> dict[str, Json]:
-    _need(given["feature_index"] == given["flat_feature_index"] == number, "columns are not numbered from 0")
-    nan = given.get("nan_value_treatment", "AsIs")
-    _need(nan in ("AsIs", "AsFalse", "AsTrue"), "a missing value has no side")
-    name = {"feature_id": str(given["feature_id"])} if "feature_id" in given else {}
-    return {
-        "borders": [*map(float, given["borders"] or [])],
-        "feature_index": number,
-        "flat_feature_index": number,
-        **name,
-        "has_nans": bool(given.get("has_nans", False)),
-        "nan_value_treatment": nan,
-    }
-
-
-def _catboost_tree(tree: Json, borders: list[tuple[int, float]], n_outputs: int) -> dict[str, Json]:
-    splits, leaves = tree["splits"] or [], [*map(float, tree["leaf_values"])]
-    _need(len(splits) <= DEEPEST and len(leaves) == n_outputs * 2 ** len(splits), "a tree has a wrong size")
-    kept = []
-    for split in splits:
-        place = split["split_index"]
-        _need(split["split_type"] == "FloatFeature" and type(place) is int, "a split is not of a number")
-        found = 0 <= place < len(borders) and borders[place] == (split["float_feature_index"], split["border"])
-        _need(found, "a split is out of bounds")
-        column, border = borders[place]
-        of_column = {"float_feature_index": column, "border": border}
-        kept.append({**of_column, "split_index": place, "split_type": "FloatFeature"})
-    return {"splits": kept, "leaf_values": leaves}
-
-
-def _catboost_classes(given: Json, n_classes: int) -> dict[str, Json]:
-    names, kind = given["class_names"], given["class_label_type"]
-    _need(len(names) == n_classes, "the number of classes is wrong")
-    _need(all(isinstance(one, str | int | float) for one in names), "classes are neither texts nor numbers")
-    _need(kind in ("Integer", "Float", "String", "Boolean"), "the type of classes is unknown")
-    codes = [*map(int, given["class_to_label"])]
-    _need(codes == [*range(n_classes)], "classes are not numbered from 0")
-    return {
-        "class_label_type": kind,
-        "class_names": [*names],
-        "class_to_label": codes,
-        "classes_count": int(given.get("classes_count", 0)),
-    }

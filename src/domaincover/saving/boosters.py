@@ -1,4 +1,4 @@
-"""Boosted trees of LightGBM, XGBoost and CatBoost in their own formats, text and JSON.
+"""Boosted trees of LightGBM and XGBoost in their own formats, text and JSON.
 
 Their readers are compiled and trust what they read: a forged child, column or number of classes would be followed out
 of bounds. So a file is parsed here first, every index is checked, and the compiled reader gets what was checked,
@@ -7,24 +7,22 @@ written anew. Nothing in these formats can name a function or a file.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
-from domaincover.saving.booster_files import checked_catboost, checked_lightgbm, checked_xgboost
+from domaincover.saving.booster_files import checked_lightgbm, checked_xgboost
 from domaincover.saving.values import Json, from_json, to_json
 
 # Parameters with text that is a choice, not a place; other texts are not needed to predict, and are left out.
 CHOICES = {
-    *("boosting_type", "bootstrap_type", "booster", "grow_policy", "importance_type", "loss_function"),
-    *("multi_strategy", "objective", "sampling_method", "task_type", "tree_method"),
+    *("boosting_type", "booster", "grow_policy", "importance_type"),
+    *("multi_strategy", "objective", "sampling_method", "tree_method"),
 }
 
 
@@ -39,7 +37,7 @@ class Format(NamedTuple):
 
 
 def is_booster(model: object) -> bool:
-    """Tell whether a classifier is one of LightGBM, XGBoost or CatBoost."""
+    """Tell whether a classifier is one of LightGBM or XGBoost."""
     kind = type(model)
     return kind.__name__ in FORMATS and kind.__module__.split(".")[0] == FORMATS[kind.__name__].package
 
@@ -128,32 +126,11 @@ def _restored_xgboost(model: Any, content: bytes, classes: NDArray[Any]) -> Any:
     return model
 
 
-def _catboost_bytes(model: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        model.save_model(str(path), format="json")
-        return path.read_bytes()
-
-
-def _restored_catboost(model: Any, content: bytes, classes: NDArray[Any]) -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        path.write_bytes(checked_catboost(content, len(classes)))
-        model.load_model(str(path), format="json")
-    if not np.array_equal(np.asarray(model.classes_), classes):
-        raise InputError("the classes of a CatBoostClassifier are not those of its trees.")
-    return model
-
-
-_XGBOOST = Format(
-    "xgboost", "json", lambda model: getattr(model, "_Booster", None) is not None, _xgboost_bytes, _restored_xgboost
-)
 FORMATS = {
     "LGBMClassifier": Format(
         "lightgbm", "txt", lambda model: bool(getattr(model, "fitted_", False)), _lightgbm_bytes, _restored_lightgbm
     ),
-    "XGBClassifier": _XGBOOST,
-    "CatBoostClassifier": Format(
-        "catboost", "json", lambda model: bool(model.is_fitted()), _catboost_bytes, _restored_catboost
+    "XGBClassifier": Format(
+        "xgboost", "json", lambda model: getattr(model, "_Booster", None) is not None, _xgboost_bytes, _restored_xgboost
     ),
 }

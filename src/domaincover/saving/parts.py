@@ -302,7 +302,7 @@ def _arrays_of(model: Any) -> bytes | None:
     if "network_" in vars(model):
         return _bytes_of(model._inputs.tensors(model.network_))
     if _kind_of(model) == "Backbone":
-        return _bytes_of(model.state()[1])
+        return _bytes_of(model.module.state()[1])
     return safetensors.numpy.save({RESIDUALS: model.residuals_}) if RESIDUALS in vars(model) else None
 
 

@@ -8,24 +8,19 @@ import torch
 from torch import Tensor, nn
 
 WIDTH = 64  # numbers; a multiple of any processor's vector registers
+BETAS, EPS = (0.9, 0.999), 1e-8  # torch's defaults
 
 
 class FlatAdam:
     """Adam (Kingma and Ba 2015) on all parameters as one vector.
 
-    Takes the same steps as `torch.optim.Adam`, whose overhead is a third of a small network's training time. The
-    parameters permanently become views of one vector, so this is for stacks only, not for users' networks.
+    Takes the same steps as `torch.optim.Adam(fused=True)`, whose `step` takes 15 times as long as the kernel that it
+    calls for a small network. The parameters permanently become views of one vector, so this is for stacks only, not
+    for users' networks.
     """
 
-    def __init__(
-        self,
-        parameters: Iterable[nn.Parameter],
-        lr: float,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        self.rate, self._betas, self._eps = lr, betas, eps
+    def __init__(self, parameters: Iterable[nn.Parameter], lr: float) -> None:
+        trained, self.rate = list(parameters), lr
         self._weights = torch.cat([parameter.detach().reshape(-1) for parameter in trained])
         # Whole vector registers, since a rest is computed apart, and rounded otherwise.
         self._weights = nn.functional.pad(self._weights, (0, -len(self._weights) % WIDTH))
@@ -53,10 +48,10 @@ class FlatAdam:
             [],
             [self._n_steps],
             lr=self.rate,
-            beta1=self._betas[0],
-            beta2=self._betas[1],
+            beta1=BETAS[0],
+            beta2=BETAS[1],
             weight_decay=0.0,
-            eps=self._eps,
+            eps=EPS,
             amsgrad=False,
             maximize=False,
         )

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from domaincover.errors import InputError
 from domaincover.options import DomainPenalty
 from domaincover.prediction_sets import check_share
-from domaincover.training.objectives import log_softmax
+from domaincover.training.objectives import Objective, log_softmax
 
 KERNEL_RATES = (1e-3, 1e-2, 1e-1, 1.0, 1e1, 1e2, 1e3)
 SMALLEST_EXPONENT = -115.0  # of 2; smaller kernels are negligible, and subnormal numbers slow
@@ -65,15 +65,14 @@ class Compared(NamedTuple):
     features: Tensor | None
 
 
-class DomainObjective(nn.Module):
+class DomainObjective(Objective):
     """The mean risk over domains, plus a weighted penalty on differences between domains.
 
     Before `warmup_steps` the weight is at most 1; at `warmup_steps` it becomes its full value and the optimiser is
     reset. In your own training loop, call `begin_step` before each step.
     """
 
-    needs_features: ClassVar[bool] = False  # whether the inputs of the network's last linear layer are compared
-
+    compares_domains = True
     usual_weight: ClassVar[float] = 1.0
     usual_warmup: ClassVar[int] = 0
 

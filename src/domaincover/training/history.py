@@ -1,10 +1,9 @@
-"""What training tells: histories at its end, and calls to listeners while it runs."""
+"""The history of a training, and how it is collected."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,13 +35,15 @@ class Record:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._losses: list[Tensor] = []
-        self._steps: list[tuple[int, int]] = []
-        self._columns: list[list[Tensor]] = [[], [], [], []]  # mean loss; for dual steps also size, recall, multipliers
+        self._rows: list[tuple[Tensor, ...]] = []  # epoch and batch; mean loss; of dual steps size, recall, multipliers
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     @property
     def mean_loss(self) -> Tensor:
         """The mean loss between the last two steps, by replica."""
-        return self._columns[0][-1]
+        return self._rows[-1][1]
 
     def add_loss(self, losses: Tensor) -> None:
         """Record the loss of a batch."""
@@ -50,85 +51,34 @@ class Record:
 
     def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
         """Record a dual step or an epoch."""
-        if self._losses:  # losses from a checkpoint may be on another device
-            losses = torch.stack([loss.to(self._losses[-1].device) for loss in self._losses])
-            loss = self._engine.sum(losses.mean(0)).cpu()
-        else:
-            loss = self.mean_loss
+        loss = self._mean_of_batches() if self._losses else self.mean_loss
         self._losses = []
-        self._steps.append((epoch, batch))
-        for column, value in zip(self._columns, (loss, *dual), strict=False):
-            column.append(value.cpu())
-
-    def __len__(self) -> int:
-        return len(self._steps)
+        self._rows.append((torch.tensor((epoch, batch)), loss, *(value.cpu() for value in dual)))
 
     def histories(self, ends: Sequence[int | None]) -> list[History]:
         """Return the history of each network, up to its end; None is the whole history."""
-        epoch, batch = map(np.array, zip(*self._steps, strict=True))
-        by_network = zip(*(_by_network(column) for column in self._columns if column), strict=True)
+        steps, *columns = self._columns()
+        epoch, batch = steps.T.numpy()
         return [
-            History(epoch[:end], batch[:end], *(values[:end] for values in of_network))
-            for end, of_network in zip(ends, by_network, strict=True)
+            History(epoch[:end], batch[:end], *(column[:end, network].double().numpy() for column in columns))
+            for network, end in enumerate(ends)
         ]
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
-        kept = {f"column.{k}": torch.stack(column) for k, column in enumerate(self._columns) if column}
-        kept |= {"losses": torch.stack(self._losses)} if self._losses else {}
-        return kept | {"steps": torch.tensor(self._steps, dtype=torch.int64).reshape(-1, 2)}
+        kept = {f"column.{k}": column for k, column in enumerate(self._columns())}
+        return kept | ({"losses": torch.stack(self._losses)} if self._losses else {})
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state."""
-        self._steps = [(int(epoch), int(batch)) for epoch, batch in state["steps"]]
-        self._losses = [*state["losses"]] if "losses" in state else []
-        self._columns = [[*state[f"column.{k}"]] if f"column.{k}" in state else [] for k in range(4)]
+        self._losses = [*state.get("losses", ())]
+        n_columns = sum(name.startswith("column.") for name in state)
+        self._rows = list(zip(*(state[f"column.{k}"] for k in range(n_columns)), strict=True))
 
+    def _columns(self) -> list[Tensor]:
+        return [torch.stack(column) for column in zip(*self._rows, strict=True)]
 
-def _by_network(values: Sequence[Tensor]) -> NDArray[np.float64]:
-    stacked: NDArray[np.float64] = torch.stack(tuple(values), dim=1).double().cpu().numpy()
-    return stacked
-
-
-class Step(NamedTuple):
-    """Training metrics after a dual step, or an epoch if there are none, averaged over networks."""
-
-    epoch: int
-    batch: int
-    n_batches: int  # since the start of training
-    loss: float
-    worst_recall: float | None = None
-    set_size: float | None = None
-
-
-class Listener:
-    """Base class of training callbacks; the methods do nothing."""
-
-    def start(self, epochs: int, n_batches: int) -> None:
-        """Training starts, with so many epochs and batches per epoch."""
-
-    def batch(self, n_examples: int) -> None:
-        """A batch with `n_examples` examples per network has been processed."""
-
-    def step(self, step: Step) -> None:
-        """The multipliers have been updated, or an epoch has ended."""
-
-    def epoch(self, n_done: int) -> None:
-        """`n_done` epochs have ended."""
-
-    def stop(self, n_done: int, epochs: int) -> None:
-        """Training has come to its end, after `n_done` of at most `epochs` epochs."""
-
-    def finish(self) -> None:
-        """Training has ended, successfully or not."""
-
-
-class OnEpoch(Listener):
-    """Call a function at the end of every epoch."""
-
-    def __init__(self, call: Callable[[], object]) -> None:
-        self._call = call
-
-    def epoch(self, n_done: int) -> None:  # noqa: ARG002
-        """Call the function."""
-        self._call()
+    def _mean_of_batches(self) -> Tensor:
+        # Losses from a checkpoint may be on another device.
+        losses = torch.stack([loss.to(self._losses[-1].device) for loss in self._losses])
+        return self._engine.sum(losses.mean(0)).cpu()

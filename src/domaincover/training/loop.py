@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
-from domaincover.networks.stacks import Stack, StackOutputs, stack
+from domaincover.networks.stacks import StackOutputs, stack
 from domaincover.training.adam import FlatAdam, TorchAdam
-from domaincover.training.batches import ShuffledBatches
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
-from domaincover.training.domain_batches import DomainBatches
-from domaincover.training.domain_objectives import DomainObjective
 from domaincover.training.engine import Engine
-from domaincover.training.history import History, Listener, Record, Step
-from domaincover.training.objectives import ByAutograd, Objective, SetCoverLoss
+from domaincover.training.history import History, Record
+from domaincover.training.listeners import Listener, Step
+from domaincover.training.multipliers import CellCounts
+from domaincover.training.objectives import Objective, OwnObjective, SetCoverLoss
 from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 PROGRESS = ("n_steps", "n_steps_judged", "is_finished")  # numbers of a training that its checkpoints hold
-Judge = Callable[[Stack], tuple[Tensor, Tensor]]
+Judge = Callable[[Sequence[nn.Module]], Tensor]
 
 
 class Trained(NamedTuple):
@@ -33,6 +33,14 @@ class Trained(NamedTuple):
 
     history: History
     last: dict[str, Tensor]
+
+
+class DualStep(NamedTuple):
+    """Set size, recall by cell, and the multipliers after the step, by replica."""
+
+    set_size: Tensor
+    recall: Tensor
+    multipliers: Tensor
 
 
 def train(
@@ -48,15 +56,15 @@ def train(
     """Train the networks in place, each as if alone, and return their histories and last weights.
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
-    after every dual step (epoch, if there are none) by two criteria per replica, lower is better. With checkpoints,
+    after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
     training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
-    known = objective if isinstance(objective, Objective) else ByAutograd(objective)
+    known = objective if isinstance(objective, Objective) else OwnObjective(objective)
     training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
-        return training.finish(networks)
+        return training.finish()
     finally:
         training.tell("finish")
 
@@ -75,22 +83,20 @@ class _Training:
         engine: Engine,
         checkpoints: Checkpoints | None,
     ) -> None:
-        self.stacked = stack(networks)
+        if objective.compares_domains:
+            _check_comparison(batches, engine)
+        if isinstance(objective, SetCoverLoss):
+            _check_cells(objective, batches)
+        self.networks, self.stacked = networks, stack(networks)
         self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
         self.listeners, self.engine, self.checkpoints = listeners, engine, checkpoints
         self.objective.train()
         self.stacked.train()
         own = self.stacked.owns_parameters and engine.is_alone
         self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        self.compared = None
-        if isinstance(objective, ByAutograd) and isinstance(objective.loss_of, DomainObjective):
-            self.compared = _DomainSteps(objective, batches, engine)
-        self.training_pass, self.optimizer = engine.prepare(
-            StackOutputs(self.stacked, objective.needs_features), self.adam
-        )
-        self.dual = None
-        if isinstance(objective, SetCoverLoss):
-            self.dual = _Dual(self.stacked, batches, objective, settings, engine)
+        outputs = StackOutputs(self.stacked, objective.needs_features)
+        self.training_pass, self.optimizer = engine.prepare(outputs, self.adam)
+        self.set_cover = objective if isinstance(objective, SetCoverLoss) else None
         self.best = BestWeights(self.stacked, len(networks))
         self.record = Record(engine)
         self.n_steps = self.n_steps_judged = 0
@@ -125,17 +131,17 @@ class _Training:
         for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
             self._primal_step(batch)
             self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
-            if self.dual is not None and number % self.settings.update_every == 0:
+            if self.set_cover is not None and number % self.settings.update_every == 0:
                 self._between(epoch, number)
             if self.checkpoints is not None and self.engine.agree(self.checkpoints.is_due):
                 self._keep(epoch, number)
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
-    def finish(self, networks: Sequence[nn.Module]) -> list[Trained]:
+    def finish(self) -> list[Trained]:
         """Write the weights to the networks."""
         self.stacked.write_back()
-        last = [network.state_dict() for network in networks]
+        last = [network.state_dict() for network in self.networks]
         if self.settings.iterate == "best":
             last = copy.deepcopy(last)
             self.best.restore()
@@ -146,7 +152,7 @@ class _Training:
         if self.settings.decay:
             share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
             self.adam.rate = self.settings.learning_rate * min(1.0, 2 * share_left)
-        if self.compared is not None and self.compared.objective.begin_step(self.n_steps):
+        if self.objective.begin_step(self.n_steps):
             self.adam.restart()
         self.optimizer.zero_grad()
         loss = self._backward(batch)
@@ -160,17 +166,23 @@ class _Training:
         for piece, context in self.engine.pieces(batch):
             with context:
                 outputs, backward = self.training_pass(piece.examples, piece.domains)
-                compute = self._value_and_slopes if self.compared is None else self.compared.value_and_slopes
-                value, slopes = compute(outputs, piece)
+                value, slopes = self._value_and_slopes(outputs, piece)
                 backward(slopes)
             losses.append(value)
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum(0)
 
     def _value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
         """Return a batch's part of the complete batch's loss, by replica, and its gradients."""
-        if self.dual is not None and batch.share > 0:  # placeholder examples must not be counted
-            self.dual.count(outputs[0], batch)
-        value, slopes = self.objective.value_and_slopes(outputs[0], batch.labels, batch.domains)
+        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
+        if self.objective.compares_domains and self.engine.shard.n_processes > 1:
+            # Every process computes the complete loss; the gradients of their own outputs add up to that of one.
+            whole = [self.engine.whole(part.detach(), self.batches.batch_size) for part in parts]
+            value, slopes = self.objective.value_and_slopes(*whole)
+            return value * batch.share, [self.engine.own_part(slope) for slope in slopes]
+        if self.set_cover is not None and self.settings.recall_from == "batches" and batch.share > 0:
+            # Not the examples of a placeholder, whose share is 0.
+            self.set_cover.counts.add(outputs[0].detach(), batch.labels, batch.domains)
+        value, slopes = self.objective.value_and_slopes(*parts)
         return (value, slopes) if batch.share == 1 else (value * batch.share, [part * batch.share for part in slopes])
 
     def _between(self, epoch: int, number: int) -> None:
@@ -179,25 +191,47 @@ class _Training:
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
-        moved = self.dual.step() if self.dual is not None else None
+        moved = self._dual_step() if self.set_cover is not None else None
         self.record.add_step(epoch, number, *(moved or ()))
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the weights have not changed
             return
         self.n_steps_judged = self.n_steps
         self._tell_step(epoch, number, moved)
-        if self.judge is not None and (self.compared is None or self.compared.objective.is_warm):
+        if self.judge is not None and self.objective.is_warm:
             if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
                 return
             self.stacked.eval()
-            self.best.offer(*self.judge(self.stacked))
+            self.stacked.write_back()
+            found = self.judge(self.networks)
+            self.best.offer(found, torch.zeros_like(found))
             self.stacked.train()
-        elif self.dual is not None and moved is not None:
-            self.best.offer(shortfall(moved.recall, self.dual.target_recall), moved.set_size)
+        elif self.set_cover is not None and moved is not None:
+            self.best.offer(shortfall(moved.recall, self.set_cover.target_recall), moved.set_size)
+
+    @torch.no_grad()
+    def _dual_step(self) -> DualStep:
+        """Update the multipliers from the recall of the training examples."""
+        loss: Any = self.set_cover
+        if self.settings.recall_from == "full-pass":
+            loss.counts.reset()
+            self.stacked.eval()
+            for block, counts in self.batches.in_order():
+                loss.counts.add(self.stacked(block.examples), block.labels, block.domains, counts)
+            self.stacked.train()
+        self._sum_counts(loss.counts)
+        set_size = loss.counts.mean_set_size()
+        recall = loss.update(over_processes=False)
+        return DualStep(set_size, recall, loss.multipliers.clone())
+
+    def _sum_counts(self, counts: CellCounts) -> None:
+        """Replace the counts by their sums over processes."""
+        if not self.engine.is_alone:
+            counts.totals = self.engine.sum(counts.totals)
 
     def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
         seen: tuple[float, ...] = ()
-        if moved is not None:
-            counted = moved.recall + 0 * self.dual.target_recall if self.dual is not None else moved.recall
+        if self.set_cover is not None and moved is not None:
+            counted = moved.recall + 0 * self.set_cover.target_recall
             worst = counted.nan_to_num(torch.inf).amin((-2, -1))
             seen = float(worst.mean()), float(moved.set_size.mean())
         self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
@@ -206,12 +240,12 @@ class _Training:
         """Write a checkpoint from which training can resume."""
         if self.checkpoints is None:
             return
-        if self.dual is not None:  # the main process stores the counts of all
-            self.dual.sum_counts()
+        if self.set_cover is not None:  # the main process stores the counts of all
+            self._sum_counts(self.set_cover.counts)
         if self.engine.is_main:
             self.checkpoints.write(self._state(epoch, n_done))
-        elif self.dual is not None:
-            self.dual.counts.reset()
+        elif self.set_cover is not None:
+            self.set_cover.counts.reset()
 
     def _state(self, epoch: int, n_done: int) -> State:
         tensors = {
@@ -237,8 +271,8 @@ class _Training:
         self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
         for name in PROGRESS:
             setattr(self, name, state.content[name])
-        if self.compared is not None:  # as the last step left it, since the end of an epoch may still be due
-            self.compared.objective.begin_step(max(self.n_steps - 1, 0))
+        # As the last step left it, since the end of an epoch may still be due.
+        self.objective.begin_step(max(self.n_steps - 1, 0))
 
     @property
     def _parts(self) -> dict[str, Any]:
@@ -260,82 +294,22 @@ def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -
         torch.cuda.set_rng_state(tensors["generator.cuda"], device)
 
 
-class _DomainSteps:
-    """Losses that compare the domains of a complete batch, also across several processes."""
-
-    def __init__(self, objective: ByAutograd, batches: ShuffledBatches, engine: Engine) -> None:
-        if engine.accumulate > 1:
-            raise InputError(
-                "accumulate splits batches, but this objective compares the domains of complete batches; use "
-                "accumulate=1, and lower batch_size if memory is short."
-            )
-        if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
-            raise InputError("comparing domains in several processes needs DomainBatches.")
-        self._objective, self._n_examples, self._engine = objective, batches.batch_size, engine
-        self.objective = cast(DomainObjective, objective.loss_of)
-
-    def value_and_slopes(self, outputs: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return one's share of the complete batch's loss, and its gradients with respect to one's own outputs.
-
-        Every process gathers all outputs and computes the complete loss; the gradients add up to that of one process.
-        """
-        parts = outputs[0], batch.labels, batch.domains, *outputs[1:]
-        if self._engine.shard.n_processes == 1:
-            return self._objective.value_and_slopes(*parts)
-        whole = [self._engine.whole(part.detach(), self._n_examples) for part in parts]
-        value, slopes = self._objective.value_and_slopes(*whole)
-        return value * batch.share, [self._engine.own_part(slope) for slope in slopes]
+def _check_comparison(batches: ShuffledBatches, engine: Engine) -> None:
+    """Reject what would split the batches of an objective that compares their domains."""
+    if engine.accumulate > 1:
+        raise InputError(
+            "accumulate splits batches, but this objective compares the domains of complete batches; use "
+            "accumulate=1, and lower batch_size if memory is short."
+        )
+    if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
+        raise InputError("comparing domains in several processes needs DomainBatches.")
 
 
-class DualStep(NamedTuple):
-    """Set size, recall by cell, and the multipliers after the step, by replica."""
-
-    set_size: Tensor
-    recall: Tensor
-    multipliers: Tensor
-
-
-class _Dual:
-    """The dual steps: updates of the multipliers."""
-
-    def __init__(
-        self,
-        stacked: Stack,
-        batches: ShuffledBatches,
-        loss: SetCoverLoss,
-        settings: TrainingSettings,
-        engine: Engine,
-    ) -> None:
-        n_networks = len(batches.rows)
-        if loss.shape[:-2] != (n_networks,):
-            raise InputError(
-                f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
-            )
-        batches.pool.check_codes(loss.shape[-2], loss.n_labels)
-        self._stacked, self._batches, self._loss, self._settings = stacked, batches, loss, settings
-        self._engine = engine
-        self.target_recall, self.counts = loss.target_recall, loss.counts
-
-    def count(self, scores: Tensor, batch: Batch) -> None:
-        """Count a training batch for the next update, where that uses the recall of the batches."""
-        if self._settings.recall_from == "batches":
-            self.counts.add(scores.detach(), batch.labels, batch.domains)
-
-    def sum_counts(self) -> None:
-        """Replace the counts by their sums over processes."""
-        if not self._engine.is_alone:
-            self.counts.totals = self._engine.sum(self.counts.totals)
-
-    @torch.no_grad()
-    def step(self) -> DualStep:
-        """Update the multipliers from the recall of the training examples."""
-        if self._settings.recall_from == "full-pass":
-            self.counts.reset()
-            self._stacked.eval()
-            for block, counts in self._batches.in_order():
-                self.counts.add(self._stacked(block.examples), block.labels, block.domains, counts)
-            self._stacked.train()
-        self.sum_counts()
-        set_size = self.counts.mean_set_size()
-        recall = self._loss.update(over_processes=False)
-        return DualStep(set_size, recall, self._loss.multipliers.clone())
+def _check_cells(loss: SetCoverLoss, batches: ShuffledBatches) -> None:
+    """Reject a loss with other networks, domains or labels than the batches have."""
+    n_networks = len(batches.rows)
+    if loss.shape[:-2] != (n_networks,):
+        raise InputError(
+            f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
+        )
+    batches.pool.check_codes(loss.shape[-2], loss.n_labels)

@@ -5,7 +5,7 @@ Given a stack, with replicas along a leading axis, an objective returns one loss
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -17,36 +17,23 @@ from torch.autograd.function import once_differentiable
 from domaincover.errors import InputError
 from domaincover.options import CriterionName, Penalty
 from domaincover.prediction_sets import check_target_recall
-from domaincover.training.loss_inputs import check_scores, checked_codes
 from domaincover.training.multipliers import CellCounts, updated_multipliers
 
 LARGEST_HALF = torch.finfo(torch.float16).max
+FEWEST_TO_CALL_PROBABILITIES = 10  # examples; scores of fewer may add up to 1 by chance
+ROUNDING = 0.01  # of a sum of probabilities in bfloat16
 
 
 class Objective(nn.Module):
-    """A loss with its gradient written out, since autograd's overhead would exceed a small network's training time."""
+    """A loss of a batch's scores, label codes, domain codes and, if it needs them, features."""
 
     needs_features = False  # whether the inputs of the network's last linear layer are needed
+    compares_domains = False  # whether the loss of a batch is not the mean of its parts' losses
+    is_warm = True  # whether weights can be judged, since the loss is what it stays
 
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the batch's loss, one for each replica of a stack."""
-        value, (slope,) = self.value_and_slopes(scores, labels, domains)
-        loss: Tensor = _WithSlope.apply(value, slope, scores)  # type: ignore[no-untyped-call]
-        return loss
-
-    @abstractmethod
-    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
-        """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
-
-
-class ByAutograd(Objective):
-    """Any module that returns the loss of each replica from scores, label codes, domain codes and, if it says so,
-    features.
-    """
-
-    def __init__(self, loss_of: nn.Module) -> None:
-        super().__init__()
-        self.loss_of, self.needs_features = loss_of, getattr(loss_of, "needs_features", False)
+    def begin_step(self, step: int) -> bool:  # noqa: ARG002
+        """Prepare a step, counted from 0, and return whether the optimiser must be reset before it."""
+        return False
 
     @torch.enable_grad()
     def value_and_slopes(
@@ -54,8 +41,31 @@ class ByAutograd(Objective):
     ) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the loss of each replica, and its gradients with respect to scores and, if needed, features."""
         known = [part.detach().requires_grad_() for part in (scores, *features)]
-        value = self.loss_of(known[0], labels, domains, *known[1:])
+        value = self(known[0], labels, domains, *known[1:])
         return value.detach(), torch.autograd.grad(value.sum(), known, materialize_grads=True)
+
+
+class OwnObjective(Objective):
+    """A user's module, called with scores, label codes and domain codes."""
+
+    def __init__(self, loss_of: nn.Module) -> None:
+        super().__init__()
+        self.loss_of = loss_of
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
+        """Return the batch's loss, one for each replica of a stack."""
+        loss: Tensor = self.loss_of(scores, labels, domains)
+        return loss
+
+
+class WithGradient(Objective):
+    """A loss whose `value_and_slopes` writes the gradient out; for small networks autograd takes longer."""
+
+    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
+        """Return the batch's loss, one for each replica of a stack."""
+        value, (slope,) = self.value_and_slopes(scores, labels, domains)
+        loss: Tensor = _WithSlope.apply(value, slope, scores)  # type: ignore[no-untyped-call]
+        return loss
 
 
 class _WithSlope(torch.autograd.Function):
@@ -78,7 +88,7 @@ def log_softmax(scores: Tensor) -> Tensor:
     return scores.transpose(-1, -2).log_softmax(-2).transpose(-1, -2)
 
 
-class CrossEntropy(Objective):
+class CrossEntropy(WithGradient):
     """Mean cross-entropy of logits, ignoring domains (ERM)."""
 
     @torch.no_grad()
@@ -87,6 +97,7 @@ class CrossEntropy(Objective):
         scores: Tensor,
         labels: Tensor,
         domains: Tensor,  # noqa: ARG002
+        *_: Tensor,
     ) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the mean loss of the batch, and its gradient with respect to the scores."""
         own, n_examples = labels.unsqueeze(-1), labels.shape[-1]
@@ -109,14 +120,16 @@ class DoubleSoftmaxCrossEntropy(CrossEntropy):
     """
 
     @torch.no_grad()
-    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+    def value_and_slopes(
+        self, scores: Tensor, labels: Tensor, domains: Tensor, *_: Tensor
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the mean loss of the batch, and its gradient with respect to the scores."""
         probabilities = scores.softmax(-1)
         value, (slope,) = super().value_and_slopes(probabilities, labels, domains)
         return value, [probabilities * (slope - (probabilities * slope).sum(-1, keepdim=True))]
 
 
-class SetCoverLoss(Objective):
+class SetCoverLoss(WithGradient):
     """SET-COVER's loss: a label is in the set if its score is at least 0.
 
     A wrong label costs relu(1 + score); the true one costs multiplier[domain, label] · relu(1 − score), and with the
@@ -198,7 +211,9 @@ class SetCoverLoss(Objective):
         return super().forward(scores, labels, domains)
 
     @torch.no_grad()
-    def value_and_slopes(self, scores: Tensor, labels: Tensor, domains: Tensor) -> tuple[Tensor, Sequence[Tensor]]:
+    def value_and_slopes(
+        self, scores: Tensor, labels: Tensor, domains: Tensor, *_: Tensor
+    ) -> tuple[Tensor, Sequence[Tensor]]:
         """Return the batch's loss and its gradient, in single precision or better."""
         is_half, scores = scores.dtype == torch.float16, scores.to(torch.promote_types(scores.dtype, torch.float32))
         cells, own, per_example = self.counts.cells(labels, domains), labels.unsqueeze(-1), 1 / labels.shape[-1]
@@ -258,3 +273,50 @@ class SetCoverLoss(Objective):
         precise = torch.promote_types(before.dtype, self.multipliers.dtype)
         self.multipliers = before.to(self.multipliers.device, precise)
         return self
+
+
+def check_scores(scores: Any, replicas: tuple[int, ...], n_labels: int) -> None:
+    """Reject scores of another shape, NaN, and what has been through a softmax."""
+    expected = f"({', '.join([*map(str, replicas), 'examples', str(n_labels)])})"
+    if not isinstance(scores, Tensor) or not scores.is_floating_point():
+        raise InputError(f"scores must be a floating-point tensor, {expected}, got {_kind(scores)}.")
+    shape = tuple(scores.shape)
+    if len(shape) != len(replicas) + 2 or shape[:-2] != replicas or shape[-1] != n_labels:
+        raise InputError(f"scores must have one column for each of the {n_labels} labels, {expected}, got {shape}.")
+    if shape[-2] == 0:
+        raise InputError("the batch has no examples; leave it out.")
+    scores = scores.detach()
+    low, high = map(float, scores.aminmax())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError("the network's scores are NaN or infinite; lower the learning rate.")
+    is_constant = float((scores[..., 0] - scores[..., :1, 0]).abs().max()) < ROUNDING
+    if n_labels == 1 or shape[-2] < FEWEST_TO_CALL_PROBABILITIES or is_constant:
+        return
+    for name, may_be, values in (("softmax", low >= 0, scores), ("log_softmax", high <= 0, scores.float().exp())):
+        if may_be and float((values.float().sum(-1) - 1).abs().max()) < ROUNDING:
+            raise InputError(
+                f"scores look like the result of {name}; leave it out: the loss takes a network's raw outputs, and a "
+                "label is in the set if its score is at least 0."
+            )
+
+
+def checked_codes(codes: Any, shape: tuple[int, ...], n: int, what: str) -> Tensor:
+    """Return integer codes from 0 to n − 1, of the given shape, as int64; reject others."""
+    if not isinstance(codes, Tensor) or codes.is_floating_point() or codes.is_complex():
+        raise InputError(f"{what}s must be a tensor of integer codes, 0 to {n - 1}, got {_kind(codes)}.")
+    if tuple(codes.shape) != shape:
+        raise InputError(f"{what}s must have one code for each example, shape {shape}, got {tuple(codes.shape)}.")
+    codes = codes.long()
+    check_codes(codes, n, what)
+    return codes
+
+
+def check_codes(codes: Tensor, n: int, what: str) -> None:
+    """Raise if codes are not within 0 to n − 1, since they would select multipliers of other cells."""
+    low, high = map(int, codes.aminmax())
+    if low < 0 or high >= n:
+        raise InputError(f"{what} codes run from {low} to {high}, but the loss has {n} {what}s: 0 to {n - 1}.")
+
+
+def _kind(value: Any) -> str:
+    return str(value.dtype) if isinstance(value, Tensor) else type(value).__name__

@@ -1,20 +1,21 @@
-"""Examples in memory, on disk or read on demand, from which the replicas of a stack draw the rows of their batches."""
+"""Examples in memory, on disk or read on demand: drawn in batches by the replicas of a stack, or scored in blocks."""
 
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import Block, LazyExamples, row_blocks
 from domaincover.errors import InputError
-from domaincover.training.loss_inputs import check_codes
+from domaincover.training.objectives import check_codes
 
 LINE = 64  # bytes; torch aligns its allocations to multiples of it
 BLOCK_BYTES = 1 << 28  # of rows that are shuffled together, or announced to the disk: what must stay in memory
@@ -57,27 +58,26 @@ class Shard(NamedTuple):
 ALONE = Shard()
 
 
-class Pool(Protocol):
+class Pool:
     """The examples from which replicas draw their rows."""
 
-    rows_at_once: int  # in passes without gradient
-    row_bytes: int  # of an example; 0 where it makes no difference which ones are read together
+    rows_at_once: ClassVar[int]  # in passes without gradient
+    row_bytes: int = 0  # of an example; 0 where it makes no difference which ones are read together
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the batches."""
-        ...
+    def __init__(self, labels: Tensor, domains: Tensor, device: str) -> None:
+        self._labels, self._domains, self.device = labels, domains, torch.device(device)
 
     def check_codes(self, n_domains: int, n_labels: int) -> None:
         """Raise if there are domain or label codes that an objective does not have."""
-        ...
+        check_codes(self._domains, n_domains, "domain")
+        check_codes(self._labels, n_labels, "label")
 
+    @abstractmethod
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
         """Yield batches of the given rows, (replica, row); the last batch may be smaller."""
-        ...
 
 
-class MemoryPool:
+class MemoryPool(Pool):
     """Concatenated arrays of several datasets, on the device."""
 
     rows_at_once = 4096  # copied at once per replica: fewer calls with bounded memory
@@ -87,23 +87,10 @@ class MemoryPool:
     ) -> None:
         parts = zip(*((data.examples, data.labels, data.domains) for data in datasets), strict=True)
         examples, labels, domains = ([torch.as_tensor(values) for values in part] for part in parts)
-        self._parts = (
-            _joined([part.to(dtype) for part in examples]).to(device),
-            _joined(labels).to(device),
-            _joined(domains).to(device),
-        )
-        self.row_bytes = self._parts[0][:1].nbytes
+        super().__init__(_joined(labels).to(device), _joined(domains).to(device), device)
+        self._examples = _joined([part.to(dtype) for part in examples]).to(device)
+        self.row_bytes = self._examples[:1].nbytes
         self._ahead = ReadAhead.of(datasets[0].examples) if len(datasets) == 1 else None
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the examples."""
-        return self._parts[1].device
-
-    def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Raise if there are domain or label codes that an objective does not have."""
-        check_codes(self._parts[2], n_domains, "domain")
-        check_codes(self._parts[1], n_labels, "label")
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
         """Yield batches of the given rows, copying several at once."""
@@ -126,30 +113,18 @@ class MemoryPool:
     def _take(self, rows: Tensor) -> Iterator[Tensor]:
         """Return the examples of the given rows, in the shape of `rows`."""
         # index_select copies entire rows, several times faster than examples[rows]
-        flat = rows.reshape(-1).to(self.device)
-        return (part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in self._parts)
+        flat, parts = rows.reshape(-1).to(self.device), (self._examples, self._labels, self._domains)
+        return (part.index_select(0, flat).view(*rows.shape, *part.shape[1:]) for part in parts)
 
 
-class LazyPool:
+class LazyPool(Pool):
     """Examples read on demand, for one network, in constant memory."""
 
     rows_at_once = 256
-    row_bytes = 0
 
     def __init__(self, data: DomainDataset, device: str = "cpu") -> None:
+        super().__init__(torch.as_tensor(data.labels), torch.as_tensor(data.domains), device)
         self._examples: LazyExamples = data.examples
-        self._labels, self._domains = torch.as_tensor(data.labels), torch.as_tensor(data.domains)
-        self._device = torch.device(device)
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the batches."""
-        return self._device
-
-    def check_codes(self, n_domains: int, n_labels: int) -> None:
-        """Raise if there are domain or label codes that an objective does not have."""
-        check_codes(self._domains, n_domains, "domain")
-        check_codes(self._labels, n_labels, "label")
 
     def batches(self, rows: NDArray[np.int64], batch_size: int) -> Iterator[Batch]:
         """Yield batches of the given rows of the only replica; workers read ahead."""
@@ -158,7 +133,7 @@ class LazyPool:
         for some, block in zip(blocks, self._examples.blocks(blocks), strict=True):
             check_readable(self._examples, some, block)
             parts = (torch.from_numpy(block.values), self._labels[some], self._domains[some])
-            examples, labels, domains = (part[None].to(self._device) for part in parts)
+            examples, labels, domains = (part[None].to(self.device) for part in parts)
             yield Batch(examples, labels, domains)
 
 
@@ -224,3 +199,32 @@ class ReadAhead:
 
 def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)  # avoids copying a single large table
+
+
+def score(network: nn.Module, examples: NDArray[Any] | LazyExamples, rows_at_once: int = 65_536) -> NDArray[Any]:
+    """Return the network's scores, (example, label); unreadable examples score infinity for every label."""
+    network.eval()
+    weights = next(network.parameters())
+    return score_blocks(network, examples, weights.device, weights.dtype, rows_at_once)
+
+
+@torch.no_grad()
+def score_blocks(
+    network: Callable[[Tensor], Tensor],
+    examples: NDArray[Any] | LazyExamples,
+    device: torch.device | str,
+    dtype: torch.dtype = torch.float32,
+    rows_at_once: int = 65_536,
+) -> NDArray[Any]:
+    """Return scores computed in blocks, without gradient; lazy examples are read on demand."""
+    if not isinstance(examples, LazyExamples):
+        rows = row_blocks(len(examples), rows_at_once)
+        blocks = [network(torch.as_tensor(examples[some[0] : some[-1] + 1]).to(device, dtype)).cpu() for some in rows]
+        return torch.cat(blocks).numpy()
+    scores = []
+    for block in examples.blocks(row_blocks(len(examples), LazyPool.rows_at_once)):
+        some = network(torch.from_numpy(block.values).to(device)).float().cpu()
+        if block.readable is not None:  # nothing is known of them, so their sets contain every label
+            some[torch.from_numpy(~block.readable)] = torch.inf
+        scores.append(some)
+    return torch.cat(scores).numpy()

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from domaincover import plan_domains
 from domaincover.paper.study_report.theory_chart import (
     learnability_chart,
     learnability_data,
@@ -9,7 +8,7 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_table,
     write_theory_figures,
 )
-from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
+from domaincover.paper.theory.learning_bounds import no_failure_bound, uniform_bound
 
 from .made_up import made_up_theory
 
@@ -49,13 +48,6 @@ def test_the_bounds_are_those_of_two_labels_with_one_dimension_more_than_feature
         own = bounds[bounds["bound"] == name]
         expected = [bound(m, dimension=11, n_labels=2, delta=0.05) for m in own["n_domains"]]
         np.testing.assert_array_equal(own["share_missing_new"], expected)
-
-
-def test_the_theory_experiment_and_a_plan_give_the_same_bounds(content):
-    for bound in learnability_data(content).bounds[::7].itertuples():
-        allowed = plan_domains(n_labels=2, n_features=10, delta=0.05, n_domains=bound.n_domains).with_domains
-        planned = allowed.epsilon_uniform if bound.bound == "uniform" else allowed.epsilon_no_failure
-        assert (1.0 if planned is None else planned) == bound.share_missing_new
 
 
 def test_only_the_asked_numbers_of_domains_are_shown(content):

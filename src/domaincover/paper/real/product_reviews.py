@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.real_data import Contents, Layout, RealData

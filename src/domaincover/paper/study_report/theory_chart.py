@@ -13,7 +13,7 @@ from domaincover.options import FigureFormat
 from domaincover.paper.published import QUICK_MARK
 from domaincover.paper.study_report.pictures import save_chart
 from domaincover.paper.study_report.style import KNOWN_METHODS
-from domaincover.promises.learning_bounds import no_failure_bound, uniform_bound
+from domaincover.paper.theory.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.report.charts import INK, Spec, chart_config, layer, rows_for_json
 from domaincover.report.readable import sentence
 

@@ -1,6 +1,6 @@
 """Linear set predictors in Gaussian domains in closed form: min recall, mean set size and share below target.
 
-The corresponding bounds are in `domaincover.promises.learning_bounds`.
+The corresponding bounds are in `domaincover.paper.theory.learning_bounds`.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 
 TEXT, WHOLE, NUMBER = pa.large_string(), pa.int64(), pa.float64()  # the reviews exceed the 2 GB of plain strings

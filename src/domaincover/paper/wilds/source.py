@@ -137,7 +137,7 @@ class WildsSource:
         from domaincover.estimators.backbones import text_backbone_of
 
         backbone = text_backbone_of(self.model, self.features, self.execution.download)
-        return int(backbone.module.n_features)  # type: ignore[arg-type]
+        return int(backbone.module.n_features)
 
     @property
     def resize(self) -> Resize | None:

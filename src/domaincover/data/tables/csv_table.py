@@ -8,7 +8,7 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -17,18 +17,11 @@ from typing import Any
 import pandas as pd
 
 from domaincover.data.spellings import THOUSANDS
-from domaincover.data.table import MISSING, ROWS_AT_ONCE, Table
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import MISSING, ROWS_AT_ONCE, Table, Wanted, format_of
 from domaincover.errors import InputError
 
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
-OTHER_FORMATS = {
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-    b"\x1f\x8b": "gzip data",
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
-}
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -63,17 +56,15 @@ class CsvTable(Table):
         rows = csv.reader(text, delimiter=self._dialect["sep"])
         return next((row for row in rows if any(field.strip() for field in row)), [])
 
-    def _blocks(
-        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
-    ) -> Iterator[pd.DataFrame]:
+    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
         with _text_of(self.path) as text:
-            names = self._read_header(text)
+            names, prose = self._read_header(text), wanted.prose
             reader = pd.read_csv(
                 text,
                 header=None,
                 names=names,  # without usecols, with which pandas ignores excess fields of rows that are too long
                 index_col=False,
-                dtype=dict.fromkeys(set(text_columns) & set(names), str),
+                dtype=dict.fromkeys({*wanted.texts} & {*names}, str),
                 chunksize=rows_at_once,
                 low_memory=False,  # otherwise types are inferred from parts of a block
                 keep_default_na=not prose,
@@ -81,21 +72,32 @@ class CsvTable(Table):
                 **self._dialect,
             )
             while (block := _next_block(reader)) is not None:
-                yield block[columns].reset_index(drop=True)
+                yield block[wanted.columns].reset_index(drop=True)
+
+    def _with_copies(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        as_written = Wanted(copied, copied, copied)
+        if not {*wanted.columns}.isdisjoint(copied):  # the same column as number and as text
+            yield from zip(self._blocks(rows_at_once, wanted), self._blocks(rows_at_once, as_written), strict=False)
+            return
+        both = Wanted([*wanted.columns, *copied], {*wanted.texts, *copied}, {*wanted.prose, *copied})
+        for block in self._blocks(rows_at_once, both):
+            yield block[wanted.columns], block[copied]
 
     def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
         """Return a copied column as `text_columns` are read."""
         return copied.where(~copied.isin(MISSING), None)
 
-    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
         # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
-        blocks = list(self._blocks(ROWS_AT_ONCE, columns, text_columns, prose))
-        kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in columns}
-        mixed = {name for name in columns if len(kinds[name]) > 1}
+        blocks = list(self._blocks(ROWS_AT_ONCE, wanted))
+        kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in wanted.columns}
+        mixed = {name for name in kinds if len(kinds[name]) > 1}
         if mixed:  # numbers in some blocks and text in others: read as text
-            return self._read(columns, {*text_columns, *mixed}, prose)
+            return self._read(wanted._replace(texts={*wanted.texts, *mixed}))
         # text or booleans in some blocks, and in others only missing values, which pandas reads as floats
-        uneven = [n for n in columns if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
+        uneven = [n for n in kinds if kinds[n] - {"number"} and len({block[n].dtype for block in blocks}) > 1]
         blocks = [block.astype(dict.fromkeys(uneven, object)) for block in blocks]
         return pd.concat(blocks, ignore_index=True).infer_objects()
 
@@ -151,9 +153,8 @@ def _encoding(path: Path, start: bytes) -> str:
     """Return the encoding of text, UTF-16 only by its mark; reject other formats."""
     if not start:
         raise InputError(f"{path} is empty.")
-    for magic, what in OTHER_FORMATS.items():
-        if start.startswith(magic):
-            raise InputError(f"{path} contains {what}, not CSV in UTF-8; rename or convert it.")
+    if (found := format_of(start)) is not None:
+        raise InputError(f"{path} contains {found.what}, not CSV in UTF-8; rename or convert it.")
     if start.startswith(UTF_16) and start[2:4] != b"\0\0":
         return "utf-16"
     if b"\0" in start:

@@ -24,22 +24,28 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from domaincover.data.arrow_tables import ArrowTable, FolderTable, ParquetTable
-from domaincover.data.csv_table import CsvTable
-from domaincover.data.image_folder import ENDINGS as IMAGES
-from domaincover.data.part_tables import PartsTable, names_in, part_names
-from domaincover.data.table import ROWS_AT_ONCE, Table
-from domaincover.data.table_errors import reading
-from domaincover.data.table_writer import write_table
+from domaincover.data.tables.arrow_tables import (
+    PARQUET_ENDINGS,
+    ArrowTable,
+    ParquetTable,
+    PartsTable,
+    names_in,
+    part_names,
+)
+from domaincover.data.tables.csv_table import CsvTable
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.image_folder import ENDINGS as IMAGES
+from domaincover.data.tables.image_folder import ImageTable
+from domaincover.data.tables.table import FORMATS, ROWS_AT_ONCE, Table, format_of
+from domaincover.data.tables.writer import write_table
 from domaincover.errors import InputError
 
 __all__ = ["ROWS_AT_ONCE", "Table", "is_standard_stream", "open_table", "write_table"]
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".zip")
-ENDINGS = (*TEXT, ".parquet", ".pq", ".arrow", ".feather", ".xlsx")
-PARQUET, ARROW = b"PAR1", b"ARROW1"
-# Of standard input, whose name says nothing.
-ENDING_OF_START = {PARQUET: ".parquet", ARROW: ".arrow", b"\x1f\x8b": ".csv.gz", b"PK\x03\x04": ".zip"}
+ARROW_ENDINGS = (".arrow", ".feather")
+ENDINGS = (*TEXT, *PARQUET_ENDINGS, *ARROW_ENDINGS, ".xlsx")
+LONGEST_MAGIC = 6
 
 
 def open_table(path: Path, *, allow_empty: bool = False) -> Table:
@@ -65,27 +71,27 @@ def _open_folder(path: Path) -> Table:
         raise InputError(f"{path} holds Parquet parts ({parts[0]}) and images ({labelled}); move one kind elsewhere.")
     if not parts and next(names_in(path, IMAGES), None) is None and (tables := sorted(names_in(path, ENDINGS))):
         raise InputError(f"{path} is a folder with {tables[0]}; only Parquet files are read as parts of one table.")
-    return PartsTable(path, parts) if parts else FolderTable(path)
+    return PartsTable(path, parts) if parts else ImageTable(path)
 
 
 def _open_file(path: Path) -> Table:
     with reading(path), open(path, "rb") as file:
-        start = file.read(len(ARROW))
+        start = file.read(LONGEST_MAGIC)
     if not start:
         raise InputError(f"{path} is empty.")
-    name = path.name.lower()
+    name, found = path.name.lower(), format_of(start)
     if name.endswith(TEXT):
         return CsvTable(path)
     if name.endswith(".xlsx"):
-        from domaincover.data.excel_table import ExcelTable
+        from domaincover.data.tables.excel_table import ExcelTable
 
         return ExcelTable(path)
-    if name.endswith((".parquet", ".pq")):
-        if not start.startswith(PARQUET):
+    if name.endswith(PARQUET_ENDINGS):
+        if found != FORMATS[b"PAR1"]:
             raise InputError(f"{path} is not a Parquet file, despite its extension.")
         return ParquetTable(path)
-    if name.endswith((".arrow", ".feather")):
-        if start != ARROW:
+    if name.endswith(ARROW_ENDINGS):
+        if found != FORMATS[b"ARROW1"]:
             raise InputError(f"{path} is not an Arrow file (Feather version 2), despite its extension.")
         return ArrowTable(path)
     old = " Old spreadsheets (.xls) are saved as .xlsx or CSV first." if name.endswith(".xls") else ""
@@ -101,8 +107,8 @@ def _spooled_input() -> Path:
         with open(copy, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
         with open(copy, "rb") as file:
-            start = file.read(len(ARROW))
-        ending = next((ending for magic, ending in ENDING_OF_START.items() if start.startswith(magic)), ".csv")
+            found = format_of(file.read(LONGEST_MAGIC))
+        ending = ".csv" if found is None else found.ending
         if zipfile.is_zipfile(copy):
             with zipfile.ZipFile(copy) as archive:
                 ending = ".xlsx" if "xl/workbook.xml" in archive.namelist() else ending

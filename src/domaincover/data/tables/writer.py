@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,10 +21,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.arrow_columns import as_text, has_bytes
-from domaincover.data.table_errors import writing
+from domaincover.data.tables.arrow_columns import as_text, has_bytes
+from domaincover.data.tables.faults import writing
 from domaincover.errors import InputError
-from domaincover.files import move_into_place, remove_leftovers, unfinished_name
+from domaincover.files import replacing
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 
@@ -71,39 +71,23 @@ def metadata_of(path: Path) -> dict[str, str]:
 
 
 def _write(path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mapping[str, str]] | None = None) -> int:
-    n_rows = 0
-    with _unfinished(path) as sink:
-        for block in blocks:
-            with writing(path):
-                sink.append(block)
-            n_rows += len(block)
-        if about is not None and isinstance(sink, _ParquetSink):
-            sink.describe(about())
-    return n_rows
-
-
-@contextlib.contextmanager
-def _unfinished(path: Path) -> Iterator[_CsvSink | _ParquetSink]:
-    """Open a temporary file beside `path` before the first block is computed, and rename it at the end."""
-    ending = check_ending(path)
-    part = unfinished_name(path)
-    with contextlib.ExitStack() as cleanup:
-        cleanup.callback(_quietly, part.unlink)
-        with writing(path):
-            if path.is_dir():
-                raise InputError(f"cannot write {path}: it is a directory, not a file.")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            remove_leftovers(path.parent)
-            file = open(part, "xb")  # noqa: SIM115 (closed by cleanup, which ignores errors such as a full disk)
-        cleanup.callback(_quietly, file.close)
-        is_text = ending.startswith((".csv", ".tsv"))
-        sink = _CsvSink(file, ending) if is_text else _ParquetSink(file)
-        cleanup.callback(_quietly, sink.close)
-        yield sink
+    n_rows, ending = 0, check_ending(path)
+    with replacing(path) as file:
+        sink = _CsvSink(file, ending) if ending.startswith((".csv", ".tsv")) else _ParquetSink(file)
+        try:
+            for block in blocks:
+                with writing(path):
+                    sink.append(block)
+                n_rows += len(block)
+            if about is not None:
+                sink.describe(about())
+        except BaseException:
+            with contextlib.suppress(Exception):  # such as a full disk
+                sink.close()
+            raise
         with writing(path):
             sink.close()
-            file.close()
-            move_into_place(part, path)
+    return n_rows
 
 
 class _CsvSink:
@@ -122,6 +106,9 @@ class _CsvSink:
         if any(_has_returns(block[name]) for name in block):  # which end a line for readers, unless quoted
             form["quoting"] = csv.QUOTE_NONNUMERIC
         block.to_csv(self._text, columns=self._columns, header=is_first, **form)
+
+    def describe(self, about: Mapping[str, str]) -> None:
+        """Text has no place for what describes it."""
 
     def close(self) -> None:
         self._text.close()
@@ -165,8 +152,3 @@ def _lasting_type(kind: Any) -> Any:
     if pa.types.is_list(kind):
         return pa.list_(_lasting_type(kind.value_type))
     return pa.string() if pa.types.is_null(kind) else kind
-
-
-def _quietly(act: Callable[[], object]) -> None:
-    with contextlib.suppress(Exception):  # the file may already be closed or renamed
-        act()

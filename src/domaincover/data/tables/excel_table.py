@@ -6,17 +6,17 @@ import io
 import re
 import warnings
 import zipfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
-from domaincover.data.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.columns import category_text
-from domaincover.data.table import MISSING, Table
-from domaincover.data.table_errors import reading
+from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.faults import reading
+from domaincover.data.tables.table import MISSING, MemoryTable, Wanted
 from domaincover.errors import InputError
 
 INSTALL = "Excel workbooks need the openpyxl package: pip install 'domaincover[excel]', or save the sheet as CSV."
@@ -24,12 +24,12 @@ MOST_BYTES = 2**31  # of an unpacked workbook; a sheet of a million rows and fif
 ERRORS = ("#DIV/0!", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")  # beside #N/A
 
 
-class ExcelTable(Table):
+class ExcelTable(MemoryTable):
     """The only sheet of a workbook that is not empty; it is kept in memory."""
 
     def __init__(self, path: Path) -> None:
         rows = _rows_of(path)
-        header = [_name(cell) for cell in next(rows, ())]
+        header = ["" if cell is None else str(cell) for cell in next(rows, ())]
         while header and header[-1] == "":
             header.pop()
         if not header:
@@ -39,44 +39,25 @@ class ExcelTable(Table):
             number = header.index("", first) + 1
             raise InputError(f"{path} has a column without a name, number {number}; name or remove it.")
         cells = [(*row[: len(header)], *[None] * (len(header) - len(row))) for row in rows]
-        self._cells = pd.DataFrame(cells, columns=range(len(header)), dtype=object).iloc[:, first:]
-        super().__init__(path, header[first:], len(cells) > 0)
+        super().__init__(path, pd.DataFrame(cells, columns=header, dtype=object).iloc[:, first:])
 
-    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame:
-        return to_pandas(self._arrow(columns, prose), text_columns)
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        return to_pandas(self._arrow(wanted), wanted.texts)
 
-    def _arrow(self, columns: Sequence[str], prose: Collection[str]) -> Any:
-        place = {name: k for k, name in enumerate(self.columns)}
-        typed = {name: _typed(self._cells.iloc[:, place[name]], name in prose) for name in columns}
+    def _copies(self, copied: list[str]) -> pd.DataFrame:
+        return copies(self._arrow(Wanted(copied, prose=copied)), copied)
+
+    def _arrow(self, wanted: Wanted) -> Any:
+        typed = {name: _typed(self._cells[name], name in wanted.prose) for name in wanted.columns}
         try:
             return pa.table({name: pa.array(column, from_pandas=True) for name, column in typed.items()})
         except pa.ArrowException as error:
             raise InputError(f"{self.path} cannot be read: {str(error).splitlines()[0]}.") from error
 
-    def _blocks(
-        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
-    ) -> Iterator[pd.DataFrame]:
-        table = self._read(columns, text_columns, prose)
-        for start in range(0, len(table), rows_at_once):
-            yield table.iloc[start : start + rows_at_once].reset_index(drop=True)
-
     def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
         """Return a copied column as `text_columns` are read."""
         texts = as_text(copied)
         return texts.where(~texts.isin([*MISSING, *ERRORS]), None)
-
-    def _with_copies(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        copied: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        table, kept = self._read(columns, text_columns, prose), copies(self._arrow(copied, copied), copied)
-        for start in range(0, len(table), rows_at_once):
-            rows = slice(start, start + rows_at_once)
-            yield table[rows].reset_index(drop=True), kept[rows].reset_index(drop=True)
 
 
 def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:
@@ -92,10 +73,6 @@ def _cell_text(cell: Any) -> str:
     """Return a cell beside texts as text; the number 1.234 becomes "1.2340", which is not read as 1,234."""
     text = category_text(cell)
     return f"{text}0" if isinstance(cell, float) and re.search(r"\.\d{3}$", text) else text
-
-
-def _name(cell: Any) -> str:
-    return "" if cell is None else str(cell)
 
 
 def _rows_of(path: Path) -> Iterator[tuple[Any, ...]]:

@@ -6,9 +6,8 @@ import difflib
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -20,6 +19,36 @@ MISSING = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
 )
+
+
+class Format(NamedTuple):
+    """A file name extension, and what a file with it is called."""
+
+    ending: str
+    what: str
+
+
+# By the first bytes of a file.
+FORMATS = {
+    b"PAR1": Format(".parquet", "a Parquet file"),
+    b"ARROW1": Format(".arrow", "an Arrow file"),
+    b"\x1f\x8b": Format(".csv.gz", "gzip data"),
+    b"PK\x03\x04": Format(".zip", "a zip archive or a spreadsheet"),
+    b"\xd0\xcf\x11\xe0": Format(".xls", "an old spreadsheet"),
+}
+
+
+def format_of(start: bytes) -> Format | None:
+    """Return the format that a file's first bytes tell, None for text."""
+    return next((found for magic, found in FORMATS.items() if start.startswith(magic)), None)
+
+
+class Wanted(NamedTuple):
+    """Columns to read in this order; those among `texts` are read as text, and in `prose` only "" is missing."""
+
+    columns: list[str]
+    texts: Collection[str] = ()
+    prose: Collection[str] = ()
 
 
 class Table(ABC):
@@ -60,7 +89,7 @@ class Table(ABC):
         prose: Collection[str] = (),
     ) -> pd.DataFrame:
         """Read the table, or some of its columns in the given order; the other parameters are those of `blocks`."""
-        return self._read(self._wanted(columns), {*text_columns, *prose}, prose)
+        return self._read(self._wanted(columns, text_columns, prose))
 
     def blocks(
         self,
@@ -74,7 +103,7 @@ class Table(ABC):
         `text_columns` are read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose`
         columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
-        return self._blocks(rows_at_once, self._wanted(columns), {*text_columns, *prose}, prose)
+        return self._blocks(rows_at_once, self._wanted(columns, text_columns, prose))
 
     def blocks_with_copies(
         self,
@@ -85,28 +114,12 @@ class Table(ABC):
         prose: Collection[str] = (),
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         """Read blocks of some columns, and beside each the columns to copy as they are: their types, or their text."""
-        wanted, kept = self._wanted(columns), self._wanted(copied)
-        return self._with_copies(rows_at_once, wanted, kept, {*text_columns, *prose}, prose)
+        wanted = self._wanted(columns, text_columns, prose)
+        return self._with_copies(rows_at_once, wanted, self._wanted(copied).columns)
 
     def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
         """Return a copied column as `text_columns` are read."""
         return copied
-
-    def _with_copies(
-        self,
-        rows_at_once: int,
-        columns: list[str],
-        copied: list[str],
-        text_columns: Collection[str],
-        prose: Collection[str],
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        apart = not {*columns}.isdisjoint(copied)  # the same column as number and as text
-        read = columns if apart else [*columns, *copied]
-        texts = ({*text_columns}, {*prose}) if apart else ({*text_columns, *copied}, {*prose, *copied})
-        blocks = self._blocks(rows_at_once, read, *texts)
-        copies = self._blocks(rows_at_once, copied, copied, copied) if apart else repeat(None)
-        for block, copy in zip(blocks, copies, strict=False):
-            yield block[columns], (block if copy is None else copy)[copied]
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
@@ -131,15 +144,47 @@ class Table(ABC):
         more = f", … and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
         return f"its columns are {', '.join(self.columns[:8])}{more}."
 
-    def _wanted(self, columns: Sequence[str] | None) -> list[str]:
+    def _wanted(
+        self, columns: Sequence[str] | None, text_columns: Collection[str] = (), prose: Collection[str] = ()
+    ) -> Wanted:
         for name in columns or ():
             self.check_column(name, option="")
-        return list(self.columns if columns is None else columns)
+        return Wanted(list(self.columns if columns is None else columns), {*text_columns, *prose}, prose)
 
     @abstractmethod
-    def _read(self, columns: list[str], text_columns: Collection[str], prose: Collection[str]) -> pd.DataFrame: ...
+    def _read(self, wanted: Wanted) -> pd.DataFrame: ...
 
     @abstractmethod
-    def _blocks(
-        self, rows_at_once: int, columns: list[str], text_columns: Collection[str], prose: Collection[str]
-    ) -> Iterator[pd.DataFrame]: ...
+    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]: ...
+
+    @abstractmethod
+    def _with_copies(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]: ...
+
+
+class MemoryTable(Table):
+    """A table whose cells are in memory."""
+
+    def __init__(self, path: Path, cells: pd.DataFrame) -> None:
+        super().__init__(path, cells.columns.tolist(), len(cells) > 0)
+        self._cells = cells
+
+    def _read(self, wanted: Wanted) -> pd.DataFrame:
+        return self._cells[wanted.columns].copy()
+
+    def _copies(self, copied: list[str]) -> pd.DataFrame:
+        return self._cells[copied]
+
+    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
+        return _slices(self._read(wanted), rows_at_once)
+
+    def _with_copies(
+        self, rows_at_once: int, wanted: Wanted, copied: list[str]
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+        return zip(self._blocks(rows_at_once, wanted), _slices(self._copies(copied), rows_at_once), strict=True)
+
+
+def _slices(table: pd.DataFrame, rows_at_once: int) -> Iterator[pd.DataFrame]:
+    for start in range(0, len(table), rows_at_once):
+        yield table.iloc[start : start + rows_at_once].reset_index(drop=True)

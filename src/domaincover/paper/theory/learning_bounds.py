@@ -1,4 +1,4 @@
-"""Bounds on the share of new domains that miss the target, and the numbers of training domains that they need.
+"""Bounds on the share of new domains that miss the target, whatever the predictor and the distribution of domains.
 
 "Every label is at target in this domain" is a family of events over domains, one event for each set predictor, so the
 bounds for classifiers hold with domains in place of examples (Tsibulsky, Nevo and Shalit 2025, theorem 3.4). With D the
@@ -17,7 +17,6 @@ VC dimension of one label's events (features + 1 for linear scorers in condition
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -70,29 +69,6 @@ def no_failure_bound(n_domains: int, dimension: int, n_labels: int = 1, delta: f
     """
     exponent = math.log(2 / delta) + log_growth(2 * _checked(n_domains, delta), dimension, n_labels)
     return min(1.0, 2 * exponent / (n_domains * math.log(2)))
-
-
-def uniform_size(dimension: int, epsilon: float, delta: float, n_labels: int = 1) -> int:
-    """Return the smallest m with 4·Π(2m)·exp(−m·ε²/8) ≤ δ."""
-    return smallest(lambda m: math.log(4 / delta) + log_growth(2 * m, dimension, n_labels) <= m * epsilon**2 / 8)
-
-
-def no_failure_size(dimension: int, epsilon: float, delta: float, n_labels: int = 1) -> int:
-    """Return the smallest m with 2·Π(2m)·2^(−m·ε/2) ≤ δ."""
-    rate = epsilon * math.log(2) / 2
-    return smallest(lambda m: math.log(2 / delta) + log_growth(2 * m, dimension, n_labels) <= m * rate)
-
-
-def smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest whole number that satisfies a monotone condition."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
 
 
 def _checked(n_domains: int, delta: float) -> int:

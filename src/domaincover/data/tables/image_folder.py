@@ -1,4 +1,4 @@
-"""Read a folder of images, domain/label/image, as a table."""
+"""Folders of images, domain/label/image, as tables."""
 
 from __future__ import annotations
 
@@ -7,10 +7,25 @@ from pathlib import Path
 
 import pandas as pd
 
+from domaincover.data.tables.table import MemoryTable
 from domaincover.errors import InputError
 
 ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2")
 LAYOUT = "images belong in folders domain/label, such as hospital-1/tumor/a.png"
+
+
+class ImageTable(MemoryTable):
+    """A folder of images as a table with the columns path, label and domain."""
+
+    is_images = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, image_folder(path))
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that the table consists of: none, since images are identified by name and size."""
+        return []
 
 
 def image_folder(folder: str | Path) -> pd.DataFrame:

@@ -1,5 +1,6 @@
 """The learning bounds: growth by enumeration, the inequalities they solve, and what they promise by simulation."""
 
+import bisect
 import math
 from itertools import product
 
@@ -9,26 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover.errors import InputError
-from domaincover.promises.learning_bounds import (
-    LARGEST_SUMMED,
-    log_growth,
-    no_failure_bound,
-    no_failure_size,
-    uniform_bound,
-    uniform_size,
-)
+from domaincover.paper.theory.learning_bounds import LARGEST_SUMMED, log_growth, no_failure_bound, uniform_bound
 
 BOUNDS = pytest.mark.parametrize("bound", [uniform_bound, no_failure_bound])
-shares = st.floats(1e-4, 0.5)
-dimensions = st.integers(1, 2000)
 
 
-def log_uniform(m, dimension, epsilon):
-    return math.log(4) + log_growth(2 * m, dimension) - m * epsilon**2 / 8
-
-
-def log_no_failure(m, dimension, epsilon):
-    return math.log(2) + log_growth(2 * m, dimension) - m * epsilon / 2 * math.log(2)
+def domains_for(bound, epsilon, *arguments):
+    """Return the smallest number of domains for which a bound is epsilon or less."""
+    return bisect.bisect_left(range(1, 10**6), True, key=lambda m: bound(m, *arguments) <= epsilon) + 1
 
 
 # Growth
@@ -85,32 +74,22 @@ def test_no_more_subsets_are_reached_than_the_growth_allows_by_enumeration(n_lab
 # The inequalities
 
 
-@given(dimensions, shares, shares)
-def test_uniform_sizes_are_the_smallest_that_satisfy_the_inequality(dimension, epsilon, delta):
-    m = uniform_size(dimension, epsilon, delta)
-    assert log_uniform(m, dimension, epsilon) <= math.log(delta) + 1e-6
-    assert log_uniform(m - 1, dimension, epsilon) > math.log(delta) - 1e-6
-
-
-@given(dimensions, shares, shares)
-def test_no_failure_sizes_are_the_smallest_that_satisfy_the_inequality(dimension, epsilon, delta):
-    m = no_failure_size(dimension, epsilon, delta)
-    assert log_no_failure(m, dimension, epsilon) <= math.log(delta) + 1e-6
-    assert log_no_failure(m - 1, dimension, epsilon) > math.log(delta) - 1e-6
-
-
-@given(dimensions, shares, shares)
-def test_no_failure_sizes_never_exceed_the_closed_form_of_blumer_and_others(dimension, epsilon, delta):
+@given(st.integers(1, 200), st.floats(1e-2, 0.5), st.floats(1e-4, 0.5))
+def test_no_failure_takes_no_more_domains_than_the_closed_form_of_blumer_and_others(dimension, epsilon, delta):
     closed = max(4 / epsilon * math.log2(2 / delta), 8 * dimension / epsilon * math.log2(13 / epsilon))
-    assert no_failure_size(dimension, epsilon, delta) <= math.ceil(closed)
+    assert no_failure_bound(math.ceil(closed), dimension, 1, delta) <= epsilon
 
 
+@pytest.mark.parametrize(("bound", "n_domains"), [(no_failure_bound, 36_328), (uniform_bound, 1_459_893)])
+def test_the_numbers_of_domains_on_the_theory_page_are_the_smallest(bound, n_domains):
+    assert bound(n_domains, 51, 3, 0.05) <= 0.1 < bound(n_domains - 1, 51, 3, 0.05)
+
+
+@BOUNDS
 @pytest.mark.parametrize("dimension", [1, 51])
-def test_the_bounds_once_met_stay_met(dimension):
-    for size, bound in ((uniform_size, log_uniform), (no_failure_size, log_no_failure)):
-        first = size(dimension, 0.1, 0.05)
-        after = [bound(m, dimension, 0.1) for m in np.geomspace(first, 100 * first, 200).astype(int)]
-        assert max(after) <= math.log(0.05)
+def test_a_bound_once_met_stays_met(bound, dimension):
+    first = domains_for(bound, 0.1, dimension)
+    assert max(bound(int(m), dimension) for m in np.geomspace(first, 100 * first, 200)) <= 0.1
 
 
 @settings(deadline=None)
@@ -162,7 +141,7 @@ def test_bad_input_is_refused(bound, arguments, message):
 def test_no_failure_holds_by_repetition_for_intervals_of_domains():
     """Families of VC dimension 2: intervals. The longest gap without a training point is an unseen failure."""
     rng, epsilon, delta = np.random.default_rng(1), 0.2, 0.1
-    points = np.sort(rng.random((2000, no_failure_size(2, epsilon, delta))), axis=1)
+    points = np.sort(rng.random((2000, domains_for(no_failure_bound, epsilon, 2, 1, delta))), axis=1)
     longest = np.diff(points, axis=1, prepend=0, append=1).max(axis=1)
     assert np.mean(longest > epsilon) <= delta
 
@@ -170,7 +149,7 @@ def test_no_failure_holds_by_repetition_for_intervals_of_domains():
 def test_uniform_convergence_holds_by_repetition_for_half_lines():
     """Half-lines have VC dimension 1; their largest deviation is that of Kolmogorov and Smirnov."""
     rng, epsilon, delta = np.random.default_rng(2), 0.2, 0.1
-    m = uniform_size(1, epsilon, delta)
+    m = domains_for(uniform_bound, epsilon, 1, 1, delta)
     points, steps = np.sort(rng.random((200, m)), axis=1), np.arange(m + 1) / m
     deviation = np.maximum(steps[1:] - points, points - steps[:-1]).max(axis=1)
     assert np.mean(deviation > epsilon) <= delta
@@ -184,7 +163,7 @@ def test_no_failure_holds_by_repetition_for_several_labels(n_labels):
     exactly, and every predictor without a failure in training misses no more than they do.
     """
     rng, epsilon, delta = np.random.default_rng(3), 0.3, 0.1
-    m = no_failure_size(2, epsilon, delta, n_labels)
+    m = domains_for(no_failure_bound, epsilon, 2, n_labels, delta)
     numbers = rng.random((500, m, n_labels))
     missed = 1 - np.prod(numbers.max(axis=1) - numbers.min(axis=1), axis=1)
     assert np.mean(missed > epsilon) <= delta
