@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.adaptation import AdaptiveThresholds
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import fit_link, log_odds, mean_probabilities
-from domaincover.calibration.row_batches import random_ranks
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 
 TARGET, CONFIDENCE, SHARE = 0.9, 0.9, 0.9
 MIN_CELL_SIZE = 20
@@ -72,8 +73,14 @@ def compared(folder: Path, scorer: str, numbers: list[int]) -> Iterator[dict[str
         yield which | {"thresholds": "fixed"} | figures(unseen, np.tile(rule.fixed, (unseen.n_domains, 1)))
         for number in numbers:
             batch = unseen.of(place < number)
-            adapted = rule.of_domains(batch.scores, batch.probabilities, batch.domains, unseen.n_domains)
+            adapted = domain_thresholds(rule, batch, unseen.n_domains)
             yield which | {"thresholds": "all" if number == 10**9 else str(number)} | figures(batch, adapted)
+
+
+def domain_thresholds(rule: AdaptiveThresholds, rows: ScoredRows, n_domains: int) -> np.ndarray:
+    """Return the thresholds of every domain, domains × labels, from its unlabelled rows."""
+    evidence = self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, TARGET, n_domains)
+    return rule.of_evidence(evidence, np.bincount(rows.domains, minlength=n_domains))
 
 
 def scored(path: Path) -> tuple[ScoredRows, ScoredRows]:

@@ -25,6 +25,7 @@ from benchmarks.adaptive_thresholds import (
     MIN_CELL_SIZE,
     SHARE,
     TARGET,
+    domain_thresholds,
     figures,
     geometric_mean,
     scored,
@@ -96,7 +97,7 @@ def adapted(calibration: ScoredRows, unseen: ScoredRows, split: int) -> dict[str
     """Return the figures of adapted thresholds."""
     rng = np.random.default_rng(split)
     rule = fit_adaptive_thresholds(calibration, TARGET, CONFIDENCE, min_cell_size=MIN_CELL_SIZE, rng=rng)
-    return figures(unseen, rule.of_domains(unseen.scores, unseen.probabilities, unseen.domains, unseen.n_domains))
+    return figures(unseen, domain_thresholds(rule, unseen, unseen.n_domains))
 
 
 def at_share(pairs: list[tuple[ScoredRows, ScoredRows]], share: float) -> float:

@@ -19,9 +19,9 @@ from domaincover import (
 )
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
+    joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,

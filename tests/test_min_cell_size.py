@@ -6,9 +6,9 @@ from sklearn.linear_model import LogisticRegression
 
 from domaincover import ConformalSetClassifier
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
+    joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,

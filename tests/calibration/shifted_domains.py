@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.links import log_odds
-from domaincover.calibration.row_batches import random_ranks
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 
 TARGET = 0.9
 MIN_CELL_SIZE = 10
@@ -78,6 +78,12 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
     return Found(*share_and_error(at_target), *np.mean(sizes, axis=0), error)
 
 
+def domain_thresholds(rule, rows, n_domains=None):
+    """Return the thresholds of every domain, domains × labels, from its unlabelled rows."""
+    evidence = self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, TARGET, n_domains)
+    return rule.of_evidence(evidence, np.bincount(rows.domains, minlength=len(evidence)))
+
+
 def hits_and_domains(rows, thresholds, labels=slice(None), min_cell_size=MIN_CELL_SIZE):
     """Return how many domains have all of these labels at target that count there, and in how many one counts."""
     margins = rows.scores - thresholds[rows.domains]
@@ -95,7 +101,7 @@ def share_and_error(at_target):
 
 def _thresholds(rule, batch, n_new, label_rows, rng):
     if label_rows is None:
-        return rule.of_domains(batch.scores, batch.probabilities, batch.domains, n_new)
+        return domain_thresholds(rule, batch, n_new)
     found = []
     for domain in range(n_new):
         own = batch.of(batch.domains == domain)

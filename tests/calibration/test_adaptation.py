@@ -5,20 +5,21 @@ import pytest
 
 from domaincover import InputError
 from domaincover.calibration.adaptation import rounded_down
-from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
-from domaincover.calibration.row_batches import random_ranks
-from domaincover.calibration.slopes import shrunken_slope
+from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks, shrunken_slope
 from domaincover.thresholds import cell_thresholds, joint_thresholds
-from tests.calibration.shifted_domains import Scene, draw, hits_and_domains, repeated, share_and_error
+from tests.calibration.shifted_domains import (
+    Scene,
+    domain_thresholds,
+    draw,
+    hits_and_domains,
+    repeated,
+    share_and_error,
+)
 from tests.calibration.small_data import quietly
 from tests.deep import deep
 
 SHIFTED = draw(25, 300, 3, 0.6, np.random.default_rng(0))
 RULE = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, min_cell_size=10)
-
-
-def without_rows(rows):
-    return rows.scores[:0], rows.probabilities[:0], rows.domains[:0]
 
 
 # What it comes down to
@@ -54,10 +55,11 @@ def test_thresholds_are_not_rounded_above_the_scores_that_they_stand_for():
 
 
 def test_an_empty_domain_and_a_handful_of_rows_get_the_fixed_thresholds():
-    assert np.array_equal(RULE.of_domains(*without_rows(SHIFTED), n_domains=2), [RULE.fixed] * 2)
+    nothing = SHIFTED.of(np.zeros(len(SHIFTED.domains), bool))
+    assert np.array_equal(domain_thresholds(RULE, nothing, 2), [RULE.fixed] * 2)
     few = SHIFTED.of(np.arange(len(SHIFTED.domains)) < 29)
-    assert np.array_equal(RULE.of_domains(few.scores, few.probabilities, few.domains), [RULE.fixed])
-    assert np.array_equal(RULE.of_labelled(*without_rows(SHIFTED)[:2], np.zeros(0, int)), RULE.fixed)
+    assert np.array_equal(domain_thresholds(RULE, few), [RULE.fixed])
+    assert np.array_equal(RULE.of_labelled(*nothing[:2], np.zeros(0, int)), RULE.fixed)
 
 
 def test_thresholds_move_with_the_self_calibrated_ones():
@@ -77,7 +79,7 @@ def test_evidence_counts_as_no_higher_than_in_calibration():
 
 
 def test_calibration_domains_are_at_target_but_for_those_passed_over():
-    thresholds = RULE.of_domains(SHIFTED.scores, SHIFTED.probabilities, SHIFTED.domains)
+    thresholds = domain_thresholds(RULE, SHIFTED)
     margins = SHIFTED.scores - thresholds[SHIFTED.domains]
     covered = margins[np.arange(len(margins)), SHIFTED.labels] >= -1e-12
     cells = SHIFTED.domains * 3 + SHIFTED.labels
@@ -97,7 +99,7 @@ def test_probabilities_that_are_noise_leave_thresholds_fixed():
     still = draw(25, 300, 3, 0.0, rng)
     for each in (rows, still):
         rule = fit_adaptive_thresholds(each, 0.9, 0.9, min_cell_size=10, recall_on="later rows")
-        found = rule.of_domains(each.scores, each.probabilities, each.domains)
+        found = domain_thresholds(rule, each)
         sizes = [(each.scores >= thresholds).sum() for thresholds in (found[each.domains], rule.fixed)]
         assert sizes[0] <= 1.01 * sizes[1]
 
@@ -133,14 +135,14 @@ def test_too_few_domains_are_rejected_by_name():
     with pytest.raises(InputError, match="takes 9 calibration domains, and there are 8"):
         fit_adaptive_thresholds(few, 0.9, 0.9)
     rule = quietly(fit_adaptive_thresholds, few, 0.9, 0.9, on_infeasible="widen")
-    assert np.isneginf(rule.of_domains(few.scores, few.probabilities, few.domains)).all()
+    assert np.isneginf(domain_thresholds(rule, few)).all()
 
 
 def test_scores_of_minus_infinity_and_constant_scores_give_thresholds_that_hold():
     for scores in (np.where(SHIFTED.scores < 0, -np.inf, SHIFTED.scores), np.zeros_like(SHIFTED.scores)):
         rows = ScoredRows(scores, SHIFTED.probabilities, SHIFTED.labels, SHIFTED.domains)
         rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=10)
-        thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
+        thresholds = domain_thresholds(rule, rows)
         assert not np.isnan(thresholds).any()
         covered = ~(rows.scores < thresholds[rows.domains])[np.arange(len(rows.labels)), rows.labels]
         cells = rows.domains * 3 + rows.labels
@@ -155,7 +157,7 @@ def test_domains_of_one_label_and_labels_that_training_domains_lack_are_taken():
     assert np.isfinite(rule.fixed).all()
     lacking = SHIFTED.of(SHIFTED.labels != 2)
     rule = fit_adaptive_thresholds(SHIFTED, 0.9, 0.9, training=lacking, min_cell_size=10)
-    assert np.isfinite(rule.of_domains(SHIFTED.scores, SHIFTED.probabilities, SHIFTED.domains)).all()
+    assert np.isfinite(domain_thresholds(rule, SHIFTED)).all()
 
 
 # A few labels
@@ -168,7 +170,7 @@ def labelled(rows, n_of_label):
 
 def test_labels_that_are_all_missing_change_nothing():
     own = SHIFTED.of(SHIFTED.domains == 0)
-    without = RULE.of_domains(own.scores, own.probabilities, own.domains)[0]
+    without = domain_thresholds(RULE, own)[0]
     assert np.allclose(RULE.of_labelled(own.scores, own.probabilities, np.full(300, -1)), without)
 
 
@@ -287,7 +289,7 @@ def test_the_promise_is_kept_for_domains_of_different_sizes():
     for _ in range(40):
         training, calibration, new = (draw(n, rng.choice([15, 60, 200], n), 2, 0.2, rng) for n in (19, 19, 20))
         rule = fit_adaptive_thresholds(calibration, 0.9, 0.9, training=training, min_cell_size=10, rng=rng)
-        thresholds = rule.of_domains(new.scores, new.probabilities, new.domains)
+        thresholds = domain_thresholds(rule, new)
         at_target.append(hits_and_domains(new, thresholds))
     share, error = share_and_error(at_target)
     assert share >= 0.9 - 4 * error
@@ -298,7 +300,7 @@ def test_each_calibration_domain_is_held_by_the_entry_of_its_own_size():
         rng = np.random.default_rng(seed)
         rows = draw(39, rng.choice([20, 60, 200], 39), 3, 0.5, rng)
         rule = fit_adaptive_thresholds(rows, 0.9, 0.9, min_cell_size=2, rng=rng)
-        thresholds = rule.of_domains(rows.scores, rows.probabilities, rows.domains)
+        thresholds = domain_thresholds(rule, rows)
         hits, n_domains = hits_and_domains(rows, thresholds, min_cell_size=2)
         assert hits >= n_domains - 3  # k = 4 of 40, so three domains are passed over
 
@@ -325,7 +327,7 @@ def test_a_label_that_few_domains_have_is_at_target_where_it_occurs(recall_on, s
         n_rows = np.full(len(new.domains), 10**6) if recall_on == "rows given" else np.full(len(new.domains), 30)
         given = random_ranks(new.domains, rng) < n_rows
         counted = new if recall_on == "rows given" else new.of(~given)
-        thresholds = rule.of_domains(*new.of(given)[:2], new.domains[given])
+        thresholds = domain_thresholds(rule, new.of(given))
         adapted.append(hits_and_domains(counted, thresholds, [2]))
         fixed.append(hits_and_domains(new, np.tile(rule.fixed, (20, 1)), [2]))
         alike = with_a_hard_label(20, share, rng)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from domaincover import InputError, certify, to_label_lists
 from domaincover.calibration.cell_thresholds import cell_thresholds
-from domaincover.calibration.joint import joint_thresholds
 from domaincover.calibration.rules import (
     hierarchical_thresholds,
+    joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,

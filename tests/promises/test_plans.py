@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.stats import beta, binom, kstest
 
 from domaincover import InputError, certify, plan_domains
+from domaincover.calibration.adaptation import order_statistic
 from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.residuals import order_statistic
 from domaincover.promises.clopper_pearson import lower_bound
 from domaincover.promises.plans import all_caught_size, certainty, conditional_size, confidence_to_ask
 

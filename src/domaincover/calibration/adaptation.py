@@ -4,8 +4,13 @@ One mechanism: evidence of a domain → base thresholds → residual → order s
 
 - Evidence: nothing; the self-calibrated thresholds t̂ of its unlabelled rows; and what a few labelled rows add.
 - Base thresholds: `level + slope · (t̂ − centre) + label_slope · shift`.
-- A calibration domain's residual is what its labels allow beyond its base, and an order statistic of the residuals is
-  added to a new domain's base.
+- A calibration domain's residual is what its labels allow beyond its base: by how much all of them may be raised
+  together until its first label drops below the target; negative where they have to be lowered.
+- A new domain's residual is equally likely to take any place among those of the calibration domains, so an order
+  statistic of theirs, added to its base, promises that every label of a new domain is at target.
+
+That promise is over domains: a label that few of them have could miss wherever it occurs. So each label is held by the
+order statistic of its own cells, too, which promises its recall in a new domain that has it.
 
 What few rows say is noisy, so there is an entry for each of several numbers of rows, made from random batches of that
 size from the calibration domains. docs/promises.md has the statement and its proof.
@@ -16,15 +21,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from domaincover.calibration.base_thresholds import deviation
 from domaincover.calibration.cell_thresholds import Thresholds
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
-from domaincover.calibration.residuals import domain_residuals, label_offsets, n_counting, order_statistic
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.errors import check_choice
-from domaincover.prediction_sets import checked_codes
+from domaincover.prediction_sets import checked_codes, hits_needed
 
 MISSING_LABEL = -1
 ROUNDING = 4 * float(np.finfo(float).eps)  # relative error of a residual, of the base and of their sum
@@ -57,17 +59,6 @@ class AdaptiveThresholds(NamedTuple):
     def fixed(self) -> Thresholds:
         """The thresholds of a domain of which nothing is known, one per label."""
         return rounded_down(self.level[0], self.offset[0])
-
-    def of_domains(
-        self,
-        scores: NDArray[Any],
-        probabilities: NDArray[Any],
-        domains: NDArray[np.int64],
-        n_domains: int | None = None,
-    ) -> Thresholds:
-        """Return the thresholds of every domain, domains × labels, from its unlabelled rows."""
-        evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, n_domains)
-        return self.of_evidence(evidence, np.bincount(domains, minlength=len(evidence)))
 
     def of_evidence(self, evidence: Thresholds, n_rows: NDArray[np.int64]) -> Thresholds:
         """Return thresholds, domains × labels, from self-calibrated ones and the number of rows that gave them."""
@@ -141,6 +132,59 @@ def offset_of(
     return np.minimum(together, np.where(promised, alone, lowest))
 
 
-def check_recall_on(recall_on: str, known: tuple[str, ...]) -> None:
-    """Reject rows on which no recall is promised."""
-    check_choice("recall_on", recall_on, known)
+def deviation(evidence: Thresholds, centre: NDArray[np.float64], highest: NDArray[np.float64]) -> Thresholds:
+    """Return by how much evidence lies off its centre: 0 where there is none.
+
+    A strange domain may look easy. Its evidence counts as no higher than the highest met before, so that thresholds
+    are raised no further than in any domain that was calibrated.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.where(np.isfinite(evidence), np.minimum(evidence, highest) - centre, 0.0)
+
+
+def domain_residuals(by_cell: NDArray[np.float64], base: ArrayLike, promised: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return min over the promised labels of (cell threshold − base threshold), (…, domains).
+
+    +∞ for a domain in which no cell counts: it allows anything.
+    """
+    return np.where(promised, by_cell - np.asarray(base), np.inf).min(axis=-1, initial=np.inf)
+
+
+def n_counting(residuals: NDArray[np.float64]) -> float:
+    """Return how many domains of (draws, domains) count, on average over draws."""
+    return float(np.count_nonzero(residuals < np.inf) / len(residuals))
+
+
+def order_statistic(
+    residuals: NDArray[np.float64], n_domains: Any, domain_confidence: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the largest offset that a new domain's residual is not below with at least this confidence.
+
+    `residuals` is (…, draws, domains), +∞ for those that do not count, and `n_domains` is how many domains do, on
+    average over draws. A draw that does not count says nothing about one that does, so it has no weight. With one draw
+    this is the ⌊(1 − confidence)(m + 1)⌋-th lowest. With several draws of rows from each domain, each domain shares its
+    weight among its draws and the new domain counts as one more at −∞ (hierarchical conformal prediction: Lee, Barber
+    and Willett), so that the promise stays exact while the offset depends less on chance. −∞ where the confidence takes
+    more domains.
+    """
+    n_draws = residuals.shape[-2]
+    weight = np.rint(n_draws * (np.asarray(n_domains) + 1)).astype(np.int64)
+    n_below = weight - hits_needed(weight, domain_confidence) - n_draws
+    ordered = np.sort(residuals.reshape(*residuals.shape[:-2], -1), axis=-1)
+    picks = np.broadcast_to(np.maximum(n_below, 0), ordered.shape[:-1])
+    picked = np.take_along_axis(ordered, picks[..., None], axis=-1)[..., 0]
+    return np.where(n_below < 0, -np.inf, picked)
+
+
+def label_offsets(
+    by_cell: NDArray[np.float64], counts: NDArray[np.bool_], domain_confidence: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the largest offset of each label that its own cells allow with this confidence, (…, labels).
+
+    `by_cell` is (…, draws, domains, labels), and `counts` says which cells count. A label in too few domains for the
+    confidence is held by all of its cells: r of them promise it with confidence r / (r + 1). +∞ for a label with none.
+    """
+    cells = np.where(counts, by_cell, np.inf)
+    n_domains = np.count_nonzero(counts, axis=(-3, -2)) / counts.shape[-3]
+    found = order_statistic(np.moveaxis(cells, -1, -3), n_domains, np.asarray(domain_confidence)[..., None])
+    return np.where(np.isneginf(found), cells.min(axis=(-3, -2), initial=np.inf), found)

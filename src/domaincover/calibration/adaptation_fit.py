@@ -8,21 +8,29 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import AdaptiveThresholds, check_recall_on, offset_of
-from domaincover.calibration.base_thresholds import BaseThresholds, Draw, fit_base, fit_label_slope, mean_set_size
+from domaincover.calibration.adaptation import (
+    AdaptiveThresholds,
+    deviation,
+    domain_residuals,
+    n_counting,
+    offset_of,
+    order_statistic,
+)
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
-from domaincover.calibration.confidence import check_feasible
+from domaincover.calibration.confidence import check_feasible, highest_confidence
 from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
-from domaincover.calibration.rare_labels import pooled_row_thresholds
-from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
-from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.calibration.rules import pooled_row_thresholds
+from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
 from domaincover.criteria import NO_GROUP, Criterion, names_of_groups, targets_by_group
+from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 
+BATCH_SIZES = (30, 100, 300, 1000, 3000)
 LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
 MOST_BATCHES = 500  # fewer draws where there are many domains
+NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
 MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
 
 
@@ -52,6 +60,34 @@ class ScoredRows(NamedTuple):
     def n_domains(self) -> int:
         """How many domain codes there are."""
         return int(self.domains.max(initial=0)) + 1
+
+
+class Draw(NamedTuple):
+    """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
+
+    evidence: Thresholds  # domains × labels
+    shifts: NDArray[np.float64]  # levels × domains × labels
+    asked: Thresholds  # domains × labels
+
+
+class BaseThresholds(NamedTuple):
+    """The numbers of base thresholds.
+
+    The level of a label lies one standard deviation below the mean of what cells ask for beyond the evidence: a label
+    that differs much between domains starts lower, so that it does not decide alone on the offset of all labels.
+    """
+
+    level: NDArray[np.float64]  # labels
+    centre: NDArray[np.float64]  # labels
+    highest: NDArray[np.float64]  # labels
+    slope: float
+    label_slope: float
+
+    def bases(self, draws: Sequence[Draw]) -> NDArray[np.float64]:
+        """Return the base thresholds of every batch, levels × draws × domains × labels."""
+        moved = np.stack([deviation(each.evidence, self.centre, self.highest) for each in draws])
+        shifts = np.stack([each.shifts for each in draws], axis=1)
+        return self.level + self.slope * moved + self.label_slope * shifts
 
 
 class Entry(NamedTuple):
@@ -154,7 +190,7 @@ def fit_adaptive_thresholds(
     happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`). With a criterion
     as target, its groups stand for the labels; with coverage, `label_counts` must be empty.
     """
-    check_recall_on(recall_on, get_args(RecallOn))
+    check_choice("recall_on", recall_on, get_args(RecallOn))
     rng = np.random.default_rng(0) if rng is None else rng
     n_by_cell = own_scores(*calibration.labelled_scores, target_recall, min_cell_size).n_by_cell
     names = names_of_groups(label_names, target_recall)
@@ -240,3 +276,98 @@ def _own_rows(
     groups = target_recall.group_of_label[rows.labels]
     counts = groups != NO_GROUP
     return own[counts], groups[counts], rows.domains[counts]
+
+
+def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
+    """Fit the numbers to what the cells of these domains ask for, those that count."""
+    asked = np.stack([each.asked for each in draws])
+    evidence = np.stack([each.evidence for each in draws])
+    counts = np.isfinite(asked)
+    seen = np.where(counts & np.isfinite(evidence), evidence, np.nan)
+    centre, _ = label_moments(seen)
+    highest = np.where(np.isnan(seen), -np.inf, seen).max(axis=(0, 1), initial=-np.inf)
+    highest = np.where(np.isfinite(highest), highest, np.inf)
+    known = np.where(counts, deviation(evidence, centre, highest), 0.0)
+    slope = shrunken_slope(known, np.where(counts, asked - label_moments(asked)[0], 0.0))
+    mean, spread = label_moments(np.where(counts, asked - slope * known, np.nan))
+    return fit_label_slope(draws, BaseThresholds(mean - spread, centre, highest, slope, 0.0))
+
+
+def fit_label_slope(draws: Sequence[Draw], base: BaseThresholds) -> BaseThresholds:
+    """Return the base with the slope of what is left on what labelled rows say."""
+    asked = np.stack([each.asked for each in draws])
+    counts = np.isfinite(asked)
+    left = np.where(counts, asked - base._replace(label_slope=0.0).bases(draws)[0], np.nan)
+    left = np.where(counts, left - label_moments(left)[0], 0.0)
+    shifts = np.stack([each.shifts for each in draws], axis=1)[1:] * counts
+    by_level = shifts.reshape(-1, *left.shape[1:])
+    return base._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts), 1, 1))))
+
+
+def mean_set_size(
+    scores: NDArray[Any],
+    domains: NDArray[np.int64],
+    draws: Sequence[Draw],
+    base: BaseThresholds,
+    promised: NDArray[np.bool_],
+    domain_confidence: float,
+) -> float:
+    """Return the mean number of promised labels in the sets of the domains that the base was fitted to, over draws."""
+    bases = base.bases(draws)[0]
+    allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
+    n_domains = n_counting(allowed)
+    confidence = min(domain_confidence, highest_confidence(max(n_domains, 1)))
+    thresholds = bases + order_statistic(allowed, n_domains, confidence)
+    few = thresholds[: max(1, NUMBERS_OF_SIZE // max(scores.size, 1))]
+    return float(
+        np.mean([np.count_nonzero(~(scores < each[domains]) & promised) for each in few]) / max(len(scores), 1)
+    )
+
+
+def label_moments(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and standard deviation of a label's finite values, draws × domains × labels; 0 where it has none."""
+    finite = np.isfinite(values)
+    count = np.maximum(finite.sum(axis=(0, 1)), 1)
+    mean = np.where(finite, values, 0.0).sum(axis=(0, 1)) / count
+    with np.errstate(invalid="ignore"):
+        squares = np.where(finite, (values - mean) ** 2, 0.0).sum(axis=(0, 1))
+    return mean, np.sqrt(squares / count)
+
+
+def shrunken_slope(known: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+    """Return the slope of least squares of `wanted` on `known`, (draws, domains, labels), drawn towards 0.
+
+    Noise in what is known lowers the slope of itself. What the slope's own uncertainty adds is taken off as in the
+    positive-part James–Stein estimator, slope · max(0, 1 − variance / slope²), with the variance clustered by domain,
+    since the labels and draws of one domain err together. Never negative; 0 where nothing is known.
+    """
+    spread = float((known**2).sum())
+    if spread == 0.0:
+        return 0.0
+    slope = float((known * wanted).sum()) / spread
+    if slope <= 0.0:
+        return 0.0
+    by_domain = (known * (wanted - slope * known)).sum(axis=(0, 2))
+    variance = float((by_domain**2).sum()) / spread**2
+    return slope * max(0.0, 1.0 - variance / slope**2)
+
+
+def random_ranks(groups: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """Return the place of every row in a random order of its group's rows."""
+    shuffled = rng.permutation(len(groups))
+    order, starts, counts = RowsOfDomains.of(groups[shuffled], 0)
+    ranks = np.empty(len(groups), np.int64)
+    ranks[shuffled[order]] = np.arange(len(groups)) - np.repeat(starts, counts)
+    return ranks
+
+
+def median_rows(domains: NDArray[np.int64]) -> int:
+    """Return the number of rows of the domain in the middle."""
+    counts = np.bincount(domains)
+    return int(np.median(counts[counts > 0])) if len(counts) else 0
+
+
+def entry_sizes(most: int, batch_sizes: Sequence[int]) -> list[int]:
+    """Return the numbers of rows that get an entry: the given ones that are smaller than `most`, and `most` itself."""
+    sizes = [size for size in sorted(batch_sizes) if size < most]
+    return [*sizes, most] if most >= min(batch_sizes, default=1) else sizes

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration.adaptation_fit import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.cell_thresholds import Thresholds
-from domaincover.calibration.row_batches import BATCH_SIZES, entry_sizes, median_rows, random_ranks
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import Criterion, targets_by_group
 
@@ -36,17 +36,6 @@ class FamiliarityTable(NamedTuple):
     target_recall: float
     n_rows: NDArray[np.int64]  # entries
     summaries: NDArray[np.float64]  # entries × domains × numbers
-
-    def p_values(
-        self,
-        scores: NDArray[Any],
-        probabilities: NDArray[Any],
-        domains: NDArray[np.int64],
-        n_domains: int | None = None,
-    ) -> NDArray[np.float64]:
-        """Return the p-value of every domain from its unlabelled rows."""
-        evidence = self_calibrated_thresholds(scores, probabilities, domains, self.target_recall, n_domains)
-        return self.of_evidence(evidence, scores, probabilities, domains)
 
     def of_evidence(
         self,

@@ -15,7 +15,7 @@ from domaincover.calibration.adaptation import AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import LABEL_COUNTS, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import fit_familiarity
-from domaincover.calibration.joint import joint_thresholds
+from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import free_thresholds
 from domaincover.data.dataset import count_cells
 from domaincover.errors import check_choice

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from domaincover.calibration.residuals import domain_residuals, n_counting, order_statistic
+from domaincover.calibration.adaptation import domain_residuals, n_counting, order_statistic
 from tests.calibration.literal import rank
 
 
