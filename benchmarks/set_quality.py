@@ -34,7 +34,6 @@ from domaincover import ERMClassifier, GaussianDomains, SetCoverClassifier, doma
 from domaincover.calibration.links import log_odds
 from domaincover.data.splits import draw_domains
 from domaincover.estimators.recipes import make_classifier
-from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.thresholds import (
     cell_thresholds,
     joint_thresholds,
@@ -99,9 +98,9 @@ def datasets(
             drawn = GaussianDomains.of_paper(n_features, covariance=covariance)
             sample = drawn.sample(33, rows_per_domain, np.random.default_rng(0))
             yield f"synthetic {n_features}-d, {covariance}", Data(sample.examples, sample.labels, sample.domains)
-    for name, installable in INSTALLABLE.items():
+    for name in names_of("installable"):
         if not wanted or name in wanted:
-            X, y, domains = installable.read()
+            X, y, domains = CATALOGUE[name].read(None)
             yield (
                 name,
                 _table(X.assign(label=np.asarray(y), domain=np.asarray(domains)), rows_per_domain, smallest_cell),

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover.paper.experiment import PAPER, paper_experiments
+from domaincover.paper.catalogue import DATASET_GROUPS
+from domaincover.paper.experiment import PAPER_EXPERIMENTS, paper_experiments
 from domaincover.paper.published import QUICK_MARK, published
-from domaincover.paper.study_datasets import DATASET_GROUPS
 from domaincover.paper.study_report.results_rows import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
@@ -159,7 +159,7 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
 def test_the_list_says_what_each_is_in_the_paper(here):
     code, printed, _ = here("paper", "list")
     assert code == 0
-    for name in PAPER:
+    for name in PAPER_EXPERIMENTS:
         assert re.search(rf"^{name} ", printed, re.MULTILINE)
     assert "Tables 1 and 5" in printed
 

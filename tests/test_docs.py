@@ -11,9 +11,9 @@ import torch
 
 import domaincover
 from domaincover.datasets import load_storms
+from domaincover.paper.catalogue import REGISTERED
 from domaincover.paper.experiment import parsed
 from domaincover.paper.methods import METHODS
-from domaincover.paper.study_datasets import REGISTERED
 from domaincover.training import settings
 from tests.documents import (
     COMMAND_LINE,

@@ -25,7 +25,7 @@ def patients(n_rows=160):
 
 
 def tiny_study(n_seeds=1):
-    return Study(("synthetic-10",), ("erm",), seeds=tuple(range(n_seeds)), epochs=1, min_cell_size=5, sizes=TINY)
+    return Study("synthetic-10", ("erm",), seeds=tuple(range(n_seeds)), epochs=1, min_cell_size=5, sizes=TINY)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,6 @@ import pytest
 from domaincover import ERMClassifier, InputError, load
 from domaincover.data.feature_cache import FeatureCache, text_keys
 from domaincover.files import write_whole
-from domaincover.paper.job_durations import expected_seconds
 from domaincover.paper.runner import plan_study, run_study
 from domaincover.training.settings import TrainingRun
 from tests.faults.conftest import FIT, patients, tiny_study
@@ -119,13 +118,6 @@ def test_features_that_have_no_room_are_used_all_the_same(small_disk):
         features = cache.features("model", keys, 4, lambda rows: [(rows, np.ones((len(rows), 4), np.float32))])
     assert (features == 1).all()
     assert not list((small_disk(0) / "features").rglob("*.*"))
-
-
-def test_a_study_does_not_need_room_in_the_cache(small_disk, tmp_path, monkeypatch):
-    monkeypatch.setenv("DOMAINCOVER_CACHE", str(small_disk(0) / "cache"))
-    plan = plan_study(tiny_study(), tmp_path / "runs")
-    assert run_study(plan, tmp_path / "runs").failures == ()
-    assert expected_seconds(plan.jobs).n_unknown == 1
 
 
 def test_a_full_disk_is_told_where_no_small_one_can_be_mounted_too(tmp_path, monkeypatch):

@@ -14,10 +14,8 @@ from tests.processes import LIMIT
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
 
-STUDY = Study(
-    ("synthetic-10",), ("erm", "irm", "vrex", "pooled-held-out", "set-cover"), seeds=(0,), epochs=3, quick=True
-)
-ENDLESS = Study(("synthetic-10",), ("erm", "irm", "vrex", "pooled-held-out"), seeds=(0,), epochs=10**6, quick=True)
+STUDY = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out", "set-cover"), seeds=(0,), epochs=3, quick=True)
+ENDLESS = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out"), seeds=(0,), epochs=10**6, quick=True)
 
 
 def n_done(out):

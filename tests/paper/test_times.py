@@ -8,7 +8,7 @@ from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
 from domaincover.paper.training_times import measure_times, read_times
 
-STUDY = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=4, min_cell_size=20, quick=True)
+STUDY = Study("synthetic-10", ("erm", "set-cover"), seeds=(0,), epochs=4, min_cell_size=20, quick=True)
 
 
 def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):

@@ -14,8 +14,9 @@ from typing import Any
 
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
+from domaincover.paper.collect import read_reports
 from domaincover.paper.published import note_on
-from domaincover.paper.run_directory import read_reports
+from domaincover.paper.run_directory import check_made_with
 from domaincover.paper.study import Run, Study
 
 FOLDER = "times"
@@ -24,20 +25,20 @@ TURNS = 3
 
 
 def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
-    """Time the training of ERM and SET-COVER on every data set of a study; existing measurements are kept.
+    """Time the training of ERM and SET-COVER on the data set of a study; an existing measurement is kept.
 
     ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
     trained are left out: they always train separately, and their runs record the time.
     """
     from domaincover.paper.job import versions  # loads torch, which reading times does not need
 
-    stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
-    for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
-        on_dataset(dataset)
-        seconds = _measured(study, dataset)
-        content = {"config": _config(study, dataset), "seconds": seconds, "versions": versions()}
-        (out / FOLDER).mkdir(exist_ok=True)
-        write_whole(out / FOLDER / f"{dataset}.json", (json.dumps(content, indent=1) + "\n").encode())
+    file, config = out / FOLDER / f"{study.dataset}.json", _config(study)
+    if study.setting.trains_whole_networks or _is_measured(file, config):
+        return
+    on_dataset(study.dataset)
+    content = {"config": config, "seconds": _measured(study), "versions": versions()}
+    file.parent.mkdir(exist_ok=True)
+    write_whole(file, (json.dumps(content, indent=1) + "\n").encode())
 
 
 def read_times(out: Path) -> list[dict[str, Any]]:
@@ -68,12 +69,12 @@ def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(study: Study, dataset: str) -> dict[str, float]:
+def _measured(study: Study) -> dict[str, float]:
     from domaincover.paper.job import threads_for
 
-    runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
+    runs = {run.method: run for run in study.runs() if run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
-    with threads_for(study.setting(dataset)):
+    with threads_for(study.setting):
         for method in METHODS:  # warm-up, not counted
             _train(replace(runs[method], epochs=1))
         for turn in range(TURNS):
@@ -99,22 +100,18 @@ def _train(run: Run) -> float:
     return time.perf_counter() - started
 
 
-def _config(study: Study, dataset: str) -> dict[str, Any]:
-    run = next(run for run in study.runs() if run.dataset == dataset and run.method == "set-cover")
+def _config(study: Study) -> dict[str, Any]:
+    run = next(run for run in study.runs() if run.method == "set-cover")
     return json.loads(json.dumps(run.to_dict()))
 
 
-def _is_measured(out: Path, dataset: str, study: Study) -> bool:
+def _is_measured(file: Path, asked: dict[str, Any]) -> bool:
     """Return whether the times exist; reject those of other settings."""
-    file = out / FOLDER / f"{dataset}.json"
     if not file.exists():
         return False
     try:
         made = dict(plain_json(file.read_text(encoding="utf-8"))["config"])
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
-    asked = _config(study, dataset)
-    differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
-    if differing:
-        raise InputError(f"{file} was made with {', '.join(differing)}; delete it, or name another directory.")
+    check_made_with(made, asked, file)
     return True

@@ -1,4 +1,4 @@
-"""Tables and figures of each experiment, and one page, from finished runs. No training."""
+"""Tables, figures and one page from finished runs: of each experiment, and by `results`, `report` and `figures`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.files import plain_json, write_whole
+from domaincover.files import plain_json, write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
 from domaincover.terminal.messages import say, text_width
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 RESULTS = "results"
 PAGE = "report.html"
 MADE = ".made.json"
+StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a study.", show_default=False)]
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 
 
@@ -95,7 +96,7 @@ def _collected(out: Path) -> StudyTables | None:
 
 
 def _grid(experiment: Experiment, tables: StudyTables, folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.paper.histories import read_histories
+    from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
     from domaincover.paper.study_report.results_text import format_results
@@ -136,8 +137,8 @@ def _published(experiment: Experiment) -> dict[str, Any]:
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
+    from domaincover.paper.catalogue import study_datasets
     from domaincover.paper.methods import study_methods
-    from domaincover.paper.study_datasets import study_datasets
 
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
@@ -195,7 +196,7 @@ def _write_page(tables: StudyTables, out: Path) -> Path:
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
     """Write the page of all results in a study's directory."""
-    from domaincover.paper.histories import read_histories
+    from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
 
@@ -213,7 +214,7 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
 
 def is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
-    from domaincover.paper.study_datasets import DATASET_GROUPS
+    from domaincover.paper.catalogue import DATASET_GROUPS
 
     run = {path.parts[-5] for path in out.glob("*/*/target-*/seed-*/DONE")}
     if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
@@ -239,3 +240,65 @@ def print_table(experiment: Experiment, out: Path) -> None:
     else:
         return
     typer.echo(text.rstrip("\n"), color=look["color"] or None)
+
+
+def results(
+    directory: StudyDirectory,
+    style: Annotated[TableStyle, typer.Option("--format", help="Output format.")] = "table",
+    all_splits: Annotated[
+        bool, typer.Option("--all-splits", help="In a table: also training and seen domains, not only unseen ones.")
+    ] = False,
+) -> None:
+    """Print the results of a study over seeds: median min recall, median set size, share of domains at target.
+
+    Example: domaincover results runs/synthetic --format json | jq .
+    """
+    from domaincover.paper.collect import collect
+    from domaincover.paper.published import published_results
+    from domaincover.paper.study_report.results_text import format_results
+
+    table = collect(directory).results
+    if style in ("table", "md", "latex") and not all_splits:
+        table = table[table["split"] == "unseen"]
+    terminal = sys.stdout.isatty()
+    text = format_results(table, style, width=text_width(), color=terminal, published=published_results())
+    typer.echo(text.rstrip("\n"), color=terminal or None)
+
+
+def report(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write the page of a study: tables and interactive plots in one HTML file that needs no network.
+
+    Example: domaincover report runs/synthetic --out report.html
+    """
+    from domaincover.paper.collect import collect
+
+    tables = collect(directory)
+    with writing(out):
+        write_study_page(tables, directory, out)
+    say(f"The page is {out.resolve().as_uri()}")
+
+
+def figures(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="Directory for the figures.")],
+    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format.")] = "png",
+) -> None:
+    """Write the figures of a study: those of the paper, then one of each kind for all other data sets and methods.
+
+    Example: domaincover figures runs/synthetic --out figures --format pdf
+    """
+    from domaincover.paper.collect import collect, read_histories
+    from domaincover.paper.published import published
+    from domaincover.paper.study_report.figures import figure_files
+
+    tables = collect(directory)
+    exhibits = published().exhibits if is_of_paper(directory) else ()
+    histories = read_histories(directory, tables.results)
+    with writing(out):
+        for path in figure_files(
+            tables.results, tables.domains, out, figure_format, exhibits=exhibits, histories=histories
+        ):
+            typer.echo(path)

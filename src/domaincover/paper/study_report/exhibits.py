@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
 from domaincover.paper.study_report.captions import caption
 from domaincover.paper.study_report.chart_data import has_curves
@@ -24,7 +25,6 @@ from domaincover.paper.study_report.style import (
     short_label,
     splits_in_order,
 )
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
 from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
 from domaincover.report.readable import ABSENT, sentence
 
@@ -160,7 +160,7 @@ def _missing_in_words(datasets: Sequence[str]) -> str:
 
 
 def _why_missing(dataset: str) -> str:
-    return WILDS_MISSING if dataset in WILDS else NOT_RUN
+    return WILDS_MISSING if dataset in DATASET_GROUPS["wilds"] else NOT_RUN
 
 
 def _panels(exhibit: Exhibit, results: CheckedResults, datasets: Sequence[str]) -> list[Panel]:

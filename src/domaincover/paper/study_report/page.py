@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from domaincover.files import write_whole
-from domaincover.paper.histories import TrainingHistory
+from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Published
 from domaincover.paper.study_report.captions import caption, left_out_in_words
 from domaincover.paper.study_report.chart_data import has_curves, unseen_rows
