@@ -34,6 +34,7 @@ from domaincover import ERMClassifier, GaussianDomains, SetCoverClassifier, doma
 from domaincover.calibration.links import log_odds
 from domaincover.data.splits import draw_domains
 from domaincover.estimators.recipes import make_classifier
+from domaincover.paper.catalogue import CATALOGUE, names_of
 from domaincover.thresholds import (
     cell_thresholds,
     joint_thresholds,
