@@ -84,7 +84,7 @@ def predict(options: PredictOptions) -> None:
     from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
     from domaincover.cli.apply import WriteSets, n_sets_in_words, sizes_in_words
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
-    from domaincover.predictors.label_scoring import last_step
+    from domaincover.predictors.label_scores import last_step
     from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(model)
