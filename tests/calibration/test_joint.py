@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from domaincover import InputError, cell_thresholds, joint_thresholds, order_thresholds
+from domaincover import InputError
+from domaincover.thresholds import cell_thresholds, joint_thresholds, order_thresholds
 from tests.calibration import literal
 from tests.calibration.repeated import CONFIDENCE, TARGET, Scene, recalls_in_new_domains, share_at_target
 from tests.calibration.small_data import DECIMALS, awkward_data, one_row_cells, quietly

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domaincover import (
-    InputError,
+from domaincover import InputError
+from domaincover.calibration.confidence import highest_confidence
+from domaincover.prediction_sets import sets_from_scores
+from domaincover.thresholds import (
     cell_thresholds,
     hierarchical_thresholds,
     joint_thresholds,
@@ -16,8 +18,6 @@ from domaincover import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.confidence import highest_confidence
-from domaincover.prediction_sets import sets_from_scores
 from tests.calibration import literal
 from tests.calibration.repeated import (
     CONFIDENCE,
