@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from domaincover.cli.inputs import listed
 from domaincover.data.identity import canonical, look_alike_line
 from domaincover.errors import InputError
-from domaincover.predictors.adapted_domains import moved_domains
-from domaincover.predictors.label_scoring import last_step
-from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.promised_predictor import PromisedPredictor, moved_domains
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
 
 

@@ -210,7 +210,7 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
-    from domaincover.predictors.label_scoring import last_step
+    from domaincover.predictors.label_scores import last_step
     from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(options.model)

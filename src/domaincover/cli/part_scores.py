@@ -31,8 +31,9 @@ from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
-from domaincover.predictors.adapted_domains import AdaptedDomains, Scored
-from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.promised_predictor import AdaptedDomains
 from domaincover.predictors.set_predictor import unwrapped
 from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes

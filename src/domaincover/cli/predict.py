@@ -91,7 +91,7 @@ def predict(options: PredictOptions) -> None:
     from domaincover.cli.apply import WriteSets
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
     from domaincover.cli.set_columns import n_sets_in_words, sizes_in_words
-    from domaincover.predictors.label_scoring import last_step
+    from domaincover.predictors.label_scores import last_step
     from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(model)

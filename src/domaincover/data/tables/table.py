@@ -121,9 +121,9 @@ class Table(ABC):
         """Return a copied column as `text_columns` are read."""
         return copied
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:  # noqa: ARG002
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
-        raise InputError(f"{self.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
+        raise NotImplementedError
 
     def check_rows(self) -> None:
         """Raise if there are no rows."""
