@@ -99,7 +99,7 @@ def test_promises_and_training_times_include_small_networks_on_images(tmp_path):
     methods = ("erm", "set-cover", "erm-joint", "erm-adapted")
     assert not do(Study("shades", methods, seeds=(0,), domain_confidence=0.5), tmp_path).failures
     assert set(collect(tmp_path).results["method"]) == set(methods)
-    assert [row["dataset"] for row in read_times(tmp_path)] == ["shades"]
+    assert read_times(tmp_path)["dataset"].tolist() == ["shades"]
 
 
 def test_large_networks_are_too_costly_for_promises():
