@@ -220,6 +220,15 @@ def test_a_toml_file_describes_images_texts_and_tables(place):
     assert list(lengths.inputs(np.arange(2)).columns) == ["length"]
 
 
+def test_domains_and_texts_of_a_table_are_read_as_they_are_written(tmp_path):
+    rows = {"text": ["NA", "good"], "label": ["0", "1"], "domain": ["001", "1"]}
+    pd.DataFrame(rows).to_csv(tmp_path / "texts.csv", index=False)
+    (dataset,) = data_sets({"opinions": {"table": "texts.csv", "text": "text"}}, tmp_path, "my.toml")
+    data = dataset.load(np.random.default_rng(0))
+    assert (data.label_names, data.domain_names) == ((0, 1), ("001", "1"))
+    assert dataset.sources(np.arange(2)).tolist() == ["NA", "good"]
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from domaincover.data.identity import canonical_texts, typed_names
 from domaincover.data.images import are_pixels
 from domaincover.data.tables import open_table
 from domaincover.data.tables.image_folder import image_folder
@@ -62,8 +63,9 @@ class DataFile:
             table.check_column(getattr(self, key), key)
         for name in self.features:
             table.check_column(name, "features")
-        rows = table.read()
-        y, domains = rows[self.label], rows[self.domain]
+        names = [self.label, self.domain]
+        rows = table.read(None, names, [self.text] if self.kind == "text" else [])
+        y, domains = (typed_names(canonical_texts(rows[name])) for name in names)
         for what, values in (("label", y), ("domain", domains)):
             _check_complete(values, what, self.place)
         if self.kind == "text":
@@ -71,9 +73,7 @@ class DataFile:
                 return DatasetTable(check_texts(rows[self.text], self.text), y, domains)
             except InputError as error:
                 raise InputError(f"{self.place}: {error}") from None
-        return DatasetTable(
-            rows[[*self.features]] if self.features else rows.drop(columns=[self.label, self.domain]), y, domains
-        )
+        return DatasetTable(rows[[*self.features]] if self.features else rows.drop(columns=names), y, domains)
 
 
 def data_sets(content: Any, folder: Path, place: str) -> tuple[TableDataset, ...]:
