@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from domaincover import InputError, robust_thresholds
+from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper import catalogue
 from domaincover.paper.authors_code import AUTHORS_CODE, AUTHORS_MARK, PAPER_TEXT, SilentChoices
@@ -26,6 +26,7 @@ from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_split, draw_study_data
 from domaincover.paper.study_datasets import Sizes, TableDataset
 from domaincover.paper.wilds_dataset import wilds_dataset
+from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 
 METHOD_PAGE = Path(__file__).parents[2] / "docs" / "method.md"

@@ -308,7 +308,7 @@ def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(here, tmp
 
 MARGIN = """
 import numpy as np
-from domaincover import register_method
+from domaincover.study import register_method
 
 MARGIN = 0.1
 

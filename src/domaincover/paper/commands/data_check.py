@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from domaincover.errors import InputError, suggestion
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck

@@ -141,7 +141,7 @@ def _trained(
             )
             for rng in rngs
         ]
-        fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
+        list(fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True))
     layers: list[Any] = [model.network_[0] for model in models]
     return (
         np.array([layer.weight.detach().double().numpy() for layer in layers]),
