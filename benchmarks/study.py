@@ -12,8 +12,7 @@ from unittest import mock
 import vl_convert
 
 from benchmarks.measure import Row
-from domaincover.paper.collect import collect
-from domaincover.paper.histories import read_histories
+from domaincover.paper.collect import collect, read_histories
 from domaincover.paper.study_report.figures import figure_files
 
 OPTIONS: list[str] = []  # more of the command

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from domaincover.paper.real_sources import real_dataset
+from domaincover.paper.catalogue import natural_dataset
 from tests.paper.real.released_folders import build_audiomnist, build_malaria, build_reviews, build_wisdm
 from tests.paper.wilds_folders import BUILDERS, build_amazon, build_camelyon17, build_fmow
 
@@ -84,7 +84,7 @@ def test_json_says_where_the_folder_is_and_what_is_missing(here, tmp_path, rng):
 
 
 def test_a_release_that_is_not_there_is_refused(refused, tmp_path):
-    refused("The public download host of WILDS has been unreachable", "data", "check", "amazon", tmp_path)
+    refused("the public download host of WILDS has been unreachable", "data", "check", "amazon", tmp_path)
 
 
 def test_an_unknown_data_set_is_refused(refused, tmp_path):
@@ -178,5 +178,5 @@ def test_cells_are_counted_as_a_study_counts_them(here, tmp_path):
     labels, speakers = np.repeat(np.arange(3), [25, 19, 20]), np.zeros(64)
     np.savez(tmp_path / "audiomnist.npz", X=np.zeros((64, 8, 8), np.uint8), label=labels, domain=speakers)
     check = json.loads(here("data", "check", "audiomnist", tmp_path, "--format", "json")[1])
-    used = real_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
+    used = natural_dataset("audiomnist", tmp_path / "audiomnist.npz").min_cell_size
     assert (check["min_cell_size"], check["cells_kept"], check["cells_dropped"]) == (used, 2, 1)

@@ -4,21 +4,19 @@ import html
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover.paper.experiment import PAPER, paper_experiments
+from domaincover.paper.catalogue import DATASET_GROUPS
+from domaincover.paper.experiment import PAPER_EXPERIMENTS, paper_experiments
 from domaincover.paper.published import QUICK_MARK, published
-from domaincover.paper.study_datasets import DATASET_GROUPS
 from domaincover.paper.study_report.results_rows import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
-from tests.processes import LIMIT
+from tests.processes import call
 from tests.tiny_models import tiny_bert_folder
 
 ALL_DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
@@ -36,11 +34,6 @@ n_unseen_domains = 2
 max_train_rows = 60
 max_test_rows = 60
 """
-
-
-def call(*arguments, **settings):
-    command = [sys.executable, "-m", "domaincover", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +152,7 @@ def test_what_is_deleted_is_made_anew_without_training(quick, here, tmp_path):
 def test_the_list_says_what_each_is_in_the_paper(here):
     code, printed, _ = here("paper", "list")
     assert code == 0
-    for name in PAPER:
+    for name in PAPER_EXPERIMENTS:
         assert re.search(rf"^{name} ", printed, re.MULTILINE)
     assert "Tables 1 and 5" in printed
 

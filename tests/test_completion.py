@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from domaincover.paper.commands import study_names
+from domaincover.paper.commands.data_check import names_on_disk
+from domaincover.paper.commands.study_commands import experiment_names
 from tests.processes import LIMIT
 
 COMMAND = Path(sys.executable).with_name("domaincover")
@@ -67,9 +68,9 @@ def test_values_of_an_option_are_offered(offered, line, some):
 
 
 def test_experiments_and_data_sets_are_offered(offered):
-    from domaincover.paper.experiment import PAPER
+    from domaincover.paper.experiment import PAPER_EXPERIMENTS
 
-    assert {*PAPER, "all", "list", "synthetic", "synthetic-10-random", "camelyon17"} <= set(
+    assert {*PAPER_EXPERIMENTS, "all", "list", "synthetic", "synthetic-10-random", "camelyon17"} <= set(
         offered("domaincover paper ")
     )
 
@@ -102,23 +103,12 @@ def test_a_path_is_left_to_the_shell(offered):
     assert offered("domaincover fit vis") == []
 
 
-def test_every_known_experiment_is_among_those_offered():
-    from domaincover.paper.experiment import PAPER
+def test_every_known_experiment_and_data_set_on_disk_is_offered():
+    from domaincover.paper.catalogue import CATALOGUE
+    from domaincover.paper.experiment import PAPER_EXPERIMENTS
 
-    assert study_names.experiments() == sorted(PAPER)
-
-
-def test_every_release_of_wilds_is_offered():
-    from domaincover.paper.wilds.reader import RELEASES
-
-    assert study_names.wilds() == list(RELEASES)
-
-
-def test_every_data_set_on_disk_is_offered():
-    from domaincover.paper.real.catalogue import REAL
-    from domaincover.paper.wilds.reader import RELEASES
-
-    assert study_names.on_disk() == [*RELEASES, *REAL]
+    assert experiment_names() == sorted(PAPER_EXPERIMENTS)
+    assert names_on_disk() == [*CATALOGUE]
 
 
 def test_completion_does_not_load_torch():

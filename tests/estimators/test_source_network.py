@@ -372,9 +372,7 @@ def test_two_backbones_with_the_same_weights_have_features_of_their_own(tmp_path
 def test_a_forged_network_in_a_model_is_refused():
     from domaincover.saving.parts import PartsReader
 
-    parts = [
-        {"kind": "SetCoverClassifier", "params": {"network": {"source_network": ["os.system", {}]}}, "learned": {}}
-    ]
+    parts = [{"kind": "SetCoverClassifier", "params": {"network": {"settings": ["os.system", {}]}}, "learned": {}}]
     with pytest.raises(InputError, match=r"unknown type or fields: 'os.system'"):
         PartsReader({}, None, ()).read(parts)
 

@@ -15,8 +15,8 @@ import torch
 from domaincover import ERMClassifier, load
 from domaincover.data.tables.writer import write_table
 from domaincover.files import UNFINISHED, machine, remove_leftovers, unfinished_name, write_whole
-from domaincover.paper.run_directory import open_study, read_reports, write_json, write_run
-from domaincover.paper.run_report import OF_DOMAIN, SUMMARY
+from domaincover.paper.collect import OF_DOMAIN, SUMMARY, read_reports
+from domaincover.paper.run_directory import open_study, write_json, write_run
 from domaincover.paper.study import Run
 from domaincover.training.checkpoints import Checkpoints, State
 from tests.deep import deep

@@ -20,8 +20,8 @@ with atheris.instrument_imports(include=["domaincover", "tomllib"]):
     from domaincover.data.encoding import TableEncoder
     from domaincover.data.tables import open_table
     from domaincover.errors import InputError
+    from domaincover.paper.collect import is_report
     from domaincover.paper.experiment import parsed
-    from domaincover.paper.run_report import is_report
     from domaincover.saving.values import from_json, to_json
 
 warnings.simplefilter("ignore")

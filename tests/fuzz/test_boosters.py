@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domaincover import InputError
-from domaincover.saving.booster_files import checked_lightgbm, checked_xgboost
-from domaincover.saving.boosters import booster_part, read_booster
+from domaincover.saving.boosters import booster_part, checked_lightgbm, checked_xgboost, read_booster
 from tests.fuzz.damage import few, places_in, spoiled
 
 rng = np.random.default_rng(0)

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domaincover.paper.experiment import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, read_experiment
+from domaincover.paper.experiment import OWN_KEYS, STUDY_KEYS, read_experiment
+from domaincover.paper.study_datasets import Sizes
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import few
 
@@ -32,7 +33,7 @@ texts = st.sampled_from(
 )
 plain = st.one_of(numbers.map(str), texts)
 values = st.one_of(plain, st.lists(plain, max_size=3).map(lambda items: f"[{', '.join(items)}]"), st.just("{a = 1}"))
-keys = st.sampled_from([*OWN_KEYS, *STUDY_KEYS, *SIZE_KEYS, "sedes", "a.b", '""'])
+keys = st.sampled_from([*OWN_KEYS, *STUDY_KEYS, *Sizes._fields, "sedes", "a.b", '""'])
 configurations = st.dictionaries(keys, values, max_size=6).map(
     lambda found: "\n".join(f"{key} = {value}" for key, value in ({"datasets": '["synthetic-10"]'} | found).items())
 )
@@ -70,7 +71,7 @@ def test_any_bytes_give_a_plan_or_one_line(tmp_path, content, door):
         (f"seeds = {10**12}", "seeds must be from 1 to 10000"),
         (f"epochs = {10**30}", "epochs must be at most"),
         ("learning_rate = inf", "learning_rate must be above 0 and finite"),
-        ("\n".join(f"{key} = {10**8}" for key in SIZE_KEYS), "domains times rows must be at most"),
+        ("\n".join(f"{key} = {10**8}" for key in Sizes._fields), "domains times rows must be at most"),
         ("methods = " + repr(list(range(1000))), "methods must be a list of strings, got"),
     ],
 )

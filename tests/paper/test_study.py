@@ -10,19 +10,20 @@ import scipy.stats
 from domaincover import InputError
 from domaincover.files import machine
 from domaincover.networks.threads import one_thread
+from domaincover.paper.catalogue import study_dataset, synthetic_name
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
-from domaincover.paper.runner import plan_studies, plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import Sizes, study_dataset, synthetic_name
+from domaincover.paper.study_datasets import Sizes
 
-SMALL = Study(datasets=("synthetic-10",), seeds=(0, 1), epochs=1)
+SMALL = Study("synthetic-10", seeds=(0, 1), epochs=1)
 
 
 def do(study, out, n_processes=1):
-    return run_study(plan_study(study, out), out, n_processes)
+    return run_study(plan_studies([study], out), out, n_processes)
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +117,7 @@ def test_the_history_of_set_cover_is_kept(finished):
 
 
 ONE_SEED = Study(
-    ("synthetic-10",),
+    "synthetic-10",
     ("erm", "robust", "pooled-held-out", "set-cover", "set-cover-best", "set-cover-full-set-best", "vrex"),
     seeds=(3,),
     epochs=2,
@@ -142,7 +143,7 @@ def test_a_run_has_the_sets_of_its_estimator_fitted_by_hand_bit_for_bit(tmp_path
 
 
 BOTH_ITERATES = Study(
-    ("synthetic-10",), ("set-cover", "set-cover-best", "set-cover-full-set", "set-cover-full-set-best"), seeds=(0,)
+    "synthetic-10", ("set-cover", "set-cover-best", "set-cover-full-set", "set-cover-full-set-best"), seeds=(0,)
 )
 
 
@@ -203,7 +204,7 @@ def test_several_processes_give_the_results_of_one(finished, tmp_path):
 
 
 def test_a_seed_gives_the_same_result_alone_and_stacked_with_another(finished, tmp_path):
-    do(Study(("synthetic-10",), seeds=(1,), epochs=1), tmp_path / "runs")
+    do(Study("synthetic-10", seeds=(1,), epochs=1), tmp_path / "runs")
     for method in SMALL.methods:
         alone, stacked = (
             pd.read_parquet(out / f"synthetic-10/{method}/target-0.9/seed-1/predictions.parquet")
@@ -213,7 +214,7 @@ def test_a_seed_gives_the_same_result_alone_and_stacked_with_another(finished, t
 
 
 def test_target_recalls_train_together_and_each_as_if_alone(finished, tmp_path):
-    study = Study(("synthetic-10",), ("set-cover", "robust"), (0.8, 0.9), seeds=(0,), epochs=1)
+    study = Study("synthetic-10", ("set-cover", "robust"), (0.8, 0.9), seeds=(0,), epochs=1)
     assert len(plan_jobs(study.runs())) == 2
     do(study, tmp_path / "runs")
     stacked, alone = (
@@ -227,19 +228,19 @@ def test_target_recalls_train_together_and_each_as_if_alone(finished, tmp_path):
 
 def test_the_same_name_with_other_settings_is_refused(copy):
     with pytest.raises(InputError, match=r"seed-0 was made with other settings \(epochs 1\)"):
-        plan_study(Study(("synthetic-10",), epochs=2), copy)
+        plan_studies([Study("synthetic-10", epochs=2)], copy)
 
 
 def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="is not empty and not a domaincover study"):
-        plan_study(SMALL, tmp_path)
+        plan_studies([SMALL], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
     (tmp_path / ".study.json.999999999-00000000-0a1b2c3d4e5f.part").write_text("{half")
-    assert plan_study(SMALL, tmp_path).n_finished == 0
+    assert plan_studies([SMALL], tmp_path).n_finished == 0
     assert (tmp_path / "study.json").exists()
 
 
@@ -261,7 +262,7 @@ def test_a_file_is_no_study(tmp_path):
     with pytest.raises(InputError, match="is a file, not a study's directory"):
         collect(tmp_path / "file")
     with pytest.raises(InputError, match="is a file; choose a directory"):
-        plan_study(SMALL, tmp_path / "file")
+        plan_studies([SMALL], tmp_path / "file")
 
 
 def test_targets_that_are_nearly_equal_have_folders_of_their_own():
@@ -269,7 +270,7 @@ def test_targets_that_are_nearly_equal_have_folders_of_their_own():
 
 
 def test_many_seeds_train_in_several_stacks():
-    jobs = plan_jobs(Study(("synthetic-10",), ("erm",), seeds=tuple(range(45))).runs())
+    jobs = plan_jobs(Study("synthetic-10", ("erm",), seeds=tuple(range(45))).runs())
     assert sorted(len(job.runs) for job in jobs) == [5, 20, 20]
     assert study_dataset("synthetic-500").seeds_per_stack == 2
 
@@ -293,12 +294,12 @@ def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(c
     )
     for folder in (dead, alive, foreign, elsewhere):
         folder.mkdir(parents=True)
-    plan_study(SMALL, copy)
+    plan_studies([SMALL], copy)
     assert (dead.exists(), alive.exists(), foreign.exists(), elsewhere.exists()) == (False, True, True, True)
 
 
 def test_a_study_without_finished_runs_says_so(tmp_path):
-    plan_study(SMALL, tmp_path / "runs")
+    plan_studies([SMALL], tmp_path / "runs")
     with pytest.raises(InputError, match="no finished run yet"):
         collect(tmp_path / "runs")
 
@@ -328,7 +329,7 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"datasets": ("synthetic-ten",)}, "unknown dataset 'synthetic-ten'"),
+        ({"dataset": "synthetic-ten"}, "unknown dataset 'synthetic-ten'"),
         (
             {"methods": ("set-cove",)},
             r"unknown method 'set-cove' \(did you mean set-cover\?\); methods are erm, irm, vrex",
@@ -343,7 +344,7 @@ def test_the_domain_table_has_a_row_per_domain_split_seed_and_method(finished):
 )
 def test_an_impossible_study_is_refused(changes, message):
     with pytest.raises(InputError, match=message):
-        Study(**{"datasets": ("synthetic-10",)} | changes)
+        Study(**{"dataset": "synthetic-10"} | changes)
 
 
 def test_no_process_cannot_run_a_study(tmp_path):
@@ -359,8 +360,8 @@ def test_data_sets_have_the_papers_sizes():
 
 
 def test_jobs_share_networks_and_the_costly_ones_come_first():
-    study = Study(("synthetic-10", "synthetic-50"), epochs=1)
-    jobs = plan_jobs(study.runs())
+    studies = [Study(name, epochs=1) for name in ("synthetic-10", "synthetic-50")]
+    jobs = plan_jobs(run for study in studies for run in study.runs())
     assert len(jobs) == 6
     assert jobs[0].dataset == "synthetic-50"
     assert sum(len(job.runs) for job in jobs) == 50
@@ -373,7 +374,7 @@ def test_a_run_is_found_by_what_it_is():
 
 @pytest.mark.slow
 def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
-    study = Study(datasets=("synthetic-10",), methods=GROUPS["joint"], seeds=(0,), epochs=1)
+    study = Study("synthetic-10", methods=GROUPS["joint"], seeds=(0,), epochs=1)
     assert do(study, tmp_path).n_new == 4
     fixed, adapted = (
         json.loads((tmp_path / f"synthetic-10/{method}/target-0.9/seed-0/report.json").read_text())
@@ -386,11 +387,11 @@ def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
     for run in study.runs():
         assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
     with pytest.raises(InputError, match=r"was made with other settings \(domain_confidence 0\.9\)"):
-        plan_study(replace(study, domain_confidence=0.8), tmp_path)
+        plan_studies([replace(study, domain_confidence=0.8)], tmp_path)
 
 
 def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once():
-    study = Study(datasets=("synthetic-10",), methods=GROUPS["joint"], seeds=(0, 1))
+    study = Study("synthetic-10", methods=GROUPS["joint"], seeds=(0, 1))
     jobs = plan_jobs(study.runs())
     assert sorted(job.scorer for job in jobs) == ["erm-joint"] * 2 + ["set-cover-joint"] * 2
     assert {len(job.runs) for job in jobs} == {2}
@@ -410,7 +411,7 @@ def test_methods_without_a_promise_have_no_confidence():
     assert {run.domain_confidence for run in SMALL.runs()} == {None}
 
 
-SINGLE_LABEL = Study(("synthetic-10",), ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
+SINGLE_LABEL = Study("synthetic-10", ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
 
 
 @pytest.fixture(scope="module")
@@ -446,7 +447,7 @@ def test_only_they_record_how_many_domains_a_batch_has(compared):
     assert config["domains_per_batch"] == 4
     assert {run.domains_per_batch for run in SMALL.runs()} == {None}
     with pytest.raises(InputError, match=r"was made with other settings \(domains_per_batch 4\)"):
-        plan_study(replace(SINGLE_LABEL, domains_per_batch=5), compared)
+        plan_studies([replace(SINGLE_LABEL, domains_per_batch=5)], compared)
 
 
 def test_a_penaltys_weight_is_that_of_the_methods_which_have_one():
@@ -463,6 +464,6 @@ def test_a_groups_name_stands_for_its_methods_each_of_them_once():
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_runs_that_differ_in_a_setting_that_one_of_them_lacks_are_told_by_it(tmp_path, order):
-    both = [Study(("synthetic-10",), ("erm",), seeds=(0,), sizes=sizes) for sizes in (None, Sizes(6, 4, 60, 60))]
+    both = [Study("synthetic-10", ("erm",), seeds=(0,), sizes=sizes) for sizes in (None, Sizes(6, 4, 60, 60))]
     with pytest.raises(InputError, match=r"have synthetic-10/erm/target-0\.9/seed-0 with n_train_domains"):
         plan_studies(both[::order], tmp_path / "runs")

@@ -3,10 +3,8 @@
 import pytest
 
 from domaincover.paper.commands.study_progress import LEAST_SHARE, PlainLines, WorkToDo, time_left
-from domaincover.paper.job_durations import remember
-from domaincover.paper.runner import plan_study
+from domaincover.paper.job import plan_jobs
 from domaincover.paper.study import Study
-from domaincover.paper.study_datasets import Sizes
 
 
 class Clock:
@@ -59,30 +57,22 @@ def test_the_time_left_is_not_estimated_from_a_small_share():
     assert time_left(LEAST_SHARE, 60) == ", about 3 min left"
 
 
-@pytest.fixture
-def no_past(tmp_path, monkeypatch):
-    monkeypatch.setenv("DOMAINCOVER_CACHE", str(tmp_path / "cache"))
+def jobs_of(*datasets):
+    studies = [Study(name, ("erm", "set-cover"), seeds=(0,), epochs=3) for name in datasets]
+    return plan_jobs(run for study in studies for run in study.runs())
 
 
-def jobs_of(tmp_path, *datasets):
-    study = Study(datasets, ("erm", "set-cover"), seeds=(0,), epochs=3, min_cell_size=5, sizes=Sizes(6, 4, 60, 60))
-    return plan_study(study, tmp_path).jobs
-
-
-@pytest.mark.usefixtures("no_past")
-def test_work_is_weighted_by_past_jobs_where_all_are_known(tmp_path):
-    jobs = jobs_of(tmp_path, "synthetic-10", "synthetic-50")
-    remember({job: 10.0 * (k + 1) for k, job in enumerate(jobs)})
+def test_work_is_weighted_by_its_networks():
+    jobs = plan_jobs(Study("synthetic-10", ("erm", "erm-joint"), seeds=(0,), epochs=3).runs())
+    assert sorted(job.n_networks for job in jobs) == [1, 5]
     work = WorkToDo.of(jobs)
-    assert work.is_known
-    done = {job.name: job.epochs if k == 0 else 0 for k, job in enumerate(jobs)}
-    assert work.share(done) == pytest.approx(1 / sum(range(1, len(jobs) + 1)))
+    done = {job.name: job.epochs if job.n_networks == 1 else 0 for job in jobs}
+    assert work.share(done) == pytest.approx(1 / 6)
 
 
-@pytest.mark.usefixtures("no_past")
-def test_the_time_left_of_several_datasets_is_not_guessed(tmp_path):
-    jobs = jobs_of(tmp_path, "synthetic-10", "synthetic-50")
+def test_the_time_left_of_several_datasets_is_not_guessed():
+    jobs = jobs_of("synthetic-10", "synthetic-50")
     half = {job.name: job.epochs if k < len(jobs) / 2 else 0 for k, job in enumerate(jobs)}
     assert WorkToDo.of(jobs).time_left(half, 60) == ""
-    alone = jobs_of(tmp_path, "synthetic-10")
-    assert WorkToDo.of(alone).is_known
+    alone = jobs_of("synthetic-10")
+    assert WorkToDo.of(alone).time_left({job.name: job.epochs // 2 for job in alone}, 60).startswith(", about ")

@@ -7,15 +7,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import InputError, read_wilds
+from domaincover import InputError
 from domaincover.data.splits import drop_small_cells
-from domaincover.paper.folder_check import check_wilds
-from domaincover.paper.wilds import reader as wilds
-from domaincover.paper.wilds import release_columns as wilds_columns
-from domaincover.paper.wilds.reader import RELEASES, missing_images
+from domaincover.paper import folder_check
+from domaincover.paper.catalogue import CATALOGUE
+from domaincover.paper.folder_check import check_folder, missing_images
+from domaincover.paper.real import release_columns
+from domaincover.paper.study_datasets import as_dataset
+from domaincover.study import read_wilds
 from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
 
 NAMES = list(BUILDERS)
+IMAGES = NAMES[:3]
 SMALL = {"camelyon17": {"size": 8}, "fmow": {"size": 8}}
 TABLES = {
     "camelyon17": "metadata.csv",
@@ -52,103 +55,66 @@ def set_value(column, row, value):
     return change
 
 
-def names_of(codes, names):
-    return [names[code] for code in codes]
+def domain_names(name, folder):
+    return as_dataset(read_wilds(name, folder)).domain_names
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_sources_are_those_of_the_release_in_its_order(build, name):
-    built = build(name)
-    assert read_wilds(name, built.folder).sources.tolist() == built.sources
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_labels_are_those_of_the_release(build, name):
-    built = build(name)
-    data = read_wilds(name, built.folder)
-    assert names_of(data.labels, data.label_names) == built.labels
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_domains_are_those_of_the_release(build, name):
-    built = build(name, n_domains=7)
-    data = read_wilds(name, built.folder)
-    assert names_of(data.domains, data.domain_names) == built.domains
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_domain_names_are_sorted_and_all_occur(build, name):
-    data = read_wilds(name, build(name, n_domains=12).folder)
-    assert list(data.domain_names) == sorted(data.domain_names)
-    assert set(data.domains) == set(range(12))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_arrays_can_be_written_to_as_torch_wants_them(build, name):
-    data = read_wilds(name, build(name).folder)
-    assert all(array.flags.writeable for array in (data.sources, data.labels, data.domains))
-    assert data.labels.dtype == data.domains.dtype == np.int64
+def test_examples_labels_and_domains_are_those_of_the_release_in_its_order(build, name):
+    built = build(name, n_domains=12)
+    X, y, domains = read_wilds(name, built.folder)
+    assert (X.tolist(), y.tolist(), domains.tolist()) == (built.sources, built.labels, built.domains)
+    assert domain_names(name, built.folder) == tuple(sorted(set(built.domains)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     built = build(name)
-    data = read_wilds(name, built.folder)
-    assert data.left_out == built.left_out
-    assert data.n_rows == built.n_rows == len(data) + sum(data.left_out.values())
+    check = check_folder(CATALOGUE[name], built.folder)
+    assert check.left_out == built.left_out
+    assert check.rows == built.n_rows == check.examples + sum(check.left_out.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_folder_that_holds_the_release_will_do(build, name):
     built = build(name)
-    assert read_wilds(name, built.folder.parent).folder == built.folder
+    assert CATALOGUE[name].find(built.folder.parent) == CATALOGUE[name].find(built.folder) == built.folder
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if RELEASES[name].kind == "image"])
+def test_labels_have_the_order_of_the_release(build):
+    assert as_dataset(read_wilds("iwildcam", build("iwildcam").folder)).label_names == ("empty", "146", "147")
+
+
+@pytest.mark.parametrize("name", IMAGES)
 def test_images_are_absolute_paths_of_files_even_from_a_relative_folder(build, name, monkeypatch):
     built = build(name)
     monkeypatch.chdir(built.folder.parent)
-    assert all(os.path.isabs(source) and os.path.isfile(source) for source in read_wilds(name, ".").sources)
+    assert all(os.path.isabs(source) and os.path.isfile(source) for source in read_wilds(name, ".").X)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if RELEASES[name].kind == "image"])
+@pytest.mark.parametrize("name", IMAGES)
 def test_images_are_not_opened(build, name):
     built = build(name)
     for source in built.sources:
         os.truncate(source, 0)
-    data = read_wilds(name, built.folder)
-    assert not missing_images(data).any()
-
-
-def test_only_iwildcam_is_cropped(build):
-    crops = {name: read_wilds(name, build(name).folder).crop for name in NAMES}
-    assert crops == {"camelyon17": 0, "fmow": 0, "iwildcam": 0.05, "amazon": 0}
-
-
-def test_a_data_set_is_made_with_the_sources_or_with_other_examples(build):
-    data = read_wilds("amazon", build("amazon").folder)
-    assert data.dataset().examples is data.sources
-    lengths = np.array([[len(text)] for text in data.sources])
-    dataset = data.dataset(lengths)
-    assert dataset.examples is lengths
-    assert dataset.cell_counts().tolist() == [[4] * 5] * 3
+    assert not missing_images(read_wilds(name, built.folder).X).any()
 
 
 # Traps
 
 
 def test_patients_keep_their_leading_zeros(tmp_path, rng):
-    data = read_wilds("camelyon17", build_camelyon17(tmp_path, rng, n_domains=2, size=8).folder)
-    assert data.domain_names == ("004", "009")
-    assert "/patches/patient_004_node_" in data.sources[data.domains == 0][0]
+    X, _, patients = read_wilds("camelyon17", build_camelyon17(tmp_path, rng, n_domains=2, size=8).folder)
+    assert set(patients) == {"004", "009"}
+    assert "/patches/patient_004_node_" in X[patients == "004"][0]
 
 
 def test_sequestered_images_are_counted_in_the_numbers_of_the_others(tmp_path, rng):
     built = build_fmow(tmp_path, rng, size=8)
-    used = read_wilds("fmow", built.folder).sources[4:]
+    used = read_wilds("fmow", built.folder).X[4:]
     number = int(used[0].removesuffix(".png").rpartition("_")[2])
     edit(built.folder / "rgb_metadata.csv", set_value("split", slice(0, number - 1), "seq"))
-    assert read_wilds("fmow", built.folder).sources.tolist() == used.tolist()
+    assert read_wilds("fmow", built.folder).X.tolist() == used.tolist()
 
 
 @pytest.mark.parametrize(
@@ -163,23 +129,20 @@ def test_sequestered_images_are_counted_in_the_numbers_of_the_others(tmp_path, r
 def test_the_year_of_an_image_is_that_of_universal_time(tmp_path, rng, timestamp, year):
     built = build_fmow(tmp_path, rng, size=8)
     edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("timestamp", timestamp))
-    data = read_wilds("fmow", built.folder)
-    assert {name.split()[1] for name in data.domain_names} == {str(year)}
+    assert {name.split()[1] for name in domain_names("fmow", built.folder)} == {str(year)}
 
 
 @pytest.mark.parametrize("country", ["XKX", "ATA", ""])
 def test_a_country_without_a_region_belongs_to_others(tmp_path, rng, country):
     built = build_fmow(tmp_path, rng, size=8)
     edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("country_code", country))
-    data = read_wilds("fmow", built.folder)
-    assert {name.split()[0] for name in data.domain_names} == {"Other"}
+    assert {name.split()[0] for name in domain_names("fmow", built.folder)} == {"Other"}
 
 
 def test_namibia_is_no_missing_value(tmp_path, rng):
     built = build_fmow(tmp_path, rng, size=8)
     edit(built.folder / "rgb_metadata.csv", lambda frame: frame.__setitem__("country_code", "NAM"))
-    data = read_wilds("fmow", built.folder)
-    assert {name.split()[0] for name in data.domain_names} == {"Africa"}
+    assert {name.split()[0] for name in domain_names("fmow", built.folder)} == {"Africa"}
 
 
 @pytest.mark.parametrize(
@@ -200,9 +163,8 @@ def test_whole_numbers_written_as_decimals_are_the_same_numbers(build, name, fil
 
     edit(built.folder / file, as_decimals)
     after = read_wilds(name, built.folder)
-    assert after.sources.tolist() == before.sources.tolist() == built.sources
-    assert after.domain_names == before.domain_names
-    assert np.array_equal(after.labels, before.labels)
+    for found in (before, after):
+        assert [part.tolist() for part in found] == [built.sources, built.labels, built.domains]
 
 
 @pytest.mark.parametrize("value", ["0.5", "nan", "1e300"])
@@ -215,13 +177,13 @@ def test_another_number_where_a_whole_one_stands_is_refused_with_its_row(tmp_pat
 
 
 def test_cameras_are_sorted_as_numbers(tmp_path, rng):
-    data = read_wilds("iwildcam", build_iwildcam(tmp_path, rng, n_domains=11, per_cell=1).folder)
-    assert data.domain_names == tuple(range(11))
+    built = build_iwildcam(tmp_path, rng, n_domains=11, per_cell=1)
+    assert domain_names("iwildcam", built.folder) == tuple(range(11))
 
 
 def test_animals_have_the_names_that_the_folder_gives_them(tmp_path, rng):
     data = read_wilds("iwildcam", build_iwildcam(tmp_path, rng, names=True).folder)
-    assert data.label_names == ("empty", "tayassu pecari", "NA")
+    assert tuple(data.y.categories) == ("empty", "tayassu pecari", "NA")
 
 
 @pytest.mark.parametrize(
@@ -235,24 +197,24 @@ def test_animals_have_the_names_that_the_folder_gives_them(tmp_path, rng):
 def test_an_animal_without_a_name_of_its_own_has_its_number(tmp_path, rng, categories, names):
     built = build_iwildcam(tmp_path, rng)
     pd.DataFrame(categories).to_csv(built.folder / "categories.csv", index=False)
-    assert read_wilds("iwildcam", built.folder).label_names == names
+    assert tuple(read_wilds("iwildcam", built.folder).y.categories) == names
 
 
 @pytest.mark.parametrize("bytes_at_once", [1 << 24, 400])
 def test_texts_arrive_as_they_were_written(tmp_path, rng, monkeypatch, bytes_at_once):
-    monkeypatch.setattr(wilds_columns, "BYTES_AT_ONCE", bytes_at_once)  # rows go on from block to block
+    monkeypatch.setattr(release_columns, "BYTES_AT_ONCE", bytes_at_once)  # rows go on from block to block
     built = build_amazon(tmp_path, rng)
-    data = read_wilds("amazon", built.folder)
-    assert data.sources.tolist() == built.sources
-    assert set(TRAP_TEXTS) <= set(data.sources)
-    assert all(type(text) is str for text in data.sources)
+    texts = read_wilds("amazon", built.folder).X
+    assert texts.tolist() == built.sources
+    assert set(TRAP_TEXTS) <= set(texts)
+    assert all(type(text) is str for text in texts)
 
 
 def test_rows_in_no_split_may_hold_anything(tmp_path, rng):
     built = build_amazon(tmp_path, rng)
     unused = pd.read_csv(built.folder / "splits" / "user.csv")["split"] == -1
     edit(built.folder / "reviews.csv", set_value("overall", np.asarray(unused), "0.0"))
-    assert read_wilds("amazon", built.folder).sources.tolist() == built.sources
+    assert read_wilds("amazon", built.folder).X.tolist() == built.sources
 
 
 # What is missing on the disk
@@ -263,46 +225,42 @@ def test_images_that_are_not_on_the_disk_are_told(build):
     lost = [0, 3, 7]
     for row in lost:
         os.remove(built.sources[row])
-    missing = missing_images(read_wilds("camelyon17", built.folder))
+    missing = missing_images(read_wilds("camelyon17", built.folder).X)
     assert np.flatnonzero(missing).tolist() == lost
 
 
-def test_without_the_folder_of_images_all_are_missing(build):
+@pytest.mark.parametrize("is_file", [False, True])
+def test_without_the_folder_of_images_all_are_missing(build, is_file):
     built = build("iwildcam")
     (built.folder / "train").rename(built.folder / "elsewhere")
-    assert missing_images(read_wilds("iwildcam", built.folder)).all()
-
-
-def test_a_file_in_place_of_the_folder_of_images_is_as_good_as_none(build):
-    built = build("iwildcam")
-    (built.folder / "train").rename(built.folder / "elsewhere")
-    (built.folder / "train").touch()
-    assert missing_images(read_wilds("iwildcam", built.folder)).all()
+    if is_file:
+        (built.folder / "train").touch()
+    assert missing_images(read_wilds("iwildcam", built.folder).X).all()
 
 
 def test_texts_are_never_missing(build):
-    assert not missing_images(read_wilds("amazon", build("amazon").folder)).any()
+    assert check_folder(CATALOGUE["amazon"], build("amazon").folder).missing == 0
 
 
 def test_each_folder_of_images_is_listed_once_and_no_file_is_asked_for(build, monkeypatch):
-    data = read_wilds("camelyon17", build("camelyon17", per_cell=10).folder)
+    paths = read_wilds("camelyon17", build("camelyon17", per_cell=10).folder).X
     listed = []
-    scandir = os.scandir
-    monkeypatch.setattr(wilds.os, "scandir", lambda folder: listed.append(folder) or scandir(folder))
-    monkeypatch.setattr(wilds.os, "stat", None)
-    missing_images(data)
-    assert sorted(listed) == sorted({os.path.dirname(source) for source in data.sources})
+    listdir = os.listdir
+    monkeypatch.setattr(folder_check.os, "listdir", lambda folder: listed.append(folder) or listdir(folder))
+    monkeypatch.setattr(folder_check.os, "stat", None)
+    missing_images(paths)
+    assert sorted(listed) == sorted({os.path.dirname(path) for path in paths})
 
 
 def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
-    data = read_wilds("fmow", build("fmow").folder)
+    paths = read_wilds("fmow", build("fmow").folder).X
 
     def denied(_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(wilds.os, "scandir", denied)
+    monkeypatch.setattr(folder_check.os, "listdir", denied)
     with pytest.raises(InputError, match=r"cannot list .*/images: Permission denied\."):
-        missing_images(data)
+        missing_images(paths)
 
 
 # Counts
@@ -310,39 +268,31 @@ def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
 
 def test_cells_are_dropped_as_the_split_drops_them(build):
     counts = np.array([[5, 2], [3, 0], [1, 2], [9, 4]])
-    data = read_wilds("camelyon17", build("camelyon17", n_domains=4, per_cell=counts).folder)
-    check = check_wilds(data, min_cell_size=3)
-    kept = drop_small_cells(data.dataset(), np.arange(len(data)), 3)
+    folder = build("camelyon17", n_domains=4, per_cell=counts).folder
+    check, data = check_folder(CATALOGUE["camelyon17"], folder, 3), as_dataset(read_wilds("camelyon17", folder))
+    kept = drop_small_cells(data, np.arange(len(data)), 3)
     assert check.examples_kept == len(kept) == 5 + 3 + 9 + 4
     assert (check.cells_kept, check.cells_dropped) == (4, 3)
     assert check.domains_left == len(np.unique(data.domains[kept])) == 3
-    assert check.labels[1]._asdict() == {
-        "label": "tumor",
-        "examples": 8,
-        "domains": 3,
-        "cells_kept": 1,
-        "cells_dropped": 2,
-        "examples_kept": 4,
-    }
+    assert check.labels[1] == ("tumor", 8, 3, 1, 2, 4)
 
 
 @pytest.mark.parametrize(("n_domains", "enough"), [(40, True), (39, False)])
 def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, enough):
-    data = read_wilds("camelyon17", build("camelyon17", n_domains=n_domains, per_cell=1).folder)
-    assert check_wilds(data, min_cell_size=1).enough_domains == enough
+    folder = build("camelyon17", n_domains=n_domains, per_cell=1).folder
+    assert check_folder(CATALOGUE["camelyon17"], folder, 1).enough_domains == enough
 
 
 def test_a_minimum_cell_size_below_one_is_rejected(build):
-    data = read_wilds("amazon", build("amazon").folder)
     with pytest.raises(InputError, match="min_cell_size must be at least 1, got 0"):
-        check_wilds(data, 0)
+        check_folder(CATALOGUE["amazon"], build("amazon").folder, 0)
 
 
 # Faults
 
 
 def test_an_unknown_name_is_answered_with_those_there_are(tmp_path):
-    with pytest.raises(InputError, match="unknown WILDS dataset 'cifar': choose one of camelyon17, fmow"):
+    with pytest.raises(InputError, match="no WILDS data set is called 'cifar'; there are camelyon17, fmow"):
         read_wilds("cifar", tmp_path)
 
 
@@ -351,8 +301,8 @@ def test_an_absent_folder_is_described_with_where_it_was_looked_for(tmp_path, na
     with pytest.raises(InputError) as refused:
         read_wilds(name, tmp_path / "nowhere")
     message = str(refused.value)
-    assert all(file in message for file in RELEASES[name].files)
-    assert str(tmp_path / "nowhere" / RELEASES[name].folder) in message
+    assert all(file in message for file in CATALOGUE[name].files)
+    assert str(tmp_path / "nowhere" / CATALOGUE[name].released_as) in message
     assert "download host of WILDS has been unreachable" in message
     assert "\n" not in message
 
@@ -415,7 +365,7 @@ def test_reviews_and_their_splits_must_have_as_many_rows(tmp_path, rng, n_rows):
 def test_a_release_without_an_example_that_is_used_is_refused(tmp_path, rng):
     built = build_iwildcam(tmp_path, rng)
     edit(built.folder / "metadata.csv", lambda frame: frame.__setitem__("y", "9"))
-    with pytest.raises(InputError, match=r"no usable example of iwildcam: 39 other labels\."):
+    with pytest.raises(InputError, match=r"no usable example of iwildcam: 39 other labels; copy"):
         read_wilds("iwildcam", built.folder)
 
 
@@ -440,6 +390,6 @@ def test_a_damaged_table_is_refused_in_one_line(tmp_path, content, message):
 def test_a_row_that_does_not_fit_a_block_is_refused_in_one_line(tmp_path, rng, monkeypatch):
     built = build_amazon(tmp_path, rng)
     edit(built.folder / "reviews.csv", set_value("reviewText", 30, "long " * 1000))
-    monkeypatch.setattr(wilds_columns, "BYTES_AT_ONCE", 1000)
+    monkeypatch.setattr(release_columns, "BYTES_AT_ONCE", 1000)
     with pytest.raises(InputError, match=r"reviews.csv cannot be read as CSV: [^\n]*$"):
         read_wilds("amazon", built.folder)

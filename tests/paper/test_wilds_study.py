@@ -17,19 +17,21 @@ import torch
 
 from domaincover import InputError
 from domaincover.cli import main
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS
 from domaincover.paper.collect import collect
 from domaincover.paper.job import Epochs, plan_jobs, threads_for
+from domaincover.paper.source_datasets import digest_of
 from domaincover.paper.study import Study
+from domaincover.paper.study_datasets import Sizes
 from domaincover.paper.study_report.style import dataset_label
-from domaincover.paper.wilds.hyperparameters import PAPER
-from domaincover.paper.wilds.reader import RELEASES
-from domaincover.paper.wilds.source import Execution, WildsSource, wilds_source
+from domaincover.paper.wilds_dataset import wilds_dataset
 from domaincover.training import loop
 from tests.deep import deep
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import held_command
 from tests.tiny_models import draw_weights, tiny_bert_folder
 
+WILDS = DATASET_GROUPS["wilds"]
 FIVE = {"erm", "pooled-train", "pooled-held-out", "robust", "set-cover"}
 N_TRAIN, N_UNSEEN, PER_CELL = 3, 2, 12
 SIZES = {"camelyon17": {"size": 16}, "fmow": {"size": 16}, "iwildcam": {}, "amazon": {}}
@@ -41,7 +43,7 @@ def keys(**values):
 
 
 FEW = ["--seeds", 1, "--jobs", 1, *keys(n_train_domains=N_TRAIN, n_unseen_domains=N_UNSEEN, min_cell_size=3)]
-FEW += keys(epochs=2, batch_size=16, device="cpu")
+FEW += keys(epochs=2, batch_size=16, device="cpu", figures="[]")
 IMAGES = keys(image_size=16, workers=0)
 
 
@@ -114,7 +116,7 @@ def predictions(out, name, method="erm", seed=0):
 def test_the_five_methods_run_on_all_four_data_sets(finished):
     results = collect(finished).results
     unseen = results[results["split"] == "unseen"]
-    assert {(row.dataset, row.method) for row in unseen.itertuples()} == {(n, m) for n in PAPER for m in FIVE}
+    assert {(row.dataset, row.method) for row in unseen.itertuples()} == {(n, m) for n in WILDS for m in FIVE}
     assert len(results) == 4 * 5 * 3
     assert (unseen["n_domains"] == N_UNSEEN).all()
 
@@ -131,12 +133,8 @@ def test_as_the_authors_small_domains_only_train_and_networks_are_those_of_the_c
     config, usual = (
         json.loads((folder / f"{name}/robust/target-0.9/seed-0/config.json").read_text()) for folder in (out, finished)
     )
-    assert {key: config[key] for key in config if key not in usual} == {
-        "as_authors": True,
-        "hidden": {"iwildcam": 0, "amazon": 16}[name],
-        "resize": {"iwildcam": "imagenet", "amazon": None}[name],
-    }
-    assert all(config[key] == usual[key] for key in usual)  # the size of images is given here
+    changed = {"iwildcam": {"resize": "imagenet"}, "amazon": {"hidden": [16]}}[name]  # the size of images is given here
+    assert config == usual | changed | {"as_authors": True}
     domains = predictions(out, name)
     assert set(domains["split"]) == {"train", "unseen"}
 
@@ -151,7 +149,7 @@ def test_every_example_of_the_drawn_domains_is_judged_once_under_its_own_label(f
 
 
 def test_unseen_domains_have_no_example_in_training(finished):
-    for name in PAPER:
+    for name in WILDS:
         table = predictions(finished, name).astype({"domain": str})
         by_split = {split: set(rows["domain"]) for split, rows in table.groupby("split", observed=True)}
         assert by_split["train"] == by_split["seen"]
@@ -159,7 +157,7 @@ def test_unseen_domains_have_no_example_in_training(finished):
 
 
 def test_sets_are_what_the_methods_say(finished):
-    for name in PAPER:
+    for name in WILDS:
         single = predictions(finished, name).filter(like="in_set")
         assert (single.sum(axis=1) == 1).all()
         cover = predictions(finished, name, "set-cover")
@@ -167,7 +165,7 @@ def test_sets_are_what_the_methods_say(finished):
 
 
 def test_robust_sets_are_at_target_in_every_training_cell(finished):
-    for name in PAPER:
+    for name in WILDS:
         table = predictions(finished, name, "robust")
         train = table[table["split"] == "train"]
         hit = [train[f"in_set[{label}]"].iloc[row] for row, label in enumerate(train["label"])]
@@ -177,7 +175,8 @@ def test_robust_sets_are_at_target_in_every_training_cell(finished):
 
 def test_a_run_says_what_it_was_made_with(finished, folders, resnet):
     config = json.loads((finished / "fmow/erm/target-0.9/seed-0/config.json").read_text())
-    assert (config["data"], config["model"], config["learn"]) == (str(folders["fmow"].folder), str(resnet), "head")
+    assert (config["data"], config["learn"]) == (str(folders["fmow"].folder), "head")
+    assert config["model"] == ["resnet", digest_of(resnet)]
     assert (config["image_size"], config["batch_size"], config["recall_from"]) == (16, 16, "full-pass")
     assert not {"device", "workers", "cache", "execution", "source", "name"} & set(config)
 
@@ -190,7 +189,7 @@ def test_no_checkpoint_is_left_when_all_runs_are_written(finished):
 def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
     code, printed, _ = here("results", finished)
     assert code == 0
-    assert all(dataset_label(name) in printed for name in PAPER)
+    assert all(dataset_label(name) in printed for name in WILDS)
     assert here("report", finished, "--out", tmp_path / "page.html")[0] == 0
     assert "image_size" in (tmp_path / "page.html").read_text()
     code, printed, _ = here("figures", finished, "--out", tmp_path / "figures", "--format", "svg")
@@ -208,9 +207,9 @@ def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, fol
 def test_what_is_trained_and_where_it_starts_is_said(folders, options, resnet, tmp_path, capsys):
     few = [*FEW, *IMAGES, *keys(methods="erm", epochs=1)]
     assert paper("fmow", folders["fmow"].folder, tmp_path / "a", *keys(image_network=resnet), *few) == 0
-    assert "No GPU was found: training a head on the frozen network's features" in capsys.readouterr().err
+    assert "no GPU was found, so a linear head on features of resnet, which is not trained." in capsys.readouterr().err
     assert paper("amazon", folders["amazon"].folder, tmp_path / "b", *options["amazon"], *keys(methods="erm")) == 0
-    assert "a perceptron with 10 hidden units is trained on its word-embeddings" in capsys.readouterr().err
+    assert "a perceptron with 10 hidden units on mean word embeddings of bert, which" in capsys.readouterr().err
 
 
 def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_path, capsys):
@@ -218,7 +217,7 @@ def test_resnet_18_without_weights_starts_at_random_and_says_so(folders, tmp_pat
     few += keys(batch_size=3 * 6 - 1)  # a last batch of one image of one pixel would be too little for BatchNorm
     assert paper("camelyon17", folders["camelyon17"].folder, tmp_path / "runs", *few) == 0
     told = capsys.readouterr().err
-    assert "Training the entire network on cpu." in told
+    assert "resnet-18, trained whole on cpu." in told
     assert "starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE" in told
 
 
@@ -235,13 +234,13 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
 
 
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
-    source = wilds_source("fmow", folders["fmow"].folder, model=resnet, execution=Execution(cache=None, workers=3))
-    (job,) = plan_jobs(Study(("fmow",), ("erm",), seeds=(0,), sources=(source,)).runs())
+    source = wilds_dataset("fmow", folders["fmow"].folder, {"image_network": resnet, "workers": 3})
+    (job,) = plan_jobs(Study("fmow", ("erm",), seeds=(0,), source=source).runs())
     here, there = multiprocessing.Pipe()
     here.send(replace(job, unreadable=frozenset({"a.png"})))
     arrived = there.recv()
     assert (arrived.runs, arrived.unreadable) == (job.runs, {"a.png"})
-    assert arrived.runs[0].source.execution == source.execution
+    assert arrived.runs[0].source.source_network == source.source_network
 
 
 def test_methods_with_a_promise_run_on_features(folders, options, tmp_path):
@@ -374,7 +373,7 @@ def test_a_folder_without_the_release_is_refused_with_what_is_expected(options, 
 
 def test_amazon_without_a_model_says_what_to_give(folders, tmp_path, capsys):
     assert paper("amazon", folders["amazon"].folder, tmp_path / "runs", *FEW) == 2
-    assert "amazon needs text_network: the folder of a BERT-like model with its tokenizer" in capsys.readouterr().err
+    assert "amazon: it needs text_network: the folder of a BERT-like model with its" in capsys.readouterr().err
 
 
 def test_a_split_of_which_nothing_would_count_is_refused_before_training(folders, options, tmp_path, capsys):
@@ -383,61 +382,54 @@ def test_a_split_of_which_nothing_would_count_is_refused_before_training(folders
     assert "no label of a domain has 3 or more seen examples; raise" in capsys.readouterr().err
 
 
-def test_the_table_has_the_papers_numbers():
-    assert {name: release[5:7] for name, release in RELEASES.items()} == {n: s[1:3] for n, s in PAPER.items()}
-    source = wilds_source("iwildcam", "data")
+def fmow(folder="data", **values):
+    return wilds_dataset("fmow", folder, values)
+
+
+def test_the_settings_are_the_papers():
+    source = wilds_dataset("iwildcam", "data")
     assert (source.n_train_domains, source.max_train_rows, source.max_test_rows) == (80, 3_000, 1_000)
     assert (source.source_network.crop, source.source_network.image_size) == (0.05, 224)
+    assert {name for name in CATALOGUE if CATALOGUE[name].crop} == {"iwildcam"}
 
 
 def test_a_study_is_of_its_source():
     with pytest.raises(InputError, match="the source is fmow, but the study has amazon"):
-        Study(("amazon",), sources=(wilds_source("fmow", "data"),))
-    with pytest.raises(InputError, match="unknown WILDS dataset 'imagenet': choose one of camelyon17"):
-        wilds_source("imagenet", "data")
-    with pytest.raises(InputError, match="learn must be auto, head or all, got 'none'"):
-        wilds_source("fmow", "data", learn="none")
+        Study("amazon", source=fmow())
     with pytest.raises(InputError, match="recall_from must be one of 'full-pass', 'batches', got 'memory'"):
-        Study(("fmow",), sources=(wilds_source("fmow", "data"),), recall_from="memory")
+        Study("fmow", source=fmow(), recall_from="memory")
 
 
 def test_means_do_not_make_another_run():
-    source = wilds_source("fmow", "data", learn="all")
-    other = WildsSource(**{**vars(source), "execution": Execution(device="cpu", workers=7)})
-    assert source == other
-    assert source.to_dict() == other.to_dict()
+    source, other = fmow(learn="all"), fmow(learn="all", device="cpu", workers=7, cache="elsewhere", download=True)
+    assert source.identity() == other.identity() == other.in_processes(3).identity()
 
 
 def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows():
-    def n_jobs(**settings):
-        source = wilds_source("fmow", "data", **settings)
-        return len(plan_jobs(Study(("fmow",), ("erm",), seeds=(0, 1, 2, 3), sources=(source,)).runs()))
+    def n_jobs(sizes, **values):
+        source = fmow(**values).with_sizes(sizes)
+        return len(plan_jobs(Study("fmow", ("erm",), seeds=(0, 1, 2, 3), source=source).runs()))
 
-    small = {"max_train_rows": 100, "max_test_rows": 100}
-    assert n_jobs(learn="all", **small) == 4
-    assert n_jobs(learn="head", **small) == 1
-    assert n_jobs(learn="head") == 4
+    small = Sizes(20, 18, 100, 100)
+    assert n_jobs(small, learn="all") == 4
+    assert n_jobs(small, learn="head") == 1
+    assert n_jobs(None, learn="head") == 4
 
 
 def test_a_job_of_whole_networks_has_its_share_of_the_threads():
     before = torch.get_num_threads()
-    with threads_for(wilds_source("fmow", "data", learn="all", execution=Execution(threads=before + 1))):
+    with threads_for(fmow(learn="all"), before + 1):
         assert torch.get_num_threads() == before + 1
-    with threads_for(wilds_source("fmow", "data", learn="all")):
+    with threads_for(fmow(learn="all")):
         assert torch.get_num_threads() == before
     assert torch.get_num_threads() == before
 
 
 def test_another_network_in_the_same_place_makes_another_run(resnet, tmp_path):
     model = shutil.copytree(resnet, tmp_path / "resnet")
-    before, again = (wilds_source("fmow", "data", model=model) for _ in range(2))
+    before, again = (fmow(image_network=model).identity() for _ in range(2))
     (model / "config.json").write_text((model / "config.json").read_text() + " ")
-    assert before == again != wilds_source("fmow", "data", model=model)
-
-
-def test_a_release_is_the_same_by_its_folder_and_by_the_one_that_holds_it(folders):
-    inner = folders["fmow"].folder
-    assert wilds_source("fmow", inner) == wilds_source("fmow", inner.parent)
+    assert before == again != fmow(image_network=model).identity()
 
 
 def test_epochs_of_several_trainings_are_told_as_those_of_one():

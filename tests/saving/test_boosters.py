@@ -9,9 +9,8 @@ from sklearn.pipeline import make_pipeline
 
 from domaincover import ConformalSetClassifier, InputError, MeanClassifier, PromisedSetClassifier, TableEncoder, load
 from domaincover.cli import main
-from domaincover.estimators.coded_labels import CodedLabels
-from domaincover.saving.booster_files import checked_lightgbm, checked_xgboost
-from domaincover.saving.boosters import booster_part, read_booster
+from domaincover.estimators.scorer_fits import CodedLabels
+from domaincover.saving.boosters import booster_part, checked_lightgbm, checked_xgboost, read_booster
 
 RNG = np.random.default_rng(0)
 CODES = RNG.integers(0, 3, 900)

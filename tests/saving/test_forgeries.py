@@ -18,6 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from domaincover import ERMClassifier, GaussianDomains, InputError, load, save
 from domaincover.saving.models import load_extra
+from domaincover.saving.sealed import FORMAT_VERSION
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=4, n_per_domain=20, rng=np.random.default_rng(0))
 X, y = DATA.examples, DATA.labels
@@ -176,10 +177,15 @@ def test_files_that_are_no_list_of_files_are_refused(folder):
     assert "lists files that a model cannot contain" in refusal(folder)
 
 
-@pytest.mark.parametrize("version", [2, 10**9, "1", None])
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 10**9, "1", None])
 def test_a_newer_format_is_refused_with_advice(version, folder):
     forge(folder, lambda content: content.update(format_version=version))
     assert "upgrade domaincover" in refusal(folder)
+
+
+def test_a_model_of_an_earlier_format_is_refused_with_advice(folder):
+    forge(folder, lambda content: content.update(format_version=FORMAT_VERSION - 1))
+    assert "saved by an earlier domaincover, whose models it cannot read; fit the model anew" in refusal(folder)
 
 
 def test_extra_that_is_no_object_is_refused(folder):
@@ -189,7 +195,7 @@ def test_extra_that_is_no_object_is_refused(folder):
 
 
 def test_nesting_without_end_is_refused(folder):
-    head = b'{"format":"domaincover-model","format_version":1,"parts":' + b"[" * 100_000 + b"]" * 100_000
+    head = b'{"format":"domaincover-model","format_version":2,"parts":' + b"[" * 100_000 + b"]" * 100_000
     seal = hashlib.sha256(head + b"}").hexdigest().encode()
     (folder / "model.json").write_bytes(head + b',"checksum":"' + seal + b'"}')
     assert "model.json is corrupt" in refusal(folder)

@@ -52,9 +52,7 @@ from domaincover import (
     load,
     save,
 )
-from domaincover.data.images import ImageReader
 from domaincover.saving.models import load_extra, model_checksum
-from domaincover.saving.parts import PartsReader
 from domaincover.saving.values import from_json, to_json
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=6, n_per_domain=40, rng=np.random.default_rng(0))
@@ -529,14 +527,6 @@ def test_a_model_that_is_not_fitted_is_refused(name, tmp_path):
 def test_what_is_no_estimator_is_refused(tmp_path):
     with pytest.raises(InputError, match="a dict cannot be saved"):
         save({}, tmp_path / "model")
-
-
-def test_image_settings_of_models_saved_with_the_old_name_of_resize_are_read():
-    reader = PartsReader({}, None, ())
-    read = reader._value({"reader": ["ImageReader", {"crop": 0.1, "fit": "crop"}]})
-    assert read == ImageReader(crop=0.1, resize="crop")
-    with pytest.raises(InputError, match="'TextReader' with resize"):
-        reader._value({"reader": ["TextReader", {"fit": "crop"}]})
 
 
 def test_a_model_is_identified_by_a_checksum_that_copies_share_and_other_models_do_not(tmp_path):

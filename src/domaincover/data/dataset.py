@@ -117,8 +117,17 @@ def _sort_names(names: Sequence[Any]) -> list[Any]:
 def _reject_surrogates(names: Sequence[Any], what: str) -> None:
     """Reject lone surrogates, which cannot be written to a file."""
     for name in names:
-        if isinstance(name, str) and not name.isascii() and any("\ud800" <= char <= "\udfff" for char in name):
+        if isinstance(name, str) and has_lone_surrogate(name):
             raise InputError(f"{what} contain {name!r}, which is not valid Unicode; read the file in its own encoding.")
+
+
+def has_lone_surrogate(text: str) -> bool:
+    """Return whether a text is not valid Unicode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _reject_missing(missing: NDArray[np.bool_], what: str) -> None:

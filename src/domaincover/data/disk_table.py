@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +23,11 @@ class DiskTable:
     """A Parquet file, a folder of Parquet parts or an Arrow file, whose rows are read as they are needed.
 
     Networks train on it as on a pandas table, with the same result in every bit; memory then grows with the number of
-    rows, not with that of columns. It is copied once, as uncompressed Arrow, to a temporary file in `scratch`, which
-    is memory-mapped; a network's inputs are kept there as well while it trains. These files vanish with the process.
+    rows, not with that of columns. A network's inputs are kept in a temporary file in `scratch` while it trains, which
+    is memory-mapped and vanishes with the process. The table itself must not change meanwhile.
 
     A column is read into memory by its name. Rows are selected by a slice, or an array of booleans or of places; a
-    mask is applied by position. Other processes (`n_jobs`) copy the table anew.
+    mask is applied by position. Other processes (`n_jobs`) open the table anew.
 
     Parameters
     ----------
@@ -61,18 +59,27 @@ class DiskTable:
     ) -> None:
         from domaincover.data.tables import open_table
 
-        self._hold(_Stored(open_table(Path(path)), columns, None if scratch is None else Path(scratch)))
+        table = open_table(Path(path))
+        own = list(table.columns) if columns is None else _names(columns)
+        self._hold(table, own, None if scratch is None else Path(scratch))
 
     @classmethod
     def of(cls, table: Table, columns: Sequence[str], scratch: Path | None, first_row: int = 0) -> DiskTable:
         """Return columns of an open table; messages count rows from `first_row`."""
-        return cls.__new__(cls)._hold(_Stored(table, columns, scratch, first_row))
+        return cls.__new__(cls)._hold(table, columns, scratch, first_row)
 
-    def _hold(self, stored: _Stored, columns: Sequence[str] | None = None, rows: Rows | None = None) -> DiskTable:
-        """Set the copy on disk, and the columns and rows of it that this table has; None means all."""
-        self._stored = stored
-        self.columns = list(stored.columns if columns is None else columns)
-        self._rows = np.arange(stored.n_rows) if rows is None else rows
+    def _hold(
+        self, table: Table, columns: Sequence[str], scratch: Path | None, first_row: int = 0, rows: Rows | None = None
+    ) -> DiskTable:
+        """Set the table on disk, and the columns and rows of it that this table has; None means all."""
+        if table.n_rows is None:
+            raise InputError(f"{table.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
+        for name in columns:
+            table.check_column(name, option="")
+        self._table, self._first_row = table, first_row
+        self._scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
+        self.columns = list(columns)
+        self._rows = np.arange(table.n_rows) if rows is None else rows
         return self
 
     @property
@@ -112,7 +119,7 @@ class DiskTable:
             raise InputError(f"{what}: {error}.") from None
 
     def __repr__(self) -> str:
-        return f"DiskTable({str(self._stored.path)!r}: {len(self):,} rows × {len(self.columns)} columns)"
+        return f"DiskTable({str(self._table.path)!r}: {len(self):,} rows × {len(self.columns)} columns)"
 
     def drop(self, *, columns: str | Sequence[str]) -> DiskTable:
         """Return the table without some columns."""
@@ -122,16 +129,48 @@ class DiskTable:
 
     def read(self) -> pd.DataFrame:
         """Return all rows as a pandas table, in memory."""
-        return self._stored.read(self.columns, self._rows)
+        import pyarrow as pa
+
+        from domaincover.data.tables.arrow_columns import to_pandas
+
+        places, ordered = _in_disk_order(self._rows)
+        frame = to_pandas(pa.concat_tables(self._parts(ordered)), ()).set_axis(ordered + self._first_row)
+        return frame if places is None else frame.iloc[np.argsort(places)]
 
     def blocks(self) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
         """Yield the rows as pandas tables, in their order on disk, each with the places of its rows in this table."""
-        yield from self._stored.blocks(self.columns, self._rows)
+        from domaincover.data.tables.arrow_columns import to_pandas
+
+        places, ordered = _in_disk_order(self._rows)
+        start = 0
+        for rows in self._parts(ordered):
+            part = slice(start, start + rows.num_rows)
+            frame = to_pandas(rows, ()).set_axis(ordered[part] + self._first_row)
+            yield part if places is None else places[part], frame
+            start = part.stop
+
+    def _parts(self, ordered: Rows) -> Iterator[Any]:
+        """Yield sorted rows as Arrow tables, at least one."""
+        import pyarrow as pa
+
+        n_seen = n_found = 0
+        for block in self._table.arrow_blocks(ROWS_AT_ONCE, self.columns):
+            start, n_seen = n_seen, n_seen + block.num_rows  # before the block is given away
+            end = int(np.searchsorted(ordered, n_seen))
+            own, n_found = ordered[n_found:end] - start, end
+            if len(own) or not start:
+                is_whole = np.array_equal(own, np.arange(block.num_rows))
+                yield block if is_whole else _selectable(block).take(pa.array(own))
+        if n_seen != self._table.n_rows:
+            raise InputError(f"{self._table.path} has changed while it was read; start again.")
 
     def mapped(self, encode: Callable[[pd.DataFrame], NDArray[np.float32]], n_columns: int) -> NDArray[np.float32]:
         """Return all rows, encoded block by block, as one matrix that is memory-mapped from a temporary file."""
         shape = len(self), n_columns
-        with writing(self._stored.scratch), tempfile.TemporaryFile(dir=self._stored.scratch) as file:
+        with writing(self._scratch):
+            self._scratch.mkdir(parents=True, exist_ok=True)
+            file = tempfile.TemporaryFile(dir=self._scratch)  # noqa: SIM115 - closed below
+        with writing(self._scratch), file:
             _reserve(file, 4 * shape[0] * shape[1])
             matrix = np.memmap(file, np.float32, "r+", shape=shape)
             for places, block in self.blocks():
@@ -139,9 +178,7 @@ class DiskTable:
         return matrix
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy the table anew in another process, which does not share the mapped file."""
-        stored = self._stored
-        return _opened_again, (stored.path, self.columns, self._rows, stored.scratch, stored.first_row)
+        return _opened_again, (self._table.path, self.columns, self._scratch, self._first_row, self._rows)
 
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise InputError(
@@ -150,7 +187,8 @@ class DiskTable:
 
     def _selected(self, columns: Sequence[str], rows: Rows) -> DiskTable:
         self._check_columns(columns)
-        return type(self).__new__(type(self))._hold(self._stored, columns, rows)
+        selected = type(self).__new__(type(self))
+        return selected._hold(self._table, columns, self._scratch, self._first_row, rows)
 
     def _check_columns(self, columns: Sequence[str]) -> None:
         for name in columns:
@@ -159,78 +197,14 @@ class DiskTable:
                 raise InputError(f"the table has no column {name!r}; {suggestion(name, self.columns, known)}")
 
 
-class _Stored:
-    """A table's copy as uncompressed Arrow, memory-mapped from a file without a name, which ends with the process.
-
-    The format is that of streams, where a column's categories may differ between batches.
-    """
-
-    def __init__(
-        self, table: Table, columns: str | Sequence[str] | None, scratch: Path | None, first_row: int = 0
-    ) -> None:
-        import pyarrow as pa
-
-        self.path, self.first_row = table.path, first_row
-        self.columns = list(table.columns) if columns is None else _names(columns)
-        self.scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
-        for name in self.columns:
-            table.check_column(name, option="")
-        with writing(self.scratch):
-            self.scratch.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.scratch) as file:
-                _copy(table, self.columns, file)
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        self._batches = list(pa.ipc.open_stream(pa.py_buffer(mapped)))
-        self._ends = np.cumsum([batch.num_rows for batch in self._batches])
-        self.n_rows = int(self._ends[-1])
-
-    def read(self, columns: Sequence[str], rows: Rows) -> pd.DataFrame:
-        """Return rows as one pandas table, in their order."""
-        import pyarrow as pa
-
-        from domaincover.data.tables.arrow_columns import to_pandas
-
-        places, ordered = _in_disk_order(rows)
-        found = [self._rows_of(k, columns, own) for k, own in self._by_batch(ordered)]
-        whole = pa.concat_tables(found or [self._rows_of(0, columns, ordered)])
-        frame = to_pandas(whole, ()).set_axis(ordered + self.first_row)
-        return frame if places is None else frame.iloc[np.argsort(places)]
-
-    def blocks(self, columns: Sequence[str], rows: Rows) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
-        """Yield rows batch by batch, with their places among `rows`."""
-        from domaincover.data.tables.arrow_columns import to_pandas
-
-        places, ordered = _in_disk_order(rows)
-        start = 0
-        for k, own in self._by_batch(ordered):
-            part = slice(start, start + len(own))
-            frame = to_pandas(self._rows_of(k, columns, own), ()).set_axis(ordered[part] + self.first_row)
-            yield part if places is None else places[part], frame
-            start = part.stop
-
-    def _by_batch(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
-        """Yield the batches that hold some of the sorted rows, and their numbers within the batch."""
-        ends = np.searchsorted(rows, self._ends)
-        starts = np.concatenate([[0], ends[:-1]])
-        for k in np.flatnonzero(ends > starts).tolist():
-            yield k, rows[starts[k] : ends[k]] - (self._ends[k] - self._batches[k].num_rows)
-
-    def _rows_of(self, k: int, columns: Sequence[str], rows: Rows) -> Any:
-        import pyarrow as pa
-
-        batch = self._batches[k].select(list(columns))
-        is_whole = np.array_equal(rows, np.arange(batch.num_rows))
-        return pa.Table.from_batches([batch if is_whole else batch.take(pa.array(rows))])
-
-
 def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
 
 
-def _opened_again(path: Path, columns: list[str], rows: Rows, scratch: Path, first_row: int) -> DiskTable:
+def _opened_again(path: Path, *held: Any) -> DiskTable:
     from domaincover.data.tables import open_table
 
-    return DiskTable.of(open_table(path), columns, scratch, first_row)._selected(columns, rows)
+    return DiskTable.__new__(DiskTable)._hold(open_table(path), *held)
 
 
 def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
@@ -239,18 +213,6 @@ def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
         return None, rows
     places = np.argsort(rows, kind="stable")
     return places, rows[places]
-
-
-def _copy(table: Table, columns: Sequence[str], file: Any) -> None:
-    """Write columns of a table as a stream of Arrow batches."""
-    import pyarrow as pa
-
-    blocks = map(_selectable, table.arrow_blocks(ROWS_AT_ONCE, list(columns)))
-    first = next(blocks)
-    with pa.ipc.new_stream(file, first.schema) as stream:
-        for block in chain([first], blocks):
-            stream.write_table(block)
-    file.flush()
 
 
 def _selectable(block: Any) -> Any:

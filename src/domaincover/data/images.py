@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Resize = Literal["stretch", "crop", "imagenet"]
 # Formats of plain pixels. Others, such as EPS, would make Pillow start another program.
 FORMATS = ("PNG", "JPEG", "MPO", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000")
-ORIENTATION = 0x0112  # the EXIF tag
 IMAGENET_MARGIN = 256 / 224  # of the resized to the kept size
 # Maximum ratio of the resized to the wanted area before only the centre is resized; a 1 × 4000 strip would cover 4000.
 MOST_COVERED = 16
@@ -213,19 +212,11 @@ def _reason(source: Any, error: Exception) -> str:
 
 def _upright(image: Image) -> Image:
     """Rotate an image by its EXIF orientation; an unreadable tag is ignored."""
-    try:
-        turn = _turns().get(image.getexif().get(ORIENTATION, 1))
-    except Exception:
-        return image
-    return image if turn is None else image.transpose(turn)
+    from PIL import ImageOps
 
-
-@cache
-def _turns() -> dict[int, Any]:
-    """Return the transposition for each value of the EXIF tag; 1 is upright."""
-    way = _pillow().Transpose
-    mirrored = {2: way.FLIP_LEFT_RIGHT, 4: way.FLIP_TOP_BOTTOM, 5: way.TRANSPOSE, 7: way.TRANSVERSE}
-    return {3: way.ROTATE_180, 6: way.ROTATE_270, 8: way.ROTATE_90, **mirrored}
+    with suppress(Exception):
+        ImageOps.exif_transpose(image, in_place=True)
+    return image
 
 
 def _as_rgb(image: Image) -> Image:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from domaincover.data.dataset import has_lone_surrogate
 from domaincover.data.examples import Block
 from domaincover.errors import InputError
 
@@ -51,36 +52,20 @@ def check_texts(values: Iterable[Any], name: str = "text") -> NDArray[np.object_
     listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
     texts = np.empty(len(listed), dtype=object)
     texts[:] = listed
-    _reject(texts, _is_null, f"of column {name!r} are missing", "drop these rows, or fill in empty text ('')")
-    _reject(texts, _is_not_text, f"of column {name!r} are not text, such as {{}}", "convert them to str if intended")
-    _reject(texts, _is_broken, f"of column {name!r} contain a lone surrogate", "read the file in its own encoding")
+    missing = [not isinstance(text, str) and pd.api.types.is_scalar(text) and pd.isna(text) for text in listed]
+    _reject(texts, missing, f"of column {name!r} are missing", "drop these rows, or fill in empty text ('')")
+    others = [not isinstance(text, str) for text in listed]
+    _reject(texts, others, f"of column {name!r} are not text, such as {{}}", "convert them to str if intended")
+    broken = [has_lone_surrogate(text) for text in listed]
+    _reject(texts, broken, f"of column {name!r} contain a lone surrogate", "read the file in its own encoding")
     return texts
 
 
-def _reject(texts: NDArray[np.object_], is_wrong: Callable[[Any], bool], fault: str, remedy: str) -> None:
-    wrong = np.fromiter(map(is_wrong, texts), dtype=bool, count=len(texts))
-    if wrong.any():
-        first = int(wrong.argmax())
+def _reject(texts: NDArray[np.object_], wrong: list[bool], fault: str, remedy: str) -> None:
+    if any(wrong):
+        first = wrong.index(True)
         described = fault.replace("{}", repr(texts[first])[:50])
-        raise InputError(f"{int(wrong.sum())} of {len(texts)} values {described}, first at row {first}; {remedy}.")
-
-
-def _is_null(text: Any) -> bool:
-    return not isinstance(text, str) and pd.api.types.is_scalar(text) and bool(pd.isna(text))
-
-
-def _is_not_text(text: Any) -> bool:
-    return not isinstance(text, str)
-
-
-def _is_broken(text: str) -> bool:
-    if text.isascii():
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
+        raise InputError(f"{sum(wrong)} of {len(texts)} values {described}, first at row {first}; {remedy}.")
 
 
 def n_tokens(tokenizer: str) -> int:

@@ -39,8 +39,7 @@ class Backbone(BaseEstimator):
     def of(cls, kind: SourceKind, module: Any) -> Backbone:
         """Wrap a network."""
         backbone = cls(kind)
-        backbone.module = module
-        backbone.config_ = json.dumps(module.config)
+        backbone.module, backbone.config_ = module, json.dumps(module.config)
         return backbone
 
     @classmethod

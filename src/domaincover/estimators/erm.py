@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from domaincover.estimators.judges import HeldOutDomains, LowestLoss
+    from domaincover.training.history import History
 
 
 class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
@@ -31,8 +32,8 @@ class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
 
         return LowestLoss(held_out)
 
-    def _learn(self, fit: NetworkFit) -> None:
-        self.history_ = pd.DataFrame({"epoch": fit.history.epoch, "loss": fit.history.loss})
+    def _learn(self, fit: NetworkFit, history: History) -> None:  # noqa: ARG002
+        self.history_ = pd.DataFrame({"epoch": history.epoch, "loss": history.loss})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

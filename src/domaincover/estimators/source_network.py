@@ -22,7 +22,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.estimators.backbones import Backbone, Scorer, features_by_block
 from domaincover.estimators.table_network import NetworkInputs, made_by
 from domaincover.networks.image_models import Normalised
-from domaincover.networks.perceptrons import empty_perceptron, linear, perceptron
+from domaincover.networks.perceptrons import empty_perceptron, perceptron
 from domaincover.networks.pretrained import model_folder
 from domaincover.networks.saved_tensors import assign_tensors, copy_tensors
 from domaincover.options import Learn, LearnedPart, SourceKind
@@ -135,10 +135,10 @@ class SourceNetwork(NetworkInputs):
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network: a head, or the entire network."""
         if not encoder.is_lazy:
-            return _head(encoder.n_features_out, self._widths, n_labels, rng)
+            return perceptron(encoder.n_features_out, self._widths, n_labels, rng)
         if self.module is None:
             backbone = self._backbone(rng).module
-            return Scorer(backbone, _head(backbone.n_features, self._widths, n_labels, rng))
+            return Scorer(backbone, perceptron(backbone.n_features, self._widths, n_labels, rng))
         network = self._made(n_labels).eval()
         reader: Any = encoder.reader
         trial = torch.zeros(2, 3, *reader.image_size) if self.kind == "image" else torch.full((2, 4), reader.pad_id)
@@ -207,10 +207,6 @@ class SourceNetwork(NetworkInputs):
         """Return the pretrained network, cached; given a generator a new one, which may be trained."""
 
 
-def _head(n_features: int, hidden: Sequence[int], n_labels: int, rng: np.random.Generator) -> nn.Module:
-    return perceptron(n_features, hidden, n_labels, rng) if hidden else linear(n_features, n_labels, rng)
-
-
 def _saved_head(
     n_features: int, hidden: Sequence[int], n_labels: int, tensors: Mapping[str, Tensor], name: str
 ) -> nn.Module:
@@ -219,20 +215,14 @@ def _saved_head(
     return head
 
 
+@dataclass(eq=False, repr=False)
 class SourceEncoder(BaseEstimator):
     """Read sources lazily to train an entire network, or compute standardised features to train a head."""
 
-    def __init__(
-        self,
-        kind: SourceKind = "image",
-        reader: Reader | None = None,
-        workers: int | None = None,
-        cache: str | Path | None = "auto",
-    ) -> None:
-        self.kind = kind
-        self.reader = reader
-        self.workers = workers
-        self.cache = cache
+    kind: SourceKind = "image"
+    reader: Reader | None = None
+    workers: int | None = None
+    cache: str | Path | None = "auto"
 
     def fit(
         self,

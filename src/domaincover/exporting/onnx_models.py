@@ -10,11 +10,10 @@ import numpy as np
 
 from domaincover.errors import InputError, check_installed
 from domaincover.files import write_whole
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.mean_predictor import MeanPredictor
+from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
+from domaincover.predictors.label_scores import MeanPredictor
+from domaincover.predictors.names import check_fitted
 from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
-from domaincover.predictors.promised_predictor import PromisedPredictor
 from domaincover.predictors.set_predictor import SetPredictor
 
 if TYPE_CHECKING:
@@ -92,10 +91,10 @@ def _scores_and_sets(graph: OnnxGraph, model: Any) -> tuple[str, str]:
     from domaincover.exporting.onnx_scorers import raw_scores
 
     _encoding_of(model)
-    if isinstance(model, PromisedPredictor) and not hasattr(model, "score_units_"):
-        scores = _promised(graph, model)
+    if isinstance(model, ConformalPredictor) and not model.leaves_out:
+        scores = _as_they_are(graph, model)
     elif isinstance(model, CalibratedPredictor):
-        scores = _calibrated(graph, model)
+        scores = _log_odds(graph, model)
     else:
         scores = raw_scores(graph, model, model.classes_)
     if isinstance(model, SetCoverPredictor):
@@ -113,49 +112,45 @@ def _at_thresholds(graph: OnnxGraph, scores: str, thresholds: NDArray[Any]) -> s
     return graph.add("Not", graph.add("Less", scores, graph.constant(thresholds.astype(np.float64))))
 
 
-def _calibrated(graph: OnnxGraph, model: CalibratedPredictor) -> str:
-    """Return the scores of one classifier, or the highest rescaled ones of several."""
+def _as_they_are(graph: OnnxGraph, model: CalibratedPredictor) -> str:
+    """Return the scores of the estimator of a conformal classifier."""
     from domaincover.exporting.onnx_scorers import raw_scores
 
-    for each in model.predictors_:
-        if not isinstance(each, NetworkPredictor):  # whose scores are in single precision
-            raise InputError(
-                f"a {type(model).__name__} (calibration={model.calibration!r}) around a {type(each).__name__} cannot "
-                "be exported: a threshold may stand exactly at a score, whose last bits differ in ONNX; "
-                "PromisedSetClassifier(calibration='cross-fit') can."
-            )
-    raw = [raw_scores(graph, each, model.classes_) for each in model.predictors_]
-    if not hasattr(model, "score_units_"):
-        return raw[0]
-    scales = zip(raw, model.score_bases_, model.score_units_, strict=True)
-    levels = [
-        graph.add("Div", graph.add("Sub", each, graph.constant(base)), graph.constant(unit))
-        for each, base, unit in scales
-    ]
-    return graph.add("Max", *levels)
+    (estimator,) = model.predictors_
+    if not isinstance(estimator, NetworkPredictor):  # whose scores are in single precision
+        raise InputError(
+            f"a {type(model).__name__} (calibration={model.calibration!r}) around a {type(estimator).__name__} cannot "
+            "be exported: a threshold may stand exactly at a score, whose last bits differ in ONNX; "
+            "calibration='cross-fit' can, and PromisedSetClassifier."
+        )
+    return raw_scores(graph, estimator, model.classes_)
 
 
-def _promised(graph: OnnxGraph, model: PromisedPredictor) -> str:
-    """Return log-odds of the mean of the estimators."""
+def _log_odds(graph: OnnxGraph, model: CalibratedPredictor) -> str:
+    """Return log-odds of the mean of the estimators, or with "jackknife-minmax" the highest of any of them."""
     from domaincover.exporting import onnx_scorers
 
     raw = [onnx_scorers.raw_scores(graph, each, model.classes_) for each in model.predictors_]
     unread = [graph.any_in_row(graph.is_unread(each)) for each in raw]
     read = [graph.add("Where", flag, graph.constant(0.0), each) for each, flag in zip(raw, unread, strict=True)]
-    by_model = [_probabilities(graph, model, each) for each in read]
-    found = by_model[0] if len(by_model) == 1 else onnx_scorers.mean_probabilities(graph, by_model)
-    any_unread = onnx_scorers.any_of(graph, unread)
-    return graph.add("Where", any_unread, graph.constant(np.inf), onnx_scorers.log_odds(graph, found))
+    by_model = [_probabilities(graph, model, number, each) for number, each in enumerate(read)]
+    if model.calibration == "jackknife-minmax":
+        each_by_itself = [onnx_scorers.log_odds(graph, probabilities) for probabilities in by_model]
+        found = graph.add("Max", *each_by_itself)
+    else:
+        mean = by_model[0] if len(by_model) == 1 else onnx_scorers.mean_probabilities(graph, by_model)
+        found = onnx_scorers.log_odds(graph, mean)
+    return graph.add("Where", onnx_scorers.any_of(graph, unread), graph.constant(np.inf), found)
 
 
-def _probabilities(graph: OnnxGraph, model: PromisedPredictor, raw: str) -> str:
-    """Return probabilities from log-probabilities, or by the link from margins."""
+def _probabilities(graph: OnnxGraph, model: CalibratedPredictor, number: int, raw: str) -> str:
+    """Return the probabilities of one of the estimators from log-probabilities, or by its link from margins."""
     from domaincover.exporting.onnx_scorers import without_zeros
 
-    if not hasattr(model, "link_"):
-        lowest = getattr(model, "lowest_", np.zeros(len(model.classes_)))
-        return without_zeros(graph, graph.add("Exp", raw), lowest)
-    unit, intercept = (graph.constant(np.asarray(model.link_[name], dtype=float)) for name in ("unit", "intercept"))
+    if not model.links_:
+        return without_zeros(graph, graph.add("Exp", raw), model.lowest_[number])
+    link = model.links_[number]
+    unit, intercept = (graph.constant(np.asarray(link[name], dtype=float)) for name in ("unit", "intercept"))
     linked = graph.add("Add", graph.add("Mul", unit, raw), intercept)
     unknown = graph.add("IsInf", raw, detect_positive=0)
     return graph.softmax(graph.add("Where", unknown, graph.constant(-np.inf), linked))

@@ -17,10 +17,11 @@ from domaincover.exporting.onnx_encoding import encoded
 from domaincover.exporting.onnx_graph import DOUBLE, SINGLE, OnnxGraph
 from domaincover.exporting.onnx_trees import is_boosting, tree_probabilities
 from domaincover.networks.dense_layers import DenseLayers
-from domaincover.predictors.label_scoring import LOWEST_PROBABILITY as LOWEST_TREE_PROBABILITY
-from domaincover.predictors.mean_predictor import MeanPredictor
+from domaincover.predictors.label_scores import MeanPredictor
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.network_predictors import NetworkPredictor, SingleLabelPredictor
+
+LOWEST_TREE_PROBABILITY = 1e-30  # its logarithm stands for that of 0
 
 
 def table_encoding_of(estimator: Any) -> TableEncoding:

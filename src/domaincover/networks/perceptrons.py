@@ -24,11 +24,11 @@ class Perceptron(nn.Sequential):
 
 def linear(n_features: int, n_labels: int, rng: np.random.Generator) -> Perceptron:
     """Return a linear model."""
-    return Perceptron(_linear_layer(n_features, n_labels, torch_generator(rng)))
+    return perceptron(n_features, (), n_labels, rng)
 
 
 def perceptron(n_features: int, hidden: int | Sequence[int], n_labels: int, rng: np.random.Generator) -> Perceptron:
-    """Return a multilayer perceptron; the paper's has one hidden layer."""
+    """Return a multilayer perceptron, linear without hidden layers; the paper's has one."""
     generator = torch_generator(rng)
     widths = [n_features, *([hidden] if isinstance(hidden, int | np.integer) else hidden)]
     layers = [part for pair in pairwise(widths) for part in (_linear_layer(*pair, generator), nn.ReLU())]

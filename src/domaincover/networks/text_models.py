@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from domaincover.data.texts import TextReader, n_tokens
@@ -140,9 +139,10 @@ def text_backbone(
     if config.model_type not in _kinds():
         raise InputError(f"{folder} contains a {config.model_type!r}, which is not a text model.")
     vocabulary = read_vocabulary(folder, config)
+    network, _ = complete_model(folder)
     if features == "encoder":
-        return TextEncoder(vocabulary, complete_model(folder)[0]).eval()
-    return WordEmbeddings(vocabulary, _embeddings(folder, config)).eval()
+        return TextEncoder(vocabulary, network).eval()
+    return WordEmbeddings(vocabulary, _input_embeddings(network).weight.detach()).eval()
 
 
 def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:
@@ -161,29 +161,6 @@ def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, T
             raise InputError("the saved network is not a known text model.")
     assign_tensors(backbone, tensors, "the saved backbone")
     return backbone.eval()
-
-
-def _embeddings(folder: str, config: PretrainedConfig) -> Tensor:
-    """Return the matrix of word embeddings; if found by name, no other weights are read."""
-    model = empty_model(config)
-    inputs = _input_embeddings(model)
-    name = next(name for name, part in model.named_modules() if part is inputs) + ".weight"
-    found = _tensors_named(name, folder)
-    if len(found) == 1 and found[0].shape == inputs.weight.shape:
-        return found[0].float()
-    return _input_embeddings(complete_model(folder)[0]).weight.detach()
-
-
-def _tensors_named(name: str, folder: str) -> list[Tensor]:
-    """Return the tensors of a given name in a folder; models with a head add a prefix such as `bert.` to names."""
-    found = []
-    for path in sorted(Path(folder).glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="pt") as weights:
-                found += [weights.get_tensor(key) for key in weights.keys() if f".{key}".endswith(f".{name}")]  # noqa: SIM118
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"the weights in {path} could not be read: {first_line(error)}") from error
-    return found
 
 
 def _input_embeddings(model: PreTrainedModel) -> nn.Embedding:

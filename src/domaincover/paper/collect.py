@@ -1,19 +1,26 @@
-"""Collect run directories into two tidy tables: one row per domain, and one row per result over seeds."""
+"""Collect run directories into two tidy tables: one row per domain, and one row per result over seeds.
+
+Reports are validated before tables are made of them, since a run directory may come from anywhere.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
+from domaincover.data.splits import Split
 from domaincover.errors import InputError
+from domaincover.evaluation import Summary
 from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.published import note_on
-from domaincover.paper.run_directory import read_reports
-from domaincover.paper.run_report import OF_DOMAIN
+from domaincover.paper.run_directory import check_study, read_json
 from domaincover.prediction_sets import size_by_lot
 
 GROUP = ["dataset", "method", "target_recall", "split"]
@@ -27,9 +34,12 @@ AVERAGED = [
     "share_by_noise",
     "set_size_by_lot",
 ]
-
-
 CONFIDENCE = 0.95  # of the intervals of means over seeds
+NOT_NEEDED = ("set_size_by_lot", "n_labels")  # by tables; studies that were finished before they existed are kept
+SUMMARY = tuple(field.name for field in fields(Summary) if field.name not in NOT_NEEDED)
+LARGEST = 1e15  # of any count or measurement; excludes infinity
+OF_DOMAIN = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
+METHOD_WITH_HISTORY = "set-cover"
 
 
 class StudyTables(NamedTuple):
@@ -115,3 +125,105 @@ def _settings(reports: list[dict[str, Any]]) -> dict[str, str]:
     names = dict.fromkeys(name for pair in pairs for name in pair)
     own = [name for name in names if name not in ("dataset", "method", "target_recall", "seed")]
     return {name: ", ".join(sorted({str(pair[name]) for pair in pairs if name in pair})) for name in own}
+
+
+def read_reports(
+    out: Path, wanted: Callable[[dict[str, Any]], bool] | None = None, methods: Sequence[str] = ("*",)
+) -> Iterator[dict[str, Any]]:
+    """Yield the report of every finished run of these methods whose settings are wanted, in a fixed order."""
+    check_study(out)
+    for done in sorted(done for method in methods for done in out.glob(f"*/{method}/target-*/seed-*/DONE")):
+        if wanted is not None and not wanted(read_json(done.parent / "config.json")):
+            continue
+        report = read_json(done.parent / "report.json")
+        if not is_report(report):
+            raise InputError(f"{done.parent / 'report.json'} is not a run's report; delete that folder and run again.")
+        yield report
+
+
+def is_report(report: Mapping[str, Any]) -> bool:
+    """Return whether a report has all values that tables and figures need, of the right types."""
+    try:
+        config, labels = report["config"], report["labels"]
+        return (
+            all(type(config[name]) is str for name in ("dataset", "method"))
+            and _are_numbers(config, ("target_recall",))
+            and type(config["seed"]) is int
+            and _are_numbers(report["seconds"], ("train",))
+            and type(labels) is list
+            and all(type(label) is str for label in labels)
+            and type(report["versions"]) is dict
+            and 0 < len(report["splits"]) == len(set(report["splits"]) & set(Split._fields))
+            and all(_is_result(result, labels) for result in report["splits"].values())
+        )
+    except (KeyError, TypeError, AttributeError):
+        return False
+
+
+def _is_result(result: Any, labels: list[str]) -> bool:
+    return (
+        _are_numbers(result["summary"], SUMMARY)
+        and type(result["domains"]) is list
+        and len(result["domains"]) > 0
+        and all(_is_domain(domain, labels) for domain in result["domains"])
+    )
+
+
+def _is_domain(domain: Any, labels: list[str]) -> bool:
+    recall = domain["recall"]
+    known = [label for label in labels if recall[label] is not None]
+    return (
+        type(domain["domain"]) is str
+        and _are_numbers(domain, OF_DOMAIN)
+        and set(recall) == set(labels)
+        and _are_numbers(recall, known)
+    )
+
+
+def _are_numbers(values: Any, names: Any) -> bool:
+    for name in names:  # a loop, since a generator takes twice as long, for each of 100,000 domains
+        value = values[name]
+        if type(value) not in (int, float) or not -LARGEST <= value <= LARGEST:
+            return False
+    return True
+
+
+class TrainingHistory(NamedTuple):
+    """The dual steps of one run of SET-COVER; recalls and multipliers are steps × cells."""
+
+    dataset: str
+    target_recall: float
+    seed: int
+    cells: list[str]
+    recall: NDArray[np.float64]
+    multipliers: NDArray[np.float64]
+    set_size: NDArray[np.float64]
+
+
+def read_histories(out: Path, results: pd.DataFrame) -> list[TrainingHistory]:
+    """Return the history of SET-COVER's first seed for every data set and target recall of the results."""
+    own = results[results["method"] == METHOD_WITH_HISTORY]
+    pairs = own[["dataset", "target_recall"]].drop_duplicates().itertuples(index=False)
+    found = [_first_history(out, str(dataset), float(target)) for dataset, target in pairs]
+    return [history for history in found if history is not None]
+
+
+def _first_history(out: Path, dataset: str, target: float) -> TrainingHistory | None:
+    runs = (out / dataset / METHOD_WITH_HISTORY / f"target-{target!r}").glob("seed-*/history.npz")
+    files = sorted((int(path.parent.name.removeprefix("seed-")), path) for path in runs)
+    return _read_history(dataset, target, *files[0]) if files else None
+
+
+def _read_history(dataset: str, target: float, seed: int, path: Path) -> TrainingHistory:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            recall, multipliers, size = (file[name].astype(float) for name in ("recall", "multipliers", "set_size"))
+            names = [f"{domain}, {label}" for domain in file["domains"] for label in file["labels"]]
+        n_steps = len(size)
+        recall, multipliers = (values.reshape(n_steps, len(names)) for values in (recall, multipliers))
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path} is not a training history ({reason}); delete that folder and run again.") from None
+    has_rows = ~np.isnan(recall).all(axis=0)  # a label may be absent from a domain
+    cells = [name for name, kept in zip(names, has_rows, strict=True) if kept]
+    return TrainingHistory(dataset, target, seed, cells, recall[:, has_rows], multipliers[:, has_rows], size)

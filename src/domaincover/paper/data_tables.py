@@ -14,16 +14,17 @@ from domaincover.data.tables import open_table
 from domaincover.data.tables.image_folder import image_folder
 from domaincover.data.texts import check_texts
 from domaincover.datasets.dataset_table import DatasetTable
-from domaincover.errors import InputError, suggestion
-from domaincover.paper.experiment_keys import INTEGER, SIZE_KEYS, TEXT, TEXTS, check_value
-from domaincover.paper.real.prepared_files import read_arrays
+from domaincover.errors import InputError
+from domaincover.paper.catalogue import check_free
+from domaincover.paper.real.contents import read_arrays
 from domaincover.paper.source_datasets import DataKind, make_dataset
-from domaincover.paper.study_datasets import TableDataset, check_free
+from domaincover.paper.study_datasets import Sizes, TableDataset
+from domaincover.paper.typed_keys import check_typed
 
 PLACES = ("file", "folder", "table")
-COLUMNS = {"label": TEXT, "domain": TEXT, "text": TEXT, "features": TEXTS}
-SETTINGS = {**SIZE_KEYS, **dict.fromkeys(("min_cell_size", "epochs", "batch_size", "hidden", "image_size"), INTEGER)}
-KEYS = {**dict.fromkeys(PLACES, TEXT), "kind": TEXT, **COLUMNS, "network": TEXT, **SETTINGS}
+COLUMNS = {"label": str, "domain": str, "text": str, "features": tuple[str, ...]}
+SETTINGS = dict.fromkeys((*Sizes._fields, "min_cell_size", "epochs", "batch_size", "hidden", "image_size"), int)
+KEYS = {**dict.fromkeys(PLACES, str), "kind": str, **COLUMNS, "network": str, **SETTINGS}
 ONE_PLACE = 'give one of file = "images.npz", folder = "images" (DOMAIN/LABEL/*.png) and table = "rows.parquet"'
 
 
@@ -83,11 +84,7 @@ def data_sets(content: Any, folder: Path, place: str) -> tuple[TableDataset, ...
 
 
 def _data_set(name: str, values: Mapping[str, Any], folder: Path, place: str) -> TableDataset:
-    for key, value in values.items():
-        if key not in KEYS:
-            meant = suggestion(key, KEYS, f"there are {', '.join(KEYS)}.")
-            raise InputError(f"{place}: unknown key {key!r}; {meant}")
-        check_value(key, value, KEYS[key], place)
+    check_typed(values, KEYS, place)
     given = [key for key in PLACES if key in values]
     if len(given) != 1:
         raise InputError(f"{place}: {ONE_PLACE}.")

@@ -8,30 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_type_hints
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, REGISTERED, study_dataset, study_datasets
 from domaincover.paper.data_tables import data_sets
-from domaincover.paper.experiment_keys import OWN_KEYS, SIZE_KEYS, STUDY_KEYS, WILDS_KEYS, check_choices, check_keys
 from domaincover.paper.methods import GROUPS, METHODS, study_methods
-from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.plugins import registered
-from domaincover.paper.study import Source, Study, why_not
-from domaincover.paper.study_datasets import (
-    DATASET_GROUPS,
-    REGISTERED,
-    SYNTHETIC_NAME,
-    Sizes,
-    StudyDataset,
-    check_plain,
-    study_dataset,
-    study_datasets,
-)
-from domaincover.paper.wilds.hyperparameters import PAPER as WILDS
+from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS, Study, StudySettings, why_not
+from domaincover.paper.study_datasets import SYNTHETIC_NAME, Sizes, StudyDataset, check_plain
+from domaincover.paper.typed_keys import check_typed, parsed_value
+from domaincover.paper.wilds_dataset import WildsKeys
 
-PAPER = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
-REAL = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
+PAPER_EXPERIMENTS = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
+REAL_EXPERIMENTS = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
 # Groups of data sets that are read from a folder, and the option that names it.
 FOLDERS = {
     "wilds": ("WILDS is", "--wilds, the folder with the released data sets"),
@@ -44,9 +35,14 @@ QUICK_SETTINGS = {"min_cell_size": 20, "domain_confidence": 0.5, "quick": True}
 QUICK_TRAINING = {"epochs": 8, "learning_rate": 0.01}
 QUICK_TRAINING_OF_WHOLE_NETWORKS = {"epochs": 3}
 QUICK_SEEDS = 1
-SET_BY_QUICK = ("seeds", "steps", *SIZE_KEYS, *(key for key in QUICK_SETTINGS | QUICK_TRAINING if key != "quick"))
+SET_BY_QUICK = (
+    *("seeds", "steps", *Sizes._fields),
+    *(key for key in QUICK_SETTINGS | QUICK_TRAINING if key != "quick"),
+)
 SEEDS = 5
 SEEDS_OF_SYNTHETIC = 20
+MOST_TRAINING_DOMAINS = 1000  # of the theory: all their examples are in memory
+MOST = {"seeds": MOST_SEEDS, "steps": MOST_AT_ALL, "domains": MOST_TRAINING_DOMAINS}
 Note = Callable[[str], object]
 
 
@@ -65,24 +61,30 @@ class Experiment:
     figures: tuple[Figure, ...] = ("cross",)
     domains: tuple[int, ...] = ()  # of the theory: numbers of training domains
     steps: int = 3_000  # of the theory
-    settings: Mapping[str, Any] = field(default_factory=dict)  # STUDY_KEYS
-    sizes: Mapping[str, int] = field(default_factory=dict)  # SIZE_KEYS
+    settings: Mapping[str, Any] = field(default_factory=dict)  # by the names of StudySettings
+    sizes: Mapping[str, int] = field(default_factory=dict)  # by the names of Sizes
     own: tuple[StudyDataset, ...] = ()  # data sets that its file describes
-    wilds: Mapping[str, Any] = field(default_factory=dict)  # WILDS_KEYS
+    wilds: Mapping[str, Any] = field(default_factory=dict)  # by the names of WildsKeys
     is_of_paper: bool = False  # whether its results stand beside the paper's
 
     def with_values(self, values: Mapping[str, Any], place: str) -> Experiment:
         """Return the experiment with other values of some keys; `place` names their origin in errors."""
-        check_keys(values, place)
+        check_typed(values, KEYS, place)
+        for key in ("datasets", "methods", "target_recalls"):
+            if values.get(key) == []:
+                raise InputError(f"{place}: {key} is empty.")
+        for key, most in MOST.items():
+            for value in _numbers(values.get(key, ())):
+                if not 1 <= value <= most:
+                    raise InputError(f"{place}: {key} must be from 1 to {most}, got {value}.")
         own: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in _of(values, OWN_KEYS).items()
         }
-        check_choices(values, place)
         changed = replace(
             self,
             **own,
             settings={**self.settings, **_of(values, STUDY_KEYS)},
-            sizes={**self.sizes, **_of(values, SIZE_KEYS)},
+            sizes={**self.sizes, **_of(values, Sizes._fields)},
             wilds={**self.wilds, **_of(values, WILDS_KEYS)},
         )
         check_plain(changed.name, f"experiment in {place}", reserved=())
@@ -111,29 +113,28 @@ class Experiment:
         }
         return min(own.values(), default=SEEDS)
 
-    def studies(self, sources: tuple[Source, ...], quick: bool, note: Note) -> Iterator[Study]:
+    def studies(self, sources: tuple[StudyDataset, ...], quick: bool, note: Note) -> Iterator[Study]:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         for dataset in self.present_datasets(sources, note):
-            own = tuple(source for source in sources if source.name == dataset)
+            source = next((source for source in sources if source.name == dataset), None)
             sizes = self.settings.get("sizes")
-            if self.sizes and not own:
+            if self.sizes and source is None:
                 sizes = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
-            marks = {"quick": quick, "as_authors": self.settings.get("as_authors", False)}
-            setting = Study((dataset,), (), sources=own, sizes=sizes, **marks).setting(dataset)
-            settings = dict(self.settings) | (_quick_settings(setting) if quick else {})
-            shared: dict[str, Any] = {"target_recalls": self.target_recalls, **settings, "sizes": sizes}
-            confidence = settings.get("domain_confidence", Study.domain_confidence)
+            shared: dict[str, Any] = {"source": source, "sizes": sizes, **self.settings, "quick": quick}
+            setting = Study(dataset, (), source=source, sizes=sizes, quick=quick).setting
+            shared |= _quick_settings(setting) if quick else {}
+            confidence = shared.get("domain_confidence", Study.domain_confidence)
             reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
-            for name, reason in reasons.items():
-                if reason is not None:
-                    note(f"{name} is left out on {dataset}: {reason}")
             by_seeds = defaultdict(list)
-            for name in (name for name, reason in reasons.items() if reason is None):
-                by_seeds[QUICK_SEEDS if quick else self.n_seeds(dataset, name)].append(name)
+            for name, reason in reasons.items():
+                if reason is None:
+                    by_seeds[QUICK_SEEDS if quick else self.n_seeds(dataset, name)].append(name)
+                else:
+                    note(f"{name} is left out on {dataset}: {reason}")
             for n_seeds, methods in by_seeds.items():
-                yield Study((dataset,), tuple(methods), sources=own, seeds=tuple(range(n_seeds)), **shared)
+                yield Study(dataset, tuple(methods), self.target_recalls, tuple(range(n_seeds)), **shared)
 
-    def present_datasets(self, sources: tuple[Source, ...], note: Note) -> list[str]:
+    def present_datasets(self, sources: tuple[StudyDataset, ...], note: Note) -> list[str]:
         """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
         given = {source.name for source in sources}
         present: list[str] = []
@@ -144,11 +145,11 @@ class Experiment:
                 if not members:
                     note(f"{FOLDERS[name][0]} left out: give {FOLDERS[name][1]}.")
             elif name == "installable":
-                absent = [member for member in members if not INSTALLABLE[member].is_installed]
+                absent = [member for member in members if not CATALOGUE[member].is_installed]
                 if absent:
                     note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
                 members = tuple(member for member in members if member not in absent)
-            elif name in WILDS and name not in given:
+            elif name in DATASET_GROUPS["wilds"] and name not in given:
                 raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
             elif name in DATASET_GROUPS["real"] and name not in given:
                 raise InputError(f"{name} is read from files or a package; give --data, the folder to look in.")
@@ -156,10 +157,36 @@ class Experiment:
         return list(dict.fromkeys(present))
 
 
+_HINTS = get_type_hints(Experiment)
+OWN_KEYS = {name: _HINTS[name] for name in _HINTS if name not in ("settings", "sizes", "own", "wilds", "is_of_paper")}
+STUDY_KEYS = get_type_hints(StudySettings)
+WILDS_KEYS = get_type_hints(WildsKeys)
+KEYS: dict[str, Any] = {**OWN_KEYS, **STUDY_KEYS, **dict.fromkeys(Sizes._fields, int), **WILDS_KEYS}
+# What an experiment is cannot be changed on the command line, only how it is run.
+SETTABLE = {key: hint for key, hint in KEYS.items() if key not in ("name", "title", "paper", "kind")}
+
+
+def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
+    """Return the values of `--set KEY=VALUE`, by key; of several values for one key, the last counts.
+
+    Values are TOML. A string needs no quotes, and a list no brackets.
+
+    >>> parse_settings(["epochs=10", "methods=erm,set-cover", "target_recalls=[0.8, 0.9]"])
+    {'epochs': 10, 'methods': ['erm', 'set-cover'], 'target_recalls': [0.8, 0.9]}
+    """
+    values: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = (part.strip() for part in assignment.partition("="))
+        if not equals:
+            raise InputError(f"--set takes KEY=VALUE, got {assignment!r}.")
+        values[key] = parsed_value(key, text, SETTABLE, "--set")
+    return values
+
+
 def paper_experiments() -> dict[str, Experiment]:
     """Return the paper's experiments by name, with the data sets and methods of plug-ins."""
     folder = files("domaincover.paper") / "experiments"
-    texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in PAPER}
+    texts = {name: (folder / f"{name}.toml").read_text(encoding="utf-8") for name in PAPER_EXPERIMENTS}
     found = {name: parsed(text, name, f"paper/{name}.toml") for name, text in texts.items()}
     return {name: with_plugins(replace(experiment, is_of_paper=True)) for name, experiment in found.items()}
 
@@ -184,12 +211,12 @@ def dataset_experiment(name: str) -> Experiment:
     """
     members = study_datasets([name])
     for dataset in members:
-        if dataset not in (*WILDS, *DATASET_GROUPS["real"]):
+        if dataset not in (*DATASET_GROUPS["wilds"], *DATASET_GROUPS["real"]):
             study_dataset(dataset)
     own: dict[str, Any] = {"title": "Comparison of the paper's methods", "datasets": (name,)}
     if {*members} <= {*DATASET_GROUPS["synthetic"]}:
         own |= {"methods": ("paper", "set-cover-best"), "seeds": SEEDS_OF_SYNTHETIC}
-    is_of_paper = {*members} <= {*DATASET_GROUPS["synthetic"], *WILDS}
+    is_of_paper = {*members} <= {*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["wilds"]}
     return Experiment(name, is_of_paper=is_of_paper, **own)
 
 
@@ -227,16 +254,22 @@ def parsed(text: str, name: str, place: str, folder: Path = Path()) -> Experimen
 
 def _check_known(name: str, place: str, own: Iterable[str]) -> None:
     """Reject a name that is of no data set, method or group of either."""
-    known = [*own, *DATASET_GROUPS, *WILDS, *DATASET_GROUPS["real"], *REGISTERED, *GROUPS, *METHODS]
+    known = [*own, *DATASET_GROUPS, *CATALOGUE, *REGISTERED, *GROUPS, *METHODS]
     if name not in known and not SYNTHETIC_NAME.fullmatch(name):
         meant = suggestion(name, known, f"there are {', '.join(known)}.")
         raise InputError(f"{place}: no data set or method is called {name!r}; {meant}")
 
 
-def _quick_settings(setting: Source) -> dict[str, Any]:
+def _quick_settings(setting: StudyDataset) -> dict[str, Any]:
     """Return the settings of a smoke run, which has to learn in seconds."""
     return QUICK_SETTINGS | (QUICK_TRAINING_OF_WHOLE_NETWORKS if setting.trains_whole_networks else QUICK_TRAINING)
 
 
-def _of(values: Mapping[str, Any], keys: Mapping[str, str]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key in keys}
+def _of(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    return {key: values[key] for key in keys if key in values}
+
+
+def _numbers(value: Any) -> Iterable[int]:
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else [value]

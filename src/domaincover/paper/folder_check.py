@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from domaincover.data.dataset import DomainDataset, check_min_cell_size, code_names
+from domaincover.data.dataset import DomainDataset, check_min_cell_size
 from domaincover.errors import InputError
-from domaincover.paper.real.real_data import RealData
-from domaincover.paper.wilds.reader import RELEASES, WildsData, missing_images
+from domaincover.paper.catalogue import NaturalData
+from domaincover.paper.study_datasets import as_dataset
 
 MOST_NAMES = 5  # of missing or faulty files
 EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
 
 
 class LabelCheck(NamedTuple):
-    """Counts of one label: examples, domains, and cells that are kept or dropped."""
+    """Counts of one label, or of all: examples, domains, and cells that are kept or dropped."""
 
     label: str
     examples: int
@@ -26,6 +28,20 @@ class LabelCheck(NamedTuple):
     cells_kept: int
     cells_dropped: int
     examples_kept: int
+
+    @classmethod
+    def of(cls, label: str, counts: NDArray[np.int64], min_cell_size: int) -> LabelCheck:
+        """Count from the examples of each cell, domains × labels."""
+        kept = counts >= min_cell_size
+        n_present = int((counts > 0).sum())
+        return cls(
+            label=label,
+            examples=int(counts.sum()),
+            domains=int(counts.any(axis=1).sum()),
+            cells_kept=int(kept.sum()),
+            cells_dropped=n_present - int(kept.sum()),
+            examples_kept=int(counts[kept].sum()),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,48 +82,34 @@ class FolderCheck:
         return {**asdict(self), "labels": [label._asdict() for label in self.labels]}
 
 
-def check_wilds(data: WildsData, min_cell_size: int = 101) -> FolderCheck:
-    """Count what a released WILDS folder holds, without opening images."""
-    release = RELEASES[data.name]
-    missing = data.sources[missing_images(data)]
-    counts = _counts(data.dataset(), min_cell_size)
-    return FolderCheck(
-        **counts,
-        name=data.name,
-        folder=str(data.folder),
-        kind=data.kind,
-        examples_are=EXAMPLES_ARE[data.kind],
-        domain_is=release.domain_is,
-        rows=data.n_rows,
-        left_out=dict(data.left_out),
-        paper_train_domains=release.n_train_domains,
-        paper_unseen_domains=release.n_unseen_domains,
-        enough_domains=counts["domains_left"] >= release.n_train_domains + release.n_unseen_domains,
-        empty_texts=int(np.sum(data.sources == "")),
-        missing=len(missing),
-        first_missing=[source.removeprefix(f"{data.folder}/") for source in missing[:MOST_NAMES]],
-    )
+def check_folder(data: NaturalData, folder: Path | None, min_cell_size: int | None = None) -> FolderCheck:
+    """Count what a folder holds of a data set, or its package if there is no folder.
 
-
-def check_real(data: RealData, folder: Path | None, min_cell_size: int | None = None) -> FolderCheck:
-    """Count what a folder holds of a real data set, reading every file; without a folder, what its package carries."""
+    Every file is read, but images of WILDS are only looked for.
+    """
     if folder is not None and not folder.exists():
         raise InputError(f"there is no folder {folder}.")
     place = data.find(folder)
     if place is None and folder is not None:
         raise InputError(f"{data.name} was {data.missing(folder)}")
-    (X, y, domains), faults, missing = data.examine(place)
-    labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
-    dataset = DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
+    table, faults, missing, left_out = data.examine(place)
+    X = table.X
+    if place is not None and data.kind == "image" and X.dtype == object:  # paths
+        missing = tuple(path.removeprefix(f"{place}/") for path in X[missing_images(X)])
+    counts = _counts(as_dataset(table), data.min_cell_size if min_cell_size is None else min_cell_size)
+    is_of_paper, (n_train, n_unseen, *_) = data.group == "wilds", data.sizes
     return FolderCheck(
-        **_counts(dataset, data.min_cell_size if min_cell_size is None else min_cell_size),
+        **counts,
         name=data.name,
-        folder=str(place or f"the package {data.carrier.package if data.carrier else ''}"),
+        folder=str(place or f"the package {data.package or 'domaincover'}"),
         kind=data.kind,
         examples_are=data.examples_are or EXAMPLES_ARE[data.kind],
         domain_is=data.domain_is,
-        rows=len(X),
-        left_out={},
+        rows=len(X) + sum(left_out.values()),
+        left_out=dict(left_out),
+        paper_train_domains=n_train if is_of_paper else None,
+        paper_unseen_domains=n_unseen if is_of_paper else None,
+        enough_domains=counts["domains_left"] >= n_train + n_unseen if is_of_paper else None,
         empty_texts=sum(not text.strip() for text in X) if data.kind == "text" else 0,
         missing=len(missing),
         first_missing=list(missing[:MOST_NAMES]),
@@ -116,28 +118,27 @@ def check_real(data: RealData, folder: Path | None, min_cell_size: int | None = 
     )
 
 
+def missing_images(paths: NDArray[np.object_]) -> NDArray[np.bool_]:
+    """Return a mask of images whose files are missing; folders are listed once, and no file is opened."""
+    folders = {path.rpartition("/")[0] for path in paths}
+    present = {f"{folder}/{name}" for folder in folders for name in _listed(folder)}
+    return np.array([path not in present for path in paths], dtype=bool)
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InputError(f"cannot list {folder}: {error.strerror}.") from None
+
+
 def _counts(data: DomainDataset, min_cell_size: int) -> dict[str, Any]:
     check_min_cell_size(min_cell_size)
     counts = data.cell_counts()
-    kept = counts >= min_cell_size
-    present = counts > 0
-    return {
-        "examples": int(counts.sum()),
-        "domains": len(data.domain_names),
-        "min_cell_size": min_cell_size,
-        "labels": [
-            LabelCheck(
-                label=str(name),
-                examples=int(counts[:, k].sum()),
-                domains=int(present[:, k].sum()),
-                cells_kept=int(kept[:, k].sum()),
-                cells_dropped=int((present & ~kept)[:, k].sum()),
-                examples_kept=int(counts[kept[:, k], k].sum()),
-            )
-            for k, name in enumerate(data.label_names)
-        ],
-        "cells_kept": int(kept.sum()),
-        "cells_dropped": int((present & ~kept).sum()),
-        "examples_kept": int(counts[kept].sum()),
-        "domains_left": int(kept.any(axis=1).sum()),
-    }
+    own = LabelCheck.of("all", counts, min_cell_size)._asdict()
+    labels = [LabelCheck.of(str(name), counts[:, [k]], min_cell_size) for k, name in enumerate(data.label_names)]
+    n_left = int((counts >= min_cell_size).any(axis=1).sum())
+    del own["label"]
+    return own | {"min_cell_size": min_cell_size, "labels": labels, "domains_left": n_left}

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -24,15 +25,16 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import count_cells, texts
 from domaincover.data.splits import Split
-from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
 from domaincover.paper.methods import PROMISED_FOLDS, study_method
 from domaincover.paper.predictions import Predicted, predicted, training_of
 from domaincover.paper.run_directory import write_json, write_run
+from domaincover.paper.shared_fits import fit_all
+from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
-from domaincover.paper.study_data import Setting, StudyData, draw_study_data
-from domaincover.paper.wilds.source import WildsSource
+from domaincover.paper.study_data import StudyData, draw_study_data
+from domaincover.paper.study_datasets import StudyDataset
 from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -75,7 +77,7 @@ class Job:
         return self.runs[0].epochs
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> StudyDataset:
         """The source of its examples, or their sizes."""
         return self.runs[0].setting
 
@@ -98,12 +100,15 @@ def _rough_cost(job: Job) -> float:
     return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
-def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None) -> None:
-    """Fit the estimators of the job's runs and write the run directories."""
+def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, n_threads: int | None = None) -> None:
+    """Fit the estimators of the job's runs and write the run directories.
+
+    Large networks train on `n_threads` threads; None is torch's default.
+    """
     epochs = Epochs(on_epoch, job.epochs, job.n_networks)
     checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
     training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
-    with threads_for(job.setting):
+    with threads_for(job.setting, n_threads):
         seeds = sorted({run.seed for run in job.runs})
         cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
         data = {seed: draw_study_data(job.setting, seed, cell_size, job.unreadable, choices) for seed in seeds}
@@ -157,12 +162,11 @@ class Epochs:
         self._n_reported = max(n, self._n_reported)
 
 
-def threads_for(setting: Setting) -> AbstractContextManager[None]:
-    """Limit torch's threads: one for heads, perceptrons and small networks, more for large ones."""
+def threads_for(setting: StudyDataset, n_threads: int | None = None) -> AbstractContextManager[None]:
+    """Limit torch's threads: one for heads, perceptrons and small networks, `n_threads` for large ones."""
     if not setting.trains_large_networks:
         return one_thread()
-    threads = setting.execution.threads if isinstance(setting, WildsSource) else None
-    return nullcontext() if threads is None else at_most(threads)
+    return nullcontext() if n_threads is None else at_most(n_threads)
 
 
 @contextmanager
@@ -193,7 +197,7 @@ def _write(out: Path, run: Run, data: StudyData, found: Predicted, train_seconds
         "labels": texts(data.label_names),
         "thresholds": found.thresholds,
         "seconds": {"train": train_seconds},
-        "versions": versions(*(("transformers",) if isinstance(run.source, WildsSource) else ())),
+        "versions": versions(*(("transformers",) if isinstance(run.setting, SourceDataset) else ())),
         "splits": splits,
     }
     write_run(out, run, partial(_write_files, content, _table(data, found), found.history))
@@ -224,6 +228,6 @@ def _table(data: StudyData, found: Predicted) -> pa.Table:
 
 
 def versions(*others: str) -> dict[str, str]:
-    """Return the versions of packages that affect results."""
-    packages = ("domaincover", "numpy", "scipy", "torch", *others)
+    """Return the versions of packages that affect results; `others` may be absent."""
+    packages = ["domaincover", "numpy", "scipy", "torch", *filter(find_spec, others)]
     return {"python": platform.python_version()} | {name: version(name) for name in packages}

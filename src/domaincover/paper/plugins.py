@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from domaincover.errors import InputError
+from domaincover.paper.catalogue import CATALOGUE, REGISTERED, add_dataset
 from domaincover.paper.methods import METHODS, Method, add_method
-from domaincover.paper.packaged_data import INSTALLABLE
 from domaincover.paper.source_datasets import DataKind, code_digest, make_dataset
-from domaincover.paper.study_datasets import REGISTERED, add_dataset
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported
@@ -94,7 +93,7 @@ def load_plugins(modules: Iterable[str]) -> None:
 
 def registered() -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of the datasets and methods that plug-ins have registered."""
-    datasets = tuple(name for name in REGISTERED if name not in INSTALLABLE)
+    datasets = tuple(name for name in REGISTERED if name not in CATALOGUE)
     return datasets, tuple(name for name, method in METHODS.items() if method.from_plugin)
 
 

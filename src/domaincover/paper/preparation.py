@@ -15,11 +15,10 @@ from domaincover.paper.authors_code import SilentChoices
 from domaincover.paper.job import Job
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
-from domaincover.paper.study_data import Drawn, Setting, draw_split
-from domaincover.paper.wilds.source import WildsSource
+from domaincover.paper.study_data import Drawn, draw_split
+from domaincover.paper.study_datasets import StudyDataset
 
 Say = Callable[[str], object]
-Source = WildsSource | SourceDataset  # of images or texts
 
 
 def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
@@ -34,15 +33,14 @@ def prepare(jobs: Sequence[Job], say: Say) -> list[Job]:
     return [replace(job, unreadable=unreadable[job.dataset]) for job in jobs]
 
 
-def _prepare(source: Setting, runs: Sequence[Run], say: Say) -> frozenset[Any]:
+def _prepare(source: StudyDataset, runs: Sequence[Run], say: Say) -> frozenset[Any]:
     """Prepare the images or texts of a data set, and return the examples that cannot be read."""
-    if not isinstance(source, WildsSource | SourceDataset):
+    if not isinstance(source, SourceDataset):
         return frozenset()
     min_cell_size, choices = runs[0].min_cell_size, runs[0].choices
     draws = [draw_split(source, seed, min_cell_size, choices) for seed in sorted({run.seed for run in runs})]
-    if isinstance(source, WildsSource):
-        for drawn in draws:
-            _check_cells(drawn, min_cell_size, choices)
+    for drawn in draws:
+        _check_cells(drawn, min_cell_size, choices)
     unreadable = _unreadable(source, draws, say)
     if not source.trains_whole_networks and source.source_network.cache is not None:
         _compute_features(source, draws, unreadable, say)
@@ -59,11 +57,11 @@ def _check_cells(drawn: Drawn, min_cell_size: int, choices: SilentChoices) -> No
         if counts.max() < min_cell_size:
             raise InputError(
                 f"no label of a domain has {min_cell_size} or more {name} examples; raise "
-                "--max-train-rows and --max-test-rows, or lower --min-cell-size."
+                "max_train_rows and max_test_rows, or lower min_cell_size."
             )
 
 
-def _unreadable(source: Source, draws: Iterable[Drawn], say: Say) -> frozenset[Any]:
+def _unreadable(source: SourceDataset, draws: Iterable[Drawn], say: Say) -> frozenset[Any]:
     """Return the examples whose images cannot be read."""
     network = source.source_network
     if network.kind == "text":
@@ -77,7 +75,7 @@ def _unreadable(source: Source, draws: Iterable[Drawn], say: Say) -> frozenset[A
     return frozenset() if readable is None else frozenset(examples[~readable])
 
 
-def _compute_features(source: Source, draws: Iterable[Drawn], unreadable: frozenset[Any], say: Say) -> None:
+def _compute_features(source: SourceDataset, draws: Iterable[Drawn], unreadable: frozenset[Any], say: Say) -> None:
     """Cache the features of all seeds, so that processes do not each compute them."""
     for number, drawn in enumerate(draws):
         used = drawn.examples[[one not in unreadable for one in drawn.examples]]

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from filelock import FileLock, Timeout
 from domaincover.errors import InputError
 from domaincover.files import UNFINISHED as UNFINISHED_NAME
 from domaincover.files import fault, move_into_place, plain_json, remove_leftovers, unfinished_name, write_whole
-from domaincover.paper.run_report import is_report
 from domaincover.paper.study import Run
 
 MARK = "study.json"
@@ -86,12 +85,16 @@ def is_finished(out: Path, run: Run) -> bool:
     folder = out / run.folder
     if not (folder / DONE).exists():
         return False
-    made, asked = _read_json(folder / "config.json"), run.to_dict()
-    differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
+    check_made_with(read_json(folder / "config.json"), run.to_dict(), folder)
+    return True
+
+
+def check_made_with(made: Mapping[str, Any], asked: Mapping[str, Any], path: Path) -> None:
+    """Raise if a result was made with other settings than those asked for."""
+    differing = [f"{key} {made.get(key)!r}" for key in {**asked, **made} if made.get(key) != asked.get(key)]
     if differing:
         others = ", ".join(differing)
-        raise InputError(f"{folder} was made with other settings ({others}); delete it, or choose another directory.")
-    return True
+        raise InputError(f"{path} was made with other settings ({others}); delete it, or choose another directory.")
 
 
 def write_run(out: Path, run: Run, write_files: Callable[[Path], None]) -> None:
@@ -120,21 +123,7 @@ def write_json(path: Path, content: Any) -> None:
     path.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def read_reports(
-    out: Path, wanted: Callable[[dict[str, Any]], bool] | None = None, methods: Sequence[str] = ("*",)
-) -> Iterator[dict[str, Any]]:
-    """Yield the report of every finished run of these methods whose settings are wanted, in a fixed order."""
-    check_study(out)
-    for done in sorted(done for method in methods for done in out.glob(f"*/{method}/target-*/seed-*/DONE")):
-        if wanted is not None and not wanted(_read_json(done.parent / "config.json")):
-            continue
-        report = _read_json(done.parent / "report.json")
-        if not is_report(report):
-            raise InputError(f"{done.parent / 'report.json'} is not a run's report; delete that folder and run again.")
-        yield report
-
-
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """Read a file of a finished run; raise if it was modified."""
     try:
         written = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Runs a study's unfinished runs: in this process, in several, or on a cluster."""
+"""Runs a study's unfinished runs: in this process, in several, or on a cluster's workers."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ import shutil
 import tempfile
 import threading
 import time
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.paper.job_durations import Expected, expected_seconds, remember
+from domaincover.files import fault, is_full
+from domaincover.paper.methods import study_method
+from domaincover.paper.plugins import load_plugins
 from domaincover.paper.run_directory import at_work, is_finished, open_study
 from domaincover.paper.study import Run, Study
+from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
     from domaincover.paper.job import Job
 
+FAILURES = "failures"
 PROGRESS = ".progress"
 POLL = 0.25  # seconds between progress updates
+_in_turn = threading.Lock()  # a dask worker may have several threads, but torch's settings belong to the process
 
 Say = Callable[[str], object]
 OnProgress = Callable[[Mapping[str, int]], object]
@@ -50,11 +57,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The jobs to run, the number of finished runs, and earlier durations of the jobs."""
+    """The jobs to run, and the number of finished runs."""
 
     jobs: tuple[Job, ...]
     n_finished: int
-    expected: Expected
 
     @property
     def n_to_do(self) -> int:
@@ -77,11 +83,6 @@ class Workers:
             raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
-def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> StudyPlan:
-    """Return the unfinished jobs of a study."""
-    return plan_studies([study], out, say)
-
-
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
     """Open the studies' directory, find unfinished runs, and prepare their data.
 
@@ -96,13 +97,13 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
     open_study(out)
     to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
     jobs = tuple(prepare(plan_jobs(to_do), say))
-    return StudyPlan(jobs, len(runs) - len(to_do), expected_seconds(jobs))
+    return StudyPlan(jobs, len(runs) - len(to_do))
 
 
 def check_sources(studies: Sequence[Study]) -> None:
     """Reject folders and networks that cannot be used, before any work."""
     for source, min_cell_size in dict.fromkeys(
-        (source, study.min_cell_size or source.min_cell_size) for study in studies for source in study.sources
+        (study.source, study.min_cell_size or study.source.min_cell_size) for study in studies if study.source
     ):
         source.check(min_cell_size)
 
@@ -127,28 +128,20 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.paper.work import Done, Work
     from domaincover.terminal.executors import in_processes, in_turn, on_cluster
 
-    def lost(reason: str) -> Done:
-        return Done(reason=reason)
-
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
+    n_processes = min(workers.n_processes, len(jobs))
     if workers.scheduler is not None:
-        ended = on_cluster(jobs, work, workers.scheduler, lost)
-    elif (n_processes := min(workers.n_processes, len(jobs))) > 1:
-        ended = in_processes(jobs, replace(work, parent=os.getpid()), n_processes, lost)
+        ended = on_cluster(jobs, work, workers.scheduler, Fault)
+    elif n_processes > 1:
+        own = replace(work, parent=os.getpid(), n_threads=max(1, n_cores() // n_processes))
+        ended = in_processes(jobs, own, n_processes, Fault)
     else:
         ended = in_turn(jobs, work)
-    seconds = {}
-    for job, done in ended:
-        if done.reason is None:
-            seconds[job] = done.seconds
-            continue
-        n_missing = sum(not is_finished(out, run) for run in job.runs)
-        if n_missing:
-            yield Failure(job.name, n_missing, done.reason, done.is_input)
-    remember(seconds)
+    for job, found in ended:
+        if found is not None and (n_missing := sum(not is_finished(out, run) for run in job.runs)):
+            yield Failure(job.name, n_missing, *found)
 
 
 @contextmanager
@@ -200,3 +193,104 @@ def _check_different(runs: Iterable[Run]) -> None:
                 f"two experiments have {run.folder} with {differing} {first.get(differing)!r} and "
                 f"{second.get(differing)!r}; use separate directories."
             )
+
+
+class AbandonedError(Exception):
+    """The study that started this job has ended."""
+
+
+class Fault(NamedTuple):
+    """Why a job failed, and whether the input caused it."""
+
+    reason: str
+    is_input: bool = False
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job in a process or on a cluster's worker: skips finished runs, and returns why it failed, if it did.
+
+    With `parent`, the process exits when that process has died.
+    """
+
+    out: str
+    progress: str
+    plugins: tuple[str, ...] = ()
+    parent: int | None = None
+    n_threads: int | None = None  # of large networks; None is torch's default
+
+    def __call__(self, job: Job) -> Fault | None:
+        """Run the unfinished runs of a job."""
+        if self.parent not in (None, os.getpid()):
+            _prepare_process(self.parent)
+        try:
+            with _in_turn:
+                self._do(job)
+        except InputError as error:
+            return Fault(str(error), is_input=True)
+        except AbandonedError:
+            return Fault("the study was stopped")
+        except Exception as error:
+            if is_full(error):
+                return Fault(f"cannot write to {self.out}: {fault(error)}.", is_input=True)
+            last_line = " ".join(str(error).split()) or "no message"
+            return Fault(f"{type(error).__name__}: {last_line} ({self._traceback_in(job)})")
+        return None
+
+    def _do(self, job: Job) -> None:
+        from domaincover.paper.job import run_job
+
+        out = Path(self.out)
+        if not out.is_dir():
+            raise InputError(f"this worker cannot read {out}: a cluster's workers need the study's directory.")
+        load_plugins(self.plugins)
+        for name in {run.method for run in job.runs if study_method(run.method).plugin_source != run.plugin_source}:
+            raise InputError(f"this worker has another version of the plug-in of {name}.")
+        left = tuple(run for run in job.runs if not is_finished(out, run))
+        if left:
+            run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file), self.n_threads)
+
+    def _traceback_in(self, job: Job) -> str:
+        """Write the current traceback to a file, and return where it is."""
+        file = Path(self.out) / FAILURES / f"{job.file}.txt"
+        try:
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(f"{job.name}\n\n{traceback.format_exc()}", encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            return f"its traceback could not be written: {fault(error)}"
+        return f"traceback in {FAILURES}/{file.name}"
+
+
+class _Teller:
+    """Writes the number of epochs to a file; ends the job if the file's folder is gone."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._n_done = file, 0
+
+    def __call__(self) -> None:
+        self._n_done += 1
+        try:
+            self._file.write_text(str(self._n_done), encoding="ascii")
+        except FileNotFoundError:
+            raise AbandonedError from None
+        except OSError:  # progress is only for display
+            pass
+
+
+_watched = False
+
+
+def _prepare_process(parent: int) -> None:
+    """Make warnings readable, and exit when the parent has died; partial files are never read."""
+    global _watched
+    if _watched:
+        return
+    _watched = True
+    warnings.formatwarning = lambda message, *_: f"Note: {message}\n"  # for users, not programmers
+    threading.Thread(target=_leave_without, args=(parent,), daemon=True).start()
+
+
+def _leave_without(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.3)
+    os._exit(1)

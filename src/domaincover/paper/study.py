@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -14,17 +14,16 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
-from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset, study_dataset
-from domaincover.paper.wilds.source import WildsSource
+from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset
 from domaincover.prediction_sets import check_share, check_target_recall
 
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
 MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
+LEAST = {"epochs": 1, "batch_size": 1, "update_every": 1, "min_cell_size": 1, "domains_per_batch": 2}
 MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
 MARKS = ("quick", "as_authors", "plugin_source")  # which a run has only where they are given
-
-Source = StudyDataset | WildsSource
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Run:
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
     penalty_weight: float | None = None  # for penalty methods; None is the paper's
-    source: Source | None = None  # for data read from files
+    source: StudyDataset | None = None  # for data read from files
     sizes: Sizes | None = None  # for other data; None is the data set's default
     quick: bool = False  # whether it is a smoke run
     as_authors: bool = False  # whether silent choices are those of the authors' released code
@@ -63,7 +62,7 @@ class Run:
         return f"{self.dataset}/{self.method}/target-{self.target_recall!r}/seed-{self.seed}"
 
     @property
-    def setting(self) -> Source:
+    def setting(self) -> StudyDataset:
         """The source of its examples, or their sizes."""
         return study_dataset(self.dataset).with_sizes(self.sizes) if self.source is None else self.source
 
@@ -72,64 +71,54 @@ class Run:
         own = {key: value for key, value in asdict(self).items() if key not in ("source", "sizes", *MARKS)}
         own |= {name: value for name in MARKS if (value := getattr(self, name))}
         if self.source is not None:
-            return own | self.source.to_dict()
+            return own | self.source.identity()
         return own | study_dataset(self.dataset).identity() | ({} if self.sizes is None else self.sizes._asdict())
 
 
-@dataclass(frozen=True)
-class Study:
-    """A grid of runs, validated at construction. None is the data set's default.
+@dataclass(frozen=True, kw_only=True)
+class StudySettings:
+    """How networks train, and what counts; None is the default of the data set or method."""
 
-    Data sets read from files have a source of the same name.
-    """
-
-    datasets: tuple[str, ...]
-    methods: tuple[str, ...] = GROUPS["paper"]
-    target_recalls: tuple[float, ...] = (0.9,)
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
     epochs: int | None = None
-    domain_confidence: float = 0.9
-    domains_per_batch: int = 4
-    penalty_weight: float | None = None
     batch_size: int | None = None
     learning_rate: float = 1e-3
     initial_multiplier: float = 5.0
     update_every: int = 500
-    recall_from: str | None = None
-    iterate: Iterate | None = None  # None is the method's default
+    recall_from: RecallFrom | None = None
+    iterate: Iterate | None = None
     min_cell_size: int | None = None
-    sources: tuple[Source, ...] = ()
-    sizes: Sizes | None = None
-    quick: bool = False  # a smoke run
+    domain_confidence: float = 0.9
+    domains_per_batch: int = 4
+    penalty_weight: float | None = None
     as_authors: bool = False  # silent choices are those of the authors' released code
 
+
+@dataclass(frozen=True)
+class Study(StudySettings):
+    """A grid of runs on one data set, validated at construction.
+
+    A data set that is read from files is given as `source`.
+    """
+
+    dataset: str
+    methods: tuple[str, ...] = GROUPS["paper"]
+    target_recalls: tuple[float, ...] = (0.9,)
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    source: StudyDataset | None = None
+    sizes: Sizes | None = None
+    quick: bool = False  # a smoke run
+
     def __post_init__(self) -> None:
-        for source in self.sources:
-            if source.name not in self.datasets:
-                raise InputError(f"the source is {source.name}, but the study has {', '.join(self.datasets)}.")
-            if isinstance(source, WildsSource) and source.as_authors != self.as_authors:
-                raise InputError(f"as_authors is {self.as_authors} in the study, but not in its source {source.name}.")
-        for name in self.datasets:
-            self.setting(name)
-        for name in self.methods:
-            study_method(name)
+        if self.source is not None and self.source.name != self.dataset:
+            raise InputError(f"the source is {self.source.name}, but the study has {self.dataset}.")
+        if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
+            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}.")
         for target in self.target_recalls:
             check_target_recall(target)
         for seed in self.seeds:
             if seed < 0:
                 raise InputError(f"a seed must be 0 or above, got {seed}.")
-        if self.sizes is not None and min(self.sizes) < 1:
-            raise InputError(f"domains and rows must be at least 1, got {min(self.sizes)}.")
-        if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
-            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}.")
-        self._check_methods()
-        for name, least in (
-            ("epochs", 1),
-            ("batch_size", 1),
-            ("update_every", 1),
-            ("min_cell_size", 1),
-            ("domains_per_batch", 2),
-        ):
+        for name, least in LEAST.items():
             if (value := getattr(self, name)) is not None and not least <= value <= MOST_AT_ALL:
                 most = "at least" if value < least else "at most"
                 raise InputError(f"{name} must be {most} {least if value < least else MOST_AT_ALL}, got {value}.")
@@ -138,32 +127,16 @@ class Study:
         low, high = MULTIPLIERS
         if not low <= self.initial_multiplier <= high:
             raise InputError(f"initial_multiplier must be from {low:g} to {high:g}, got {self.initial_multiplier:g}.")
-        self._check_weight()
         for name, known in (("recall_from", get_args(RecallFrom)), ("iterate", get_args(Iterate))):
             if (value := getattr(self, name)) is not None:
                 check_choice(name, value, known)
-
-    def source(self, dataset: str) -> Source | None:
-        """Return a data set's source, if it is read from files."""
-        return next((source for source in self.sources if source.name == dataset), None)
-
-    def setting(self, dataset: str) -> Source:
-        """Return a data set, with the study's sizes."""
-        return self.source(dataset) or study_dataset(dataset).with_sizes(self._sizes(dataset))
-
-    def _sizes(self, dataset: str) -> Sizes | None:
-        if self.source(dataset) is not None:
-            return None
-        return Sizes(*map(min, QUICK, study_dataset(dataset).sizes)) if self.quick else self.sizes
+        self._check_methods()
 
     def _check_methods(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
-        for setting in map(self.setting, self.datasets):
-            for name in self.methods:
-                if (reason := why_not(name, setting, self.domain_confidence)) is not None:
-                    raise InputError(f"{name} cannot be run on {setting.name}: {reason} Or omit the method.")
-
-    def _check_weight(self) -> None:
+        for name in self.methods:
+            if (reason := why_not(name, self.setting, self.domain_confidence)) is not None:
+                raise InputError(f"{name} cannot be run on {self.dataset}: {reason} Or omit the method.")
         if self.penalty_weight is None:
             return
         if not 0 <= self.penalty_weight < math.inf:
@@ -171,46 +144,44 @@ class Study:
         if not any(study_method(name).has_weight for name in self.methods):
             raise InputError("penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them.")
 
+    @property
+    def setting(self) -> StudyDataset:
+        """The data set, with the study's sizes."""
+        return self.source or study_dataset(self.dataset).with_sizes(self._sizes)
+
+    @property
+    def _sizes(self) -> Sizes | None:
+        if self.source is not None:
+            return None
+        return Sizes(*map(min, QUICK, study_dataset(self.dataset).sizes)) if self.quick else self.sizes
+
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
-        for dataset in self.datasets:
-            yield from self._runs(dataset)
-
-    def _runs(self, dataset: str) -> Iterator[Run]:
-        setting = self.setting(dataset)
-        settings: dict[str, Any] = {
-            name: _given(getattr(self, name), getattr(setting, name))
-            for name in ("epochs", "batch_size", "recall_from", "min_cell_size")
+        recall_from = AUTHORS_CODE.recall_from if self.as_authors else self.setting.recall_from
+        settings = {
+            name: getattr(self.setting if getattr(self, name) is None else self, name)
+            for name in ("epochs", "batch_size", "min_cell_size")
         }
         settings |= {name: getattr(self, name) for name in ("learning_rate", "initial_multiplier", "update_every")}
-        if self.as_authors:
-            settings["recall_from"] = _given(self.recall_from, AUTHORS_CODE.recall_from)
-        settings |= {"source": self.source(dataset), "sizes": self._sizes(dataset)}
-        settings |= {"quick": self.quick, "as_authors": self.as_authors}
+        settings |= {"source": self.source, "sizes": self._sizes, "quick": self.quick, "as_authors": self.as_authors}
         for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(
-                dataset,
+                self.dataset,
                 method,
                 target,
                 seed,
+                recall_from=self.recall_from or recall_from,
                 domain_confidence=self.domain_confidence if own.promises else None,
                 domains_per_batch=self.domains_per_batch if own.compares_domains else None,
                 penalty_weight=self.penalty_weight if own.has_weight else None,
-                iterate=own.iterate if own.names_iterate else _given(self.iterate, own.iterate),
+                iterate=own.iterate if own.names_iterate else self.iterate or own.iterate,
                 plugin_source=own.plugin_source,
                 **settings,
             )
 
 
-Value = TypeVar("Value")
-
-
-def _given(value: Value | None, otherwise: Value) -> Value:
-    return otherwise if value is None else value
-
-
-def why_not(name: str, setting: Source, domain_confidence: float) -> str | None:
+def why_not(name: str, setting: StudyDataset, domain_confidence: float) -> str | None:
     """Return why a method cannot be run on a data set, and a remedy; None if it can."""
     method = study_method(name)
     if method.promises and setting.trains_large_networks:

@@ -17,9 +17,7 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.splits import Split, paper_split
 from domaincover.paper.authors_code import PAPER_TEXT, SilentChoices
 from domaincover.paper.study_datasets import StudyDataset
-from domaincover.paper.wilds.source import WildsSource
 
-Setting = StudyDataset | WildsSource
 Training = tuple[Any, NDArray[np.int64], NDArray[np.int64]]  # X, y and domains, as `fit` takes them
 
 
@@ -80,7 +78,7 @@ class Drawn(NamedTuple):
         return taken
 
 
-def draw_split(setting: Setting, seed: int, min_cell_size: int, choices: SilentChoices = PAPER_TEXT) -> Drawn:
+def draw_split(setting: StudyDataset, seed: int, min_cell_size: int, choices: SilentChoices = PAPER_TEXT) -> Drawn:
     """Draw the split of a seed: the same for every method, independent between data sets."""
     for_data, for_split = np.random.SeedSequence(seed, spawn_key=(crc32(setting.name.encode()),)).spawn(2)
     data = setting.load(np.random.default_rng(for_data))
@@ -98,7 +96,7 @@ def draw_split(setting: Setting, seed: int, min_cell_size: int, choices: SilentC
 
 
 def draw_study_data(
-    setting: Setting,
+    setting: StudyDataset,
     seed: int,
     min_cell_size: int,
     unreadable: Collection[Any] = (),

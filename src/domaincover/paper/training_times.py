@@ -12,10 +12,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
+
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
+from domaincover.paper.collect import read_reports
 from domaincover.paper.published import note_on
-from domaincover.paper.run_directory import read_reports
+from domaincover.paper.run_directory import check_made_with
 from domaincover.paper.study import Run, Study
 
 FOLDER = "times"
@@ -24,35 +27,46 @@ TURNS = 3
 
 
 def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
-    """Time the training of ERM and SET-COVER on every data set of a study; existing measurements are kept.
+    """Time the training of ERM and SET-COVER on the data set of a study; an existing measurement is kept.
 
     ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
     trained are left out: they always train separately, and their runs record the time.
     """
     from domaincover.paper.job import versions  # loads torch, which reading times does not need
 
-    stacking = [name for name in study.datasets if not study.setting(name).trains_whole_networks]
-    for dataset in [name for name in stacking if not _is_measured(out, name, study)]:
-        on_dataset(dataset)
-        seconds = _measured(study, dataset)
-        content = {"config": _config(study, dataset), "seconds": seconds, "versions": versions()}
-        (out / FOLDER).mkdir(exist_ok=True)
-        write_whole(out / FOLDER / f"{dataset}.json", (json.dumps(content, indent=1) + "\n").encode())
+    if study.setting.trains_whole_networks:
+        return
+    file = out / FOLDER / f"{study.dataset}.json"
+    run = next(run for run in study.runs() if run.method == "set-cover")
+    config = json.loads(json.dumps(run.to_dict()))
+    if file.exists():
+        check_made_with(_read(file)["config"], config, file)
+        return
+    on_dataset(study.dataset)
+    content = {"config": config, "seconds": _measured(study), "versions": versions()}
+    file.parent.mkdir(exist_ok=True)
+    write_whole(file, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def read_times(out: Path) -> list[dict[str, Any]]:
+def read_times(out: Path) -> pd.DataFrame:
     """Return seconds of both methods by data set: as measured, or the mean over runs where all layers are trained."""
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
-        try:
-            content = plain_json(file.read_text(encoding="utf-8"))
-            seconds = {name: float(content["seconds"][name]) for name in METHODS}
-            if not all(0 <= value < math.inf for value in seconds.values()):
-                raise ValueError("no times")
-            rows.append({"dataset": file.stem, **seconds, "note": note_on(content["config"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
-    return rows
+        content = _read(file)
+        rows.append({"dataset": file.stem, **content["seconds"], "note": note_on(content["config"])})
+    columns = {"erm": "erm_seconds", "set-cover": "set_cover_seconds"}
+    return pd.DataFrame(rows, columns=["dataset", *columns, "note"]).rename(columns=columns)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = plain_json(file.read_text(encoding="utf-8"))
+        seconds = {name: float(content["seconds"][name]) for name in METHODS}
+        if not all(0 <= value < math.inf for value in seconds.values()):
+            raise ValueError("no times")
+        return {"config": dict(content["config"]), "seconds": seconds}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
 
 
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
@@ -68,12 +82,12 @@ def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _measured(study: Study, dataset: str) -> dict[str, float]:
+def _measured(study: Study) -> dict[str, float]:
     from domaincover.paper.job import threads_for
 
-    runs = {run.method: run for run in study.runs() if run.dataset == dataset and run.seed == study.seeds[0]}
+    runs = {run.method: run for run in study.runs() if run.seed == study.seeds[0]}
     seconds = dict.fromkeys(METHODS, 0.0)
-    with threads_for(study.setting(dataset)):
+    with threads_for(study.setting):
         for method in METHODS:  # warm-up, not counted
             _train(replace(runs[method], epochs=1))
         for turn in range(TURNS):
@@ -97,24 +111,3 @@ def _train(run: Run) -> float:
     started = time.perf_counter()
     model.fit(X, y, domains=domains)
     return time.perf_counter() - started
-
-
-def _config(study: Study, dataset: str) -> dict[str, Any]:
-    run = next(run for run in study.runs() if run.dataset == dataset and run.method == "set-cover")
-    return json.loads(json.dumps(run.to_dict()))
-
-
-def _is_measured(out: Path, dataset: str, study: Study) -> bool:
-    """Return whether the times exist; reject those of other settings."""
-    file = out / FOLDER / f"{dataset}.json"
-    if not file.exists():
-        return False
-    try:
-        made = dict(plain_json(file.read_text(encoding="utf-8"))["config"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
-    asked = _config(study, dataset)
-    differing = [f"{key} {made.get(key)!r}" for key in asked | made if made.get(key) != asked.get(key)]
-    if differing:
-        raise InputError(f"{file} was made with {', '.join(differing)}; delete it, or name another directory.")
-    return True

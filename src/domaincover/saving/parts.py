@@ -10,19 +10,18 @@ import json
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
-from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import safetensors.numpy
 
+from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers, checked_layers, layer_widths
 from domaincover.predictors.network_predictors import NetworkPredictor
 from domaincover.predictors.promised_predictor import PromisedPredictor
-from domaincover.saving.adaptation_check import check_adaptation
 from domaincover.saving.boosters import FORMATS, booster_part, booster_suffix, is_booster, read_booster
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
@@ -30,36 +29,41 @@ if TYPE_CHECKING:
     from domaincover.estimators.backbones import Backbone
     from domaincover.estimators.table_network import MakeNetwork
 
-# Where each type lives that a folder may name. Modules are imported only for types that a folder holds, since some
-# take long and others need torch.
+
+class Home(NamedTuple):
+    """The module of an estimator, and what predicts for it without scikit-learn: its module and class."""
+
+    module: str
+    predictor: tuple[str, str] | None = None
+
+
+# The estimators that a folder may name. Modules are imported only for those that a folder holds, since some take long
+# and others need torch.
+NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
 ESTIMATORS = {
-    "Backbone": "domaincover.estimators.backbones",
-    "CodedLabels": "domaincover.estimators.coded_labels",
-    "ConformalSetClassifier": "domaincover.estimators.conformal",
-    "DomainGeneralizationClassifier": "domaincover.estimators.domain_generalization",
-    "ERMClassifier": "domaincover.estimators.erm",
-    "MeanClassifier": "domaincover.estimators.mean",
-    "Pipeline": "sklearn.pipeline",
-    "PromisedSetClassifier": "domaincover.estimators.promised",
-    "SetCoverClassifier": "domaincover.estimators.set_cover",
-    "SourceEncoder": "domaincover.estimators.source_network",
-    "TableEncoder": "domaincover.data.encoding",
+    "Backbone": Home("domaincover.estimators.backbones"),
+    "CodedLabels": Home("domaincover.estimators.scorer_fits"),
+    "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
+    "DomainGeneralizationClassifier": Home(
+        "domaincover.estimators.domain_generalization", (NETWORKS, "SingleLabelPredictor")
+    ),
+    "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
+    "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
+    "Pipeline": Home("sklearn.pipeline"),
+    "PromisedSetClassifier": Home(
+        "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
+    ),
+    "SetCoverClassifier": Home("domaincover.estimators.set_cover", (NETWORKS, "SetCoverPredictor")),
+    "SourceEncoder": Home("domaincover.estimators.source_network"),
+    "TableEncoder": Home("domaincover.data.encoding", ("domaincover.data.table_encoding", "TableEncoding")),
 }
-# What predicts for an estimator without scikit-learn.
-PREDICTORS = {
-    "ConformalSetClassifier": ("domaincover.predictors.calibrated_predictors", "ConformalPredictor"),
-    "DomainGeneralizationClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
-    "ERMClassifier": ("domaincover.predictors.network_predictors", "SingleLabelPredictor"),
-    "MeanClassifier": ("domaincover.predictors.mean_predictor", "MeanPredictor"),
-    "PromisedSetClassifier": ("domaincover.predictors.promised_predictor", "PromisedPredictor"),
-    "SetCoverClassifier": ("domaincover.predictors.network_predictors", "SetCoverPredictor"),
-    "TableEncoder": ("domaincover.data.table_encoding", "TableEncoding"),
-}
-SOURCE_NETWORKS = {
+# Settings that an estimator may hold, saved by their fields.
+SETTINGS = {
     "ImageNetwork": "domaincover.estimators.image_network",
+    "ImageReader": "domaincover.data.images",
     "TextNetwork": "domaincover.estimators.text_network",
+    "TextReader": "domaincover.data.texts",
 }
-READERS = {"ImageReader": "domaincover.data.images", "TextReader": "domaincover.data.texts"}
 SKOPS = "skops"
 RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
 IN_FILES = ("network_", "layers_", RESIDUALS)
@@ -67,7 +71,6 @@ SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download", "n_jobs"}
-RENAMED = {"fit": "resize"}  # fields of ImageNetwork and ImageReader in models saved by earlier versions
 OUTPUT_FORMAT = "_sklearn_output_config"  # set by set_output
 
 
@@ -122,10 +125,8 @@ class PartsWriter:
     def _other(self, value: Any) -> Json:
         if _is_estimator(value) or is_booster(value):
             return {"part": self.add(value)}
-        if _is_one_of(value, SOURCE_NETWORKS):
-            return {"source_network": [type(value).__name__, self._fields(value)]}
-        if _is_one_of(value, READERS):
-            return {"reader": [type(value).__name__, self._fields(value)]}
+        if SETTINGS.get(type(value).__name__) == type(value).__module__:
+            return {"settings": [type(value).__name__, self._fields(value)]}
         return raise_unsupported(value)
 
     def _fields(self, value: Any) -> Json:
@@ -171,10 +172,14 @@ class PartsReader:
         return from_skops(self._files[name], self._trusted, name)
 
     def _own(self, number: int, part: Json) -> Any:
-        if part["kind"] not in ESTIMATORS:
+        home = ESTIMATORS.get(part["kind"])
+        if home is None:
             raise InputError(f"unknown estimator type {part['kind']!r}.")
         given = {name: self._value(value) for name, value in part["params"].items()}
-        model = _predictor(part["kind"], given) if self._to_predict else _estimator(part["kind"], given)
+        if self._to_predict and home.predictor is not None:
+            model = _predictor(part["kind"], *home.predictor, given)
+        else:
+            model = _estimator(part["kind"], home.module, given)
         kind = type(model)
         for name, value in part["learned"].items():
             # hasattr: a name from a file must not shadow a method or property
@@ -187,24 +192,17 @@ class PartsReader:
             return self._backbone(number, model)
         if isinstance(model, PromisedPredictor) and model.can_adapt:
             model.residuals_ = safetensors.numpy.load(self._files[f"part-{number}.safetensors"])[RESIDUALS]
-            check_adaptation(model)
+            _check_adaptation(model)
         if isinstance(model, NetworkPredictor) and part["learned"]:
             self._add_weights(model, f"part-{number}.safetensors")
         return model
 
     def _value(self, content: Json) -> Any:
-        readers: dict[str, Any] = {
-            "part": self._part,
-            "function": self._function,
-            "source_network": partial(self._dataclass, SOURCE_NETWORKS),
-            "reader": partial(self._dataclass, READERS),
-        }
-        return from_json(content, readers)
+        return from_json(content, {"part": self._part, "function": self._function, "settings": self._settings})
 
-    def _dataclass(self, kinds: Mapping[str, str], content: Json) -> Any:
+    def _settings(self, content: Json) -> Any:
         name, given = content
-        given = {RENAMED.get(key, key): value for key, value in given.items()}
-        kind: Any = getattr(import_module(kinds[name]), name) if name in kinds else None
+        kind: Any = getattr(import_module(SETTINGS[name]), name) if name in SETTINGS else None
         if kind is None or not {field.name for field in fields(kind)} - LEFT_OUT >= set(given):
             raise InputError(f"unknown type or fields: {name!r} with {', '.join(map(str, given))}.")
         return kind(**{key: self._value(value) for key, value in given.items()})
@@ -245,18 +243,17 @@ class PartsReader:
         model.network_ = model._inputs.rebuilt(model.encoder_, len(model.classes_), tensors, name)
 
 
-def _estimator(name: str, params: Mapping[str, Any]) -> Any:
-    kind: Any = getattr(import_module(ESTIMATORS[name]), name)
+def _estimator(name: str, module: str, params: Mapping[str, Any]) -> Any:
+    kind: Any = getattr(import_module(module), name)
     unknown = [given for given in params if given not in set(kind._get_param_names()) - LEFT_OUT]
     if unknown:
         raise InputError(f"{name} has no parameter {unknown[0]!r}.")
     return kind(**params)
 
 
-def _predictor(name: str, params: Mapping[str, Any]) -> Any:
+def _predictor(name: str, module: str, kind: str, params: Mapping[str, Any]) -> Any:
     """Return what predicts for an estimator, with its parameters as attributes."""
-    module, own_name = PREDICTORS[name]
-    model = getattr(import_module(module), own_name)()
+    model = getattr(import_module(module), kind)()
     for given, value in params.items():
         if _is_learned(given) or given.startswith("_") or hasattr(model, given):
             raise InputError(f"{name} has no parameter {given!r}.")
@@ -265,9 +262,42 @@ def _predictor(name: str, params: Mapping[str, Any]) -> Any:
     return model
 
 
+def _check_adaptation(model: PromisedPredictor) -> None:
+    """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other.
+
+    Compiled code would index them.
+    """
+    n_labels, n_groups = len(model.classes_), len(model.own_criterion.group_targets)
+    if not all(isinstance(each, dict) for each in (model.adaptation_, model.later_adaptation_, model.familiarity_)):
+        raise InputError("its adaptive thresholds are not named arrays.")
+    for found in (model.adaptation_, model.later_adaptation_):
+        shapes = {name: np.shape(value) for name, value in found.items()}
+        n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
+        expected = {
+            **dict.fromkeys(("target_recall", "domain_confidence"), ()),
+            "promised": (n_groups,),
+            **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
+            **dict.fromkeys(("level", "centre", "highest", "rare_residuals", "offset"), (n_entries, n_groups)),
+            "label_counts": (n_levels,),
+        }
+        if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
+            raise InputError("the arrays of its adaptive thresholds do not fit each other.")
+    kept = np.shape(model.residuals_)
+    table = model.familiarity_
+    if (
+        len(kept) != 5
+        or kept[:2] != (n_entries, n_levels)
+        or kept[-1] != n_groups
+        or set(table) != set(FamiliarityTable._fields)
+        or np.shape(table["summaries"])[::2] != (len(table["n_rows"]), n_groups + n_labels)
+    ):
+        raise InputError("the arrays of its adaptive thresholds do not fit each other.")
+
+
 def _has_predictor(part: Json) -> bool:
     """Tell whether a part predicts without scikit-learn and torch."""
-    return part["kind"] in PREDICTORS and isinstance(part["params"].get("network", ""), str)
+    home = ESTIMATORS.get(part["kind"])
+    return home is not None and home.predictor is not None and isinstance(part["params"].get("network", ""), str)
 
 
 def _kind_of(model: Any) -> str:
@@ -287,11 +317,8 @@ def _is_estimator(value: Any) -> bool:
 
 
 def _is_own(model: Any) -> bool:
-    return SAVED_AS in vars(model) or _is_one_of(model, ESTIMATORS)
-
-
-def _is_one_of(value: Any, homes: Mapping[str, str]) -> bool:
-    return homes.get(type(value).__name__) == type(value).__module__
+    home = ESTIMATORS.get(type(model).__name__)
+    return SAVED_AS in vars(model) or (home is not None and home.module == type(model).__module__)
 
 
 def _arrays_of(model: Any) -> bytes | None:

@@ -22,7 +22,7 @@ from domaincover.files import fault, recover_folder, remove_leftovers, replace_f
 
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 OPENING = f'{{"format":"{FORMAT}",'.encode()  # the first bytes of every manifest
 # The only allowed file names, so that a manifest cannot refer to files outside its folder.
 NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors|txt|json)|extra\.json")
@@ -132,6 +132,10 @@ def _checked_manifest(path: Path) -> dict[str, Any]:
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InputError(
             f"{path} has format {version!r}, but this domaincover reads up to {FORMAT_VERSION}; upgrade domaincover."
+        )
+    if version < FORMAT_VERSION:
+        raise InputError(
+            f"{path} was saved by an earlier domaincover, whose models it cannot read; fit the model anew."
         )
     return content
 

@@ -98,8 +98,8 @@ class Accelerated(Engine):
 
     def prepare(self, network: StackOutputs, optimizer: Any) -> tuple[Callable[[Tensor, Tensor], Pass], Any]:
         """Return the passes in several processes and with mixed precision, and the optimiser."""
-        # Wrapped, since accelerate modifies a module's forward, which passes without gradient use unmodified.
-        self._wrapped = self._accelerator.prepare_model(_Forward(network))
+        # accelerate modifies its forward; passes without gradient call the stack inside, which stays as it is.
+        self._wrapped = self._accelerator.prepare_model(network)
         return self._training_pass, self._accelerator.prepare_optimizer(optimizer)
 
     def _training_pass(self, examples: Tensor, domains: Tensor) -> Pass:
@@ -151,15 +151,6 @@ class Accelerated(Engine):
 
     def _without_exchange(self) -> AbstractContextManager[Any]:
         return cast("AbstractContextManager[Any]", self._accelerator.no_sync(self._wrapped))
-
-
-class _Forward(nn.Module):
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, *inputs: Tensor) -> Any:
-        return self.network(*inputs)
 
 
 def n_processes() -> int:

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from domaincover.errors import InputError
+from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.audiomnist import read_recording
-from domaincover.paper.real.catalogue import REAL
 from tests.paper.real.released_folders import SHARED, build_audiomnist, tone, write_wav
 
-DATA = REAL["audiomnist"]
+DATA = CATALOGUE["audiomnist"]
 
 
 def test_the_label_is_the_digit_and_the_domain_the_speaker(tmp_path):

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.decoded_files import Files, decode_files
 from tests.paper.real.released_folders import build_audiomnist, tone, write_wav
 
-DATA = REAL["audiomnist"]
+DATA = CATALOGUE["audiomnist"]
 
 
 class Counting:

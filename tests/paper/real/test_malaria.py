@@ -3,10 +3,10 @@ import pytest
 from PIL import Image
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 from tests.paper.real.released_folders import SHARED, build_malaria
 
-DATA = REAL["malaria"]
+DATA = CATALOGUE["malaria"]
 CELL = "C33P1thinF_IMG_20150619_114756a_cell_1.png"
 
 

@@ -3,11 +3,11 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.product_reviews import decoded
 from tests.paper.real.released_folders import SHARED, build_reviews
 
-DATA = REAL["reviews"]
+DATA = CATALOGUE["reviews"]
 
 
 def test_training_and_test_files_are_read_and_unlabelled_texts_are_not(tmp_path):

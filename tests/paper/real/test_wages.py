@@ -2,11 +2,11 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.wages import BENEFITS, HOUSEHOLD, INCOME, read_survey
 from tests.paper.real.released_folders import SHARED
 
-DATA = REAL["wages"]
+DATA = CATALOGUE["wages"]
 PREPARED = SHARED / "cps_states.parquet"
 
 

@@ -3,11 +3,11 @@ import pandas as pd
 import pytest
 
 from domaincover.errors import InputError
-from domaincover.paper.real.catalogue import REAL
+from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.real.wisdm import LABEL_OF, read_windows
 from tests.paper.real.released_folders import SHARED, WISDM_FEATURES, arff_text, build_wisdm
 
-DATA = REAL["wisdm"]
+DATA = CATALOGUE["wisdm"]
 PREPARED = SHARED / "wisdm51_watch.parquet"
 
 

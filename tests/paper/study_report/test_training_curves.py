@@ -4,7 +4,7 @@ import altair as alt
 import numpy as np
 import pytest
 
-from domaincover.paper.histories import TrainingHistory
+from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.study_report.chart_templates import PARTS
 from domaincover.paper.study_report.figures import figure_files, training_figure
 from domaincover.paper.study_report.page import write_page

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.theory.gaussian import GaussianCells
-from domaincover.paper.theory.learnability import (
+from domaincover.paper.theory.gaussian import (
+    GaussianCells,
     intercepts_at_target,
     mean_size,
     min_recall,

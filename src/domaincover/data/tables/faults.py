@@ -1,4 +1,4 @@
-"""Report errors of reading and writing tables in one line that names the file."""
+"""Report errors of reading tables in one line that names the file."""
 
 from __future__ import annotations
 
@@ -15,21 +15,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 
-from domaincover import files
 from domaincover.errors import InputError
-
-
-@contextmanager
-def writing(path: Path) -> Iterator[None]:
-    """Turn errors of the file system and pyarrow while writing a table into an InputError."""
-    try:
-        with files.writing(path):
-            yield
-    except pa.ArrowException as error:
-        reason = ": ".join(map(str, error.args[::-1]))
-        raise InputError(
-            f"cannot write {path}: the types of a column differ ({reason}); make them one, or write .csv."
-        ) from error
 
 
 @contextmanager

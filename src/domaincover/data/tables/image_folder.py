@@ -36,51 +36,29 @@ def image_folder(folder: str | Path) -> pd.DataFrame:
     root = os.path.abspath(folder)
     if not os.path.isdir(root):
         raise InputError(f"{folder} is not a folder; {LAYOUT}.")
-    rows = [
-        (path, label, domain)
-        for domain, in_domain in _folders_in(root)
-        for label, in_label in _labels_of(in_domain)
-        for path in _images_of(in_label)
-    ]
+    rows: list[tuple[str, str, str]] = []
+    for above, folders, files in os.walk(root, onerror=_cannot_read, followlinks=True):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        images = sorted(name for name in files if not name.startswith(".") and name.lower().endswith(ENDINGS))
+        within = Path(above).relative_to(root).parts
+        _check_level(above, len(within), folders, images)
+        rows += [(os.path.join(above, name), within[1], within[0]) for name in images]
     if not rows:
         raise InputError(f"{folder} contains no images; {LAYOUT}.")
     return pd.DataFrame(rows, columns=["path", "label", "domain"])
 
 
-def _labels_of(domain: str) -> list[tuple[str, str]]:
-    labels = _folders_in(domain)
-    if not labels:
-        raise InputError(f"{domain} contains no label folders; {LAYOUT}.")
-    return labels
+def _check_level(above: str, depth: int, folders: list[str], images: list[str]) -> None:
+    """Raise unless images are in label folders, two levels down, and only there."""
+    if depth < 2 and images:
+        raise InputError(f"{os.path.join(above, images[0])} is not inside a label folder; {LAYOUT}.")
+    if depth == 1 and not folders:
+        raise InputError(f"{above} contains no label folders; {LAYOUT}.")
+    if depth == 2 and folders:
+        raise InputError(f"{os.path.join(above, folders[0])} is a folder inside a label folder; {LAYOUT}.")
+    if depth == 2 and not images:
+        raise InputError(f"{above} contains no images ({', '.join(ENDINGS)}); add some or remove the folder.")
 
 
-def _folders_in(folder: str) -> list[tuple[str, str]]:
-    """Return the names and paths of subfolders; raise for an image at the wrong depth."""
-    entries = _visible(folder)
-    stray = next((entry.path for entry in entries if not entry.is_dir() and _is_image(entry.name)), None)
-    if stray is not None:
-        raise InputError(f"{stray} is not inside a label folder; {LAYOUT}.")
-    return [(entry.name, entry.path) for entry in entries if entry.is_dir()]
-
-
-def _images_of(label: str) -> list[str]:
-    entries = _visible(label)
-    deeper = next((entry.path for entry in entries if entry.is_dir()), None)
-    if deeper is not None:
-        raise InputError(f"{deeper} is a folder inside a label folder; {LAYOUT}.")
-    images = [entry.path for entry in entries if _is_image(entry.name)]
-    if not images:
-        raise InputError(f"{label} contains no images ({', '.join(ENDINGS)}); add some or remove the folder.")
-    return images
-
-
-def _visible(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    except OSError as error:
-        raise InputError(f"cannot read {folder}: {error.strerror}.") from error
-
-
-def _is_image(name: str) -> bool:
-    return name.lower().endswith(ENDINGS)
+def _cannot_read(error: OSError) -> None:
+    raise InputError(f"cannot read {error.filename}: {error.strerror}.") from error

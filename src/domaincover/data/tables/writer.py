@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from domaincover.data.tables.arrow_columns import as_text, has_bytes
-from domaincover.data.tables.faults import writing
 from domaincover.errors import InputError
-from domaincover.files import replacing
+from domaincover.files import replacing, writing
 
 ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".pq")
 
@@ -76,7 +75,7 @@ def _write(path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mappi
         sink = _CsvSink(file, ending) if ending.startswith((".csv", ".tsv")) else _ParquetSink(file)
         try:
             for block in blocks:
-                with writing(path):
+                with writing(path), _types_as_input_error(path):
                     sink.append(block)
                 n_rows += len(block)
             if about is not None:
@@ -88,6 +87,17 @@ def _write(path: Path, blocks: Iterable[pd.DataFrame], about: Callable[[], Mappi
         with writing(path):
             sink.close()
     return n_rows
+
+
+@contextlib.contextmanager
+def _types_as_input_error(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowException as error:
+        reason = ": ".join(map(str, error.args[::-1]))
+        raise InputError(
+            f"cannot write {path}: the types of a column differ ({reason}); make them one, or write .csv."
+        ) from error
 
 
 class _CsvSink:

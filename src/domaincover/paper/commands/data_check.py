@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from domaincover.errors import InputError, suggestion
-from domaincover.paper.commands import study_names
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck
+
+
+def names_on_disk() -> list[str]:
+    """Return the data sets that `data check` knows."""
+    from domaincover.paper.catalogue import CATALOGUE
+
+    return list(CATALOGUE)
+
 
 data = typer.Typer(help="Check data sets on disk.", no_args_is_help=True)
 
@@ -31,8 +38,8 @@ def data_check(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A data set: of WILDS, or of `paper real`.",
-            autocompletion=one_of(study_names.on_disk),
+            help="A data set: of WILDS, of `paper real`, or a packaged table.",
+            autocompletion=one_of(names_on_disk),
             show_default=False,
         ),
     ],
@@ -61,23 +68,17 @@ def data_check(
 
     Example: domaincover data check audiomnist AudioMNIST
     """
-    check = _check(name, folder, min_cell_size)
-    typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
+    from domaincover.paper.catalogue import CATALOGUE
+    from domaincover.paper.folder_check import check_folder
 
-
-def _check(name: str, folder: Path | None, min_cell_size: int | None) -> FolderCheck:
-    from domaincover.paper.folder_check import check_real, check_wilds
-    from domaincover.paper.real.catalogue import REAL
-    from domaincover.paper.wilds.reader import RELEASES, read_wilds
-
-    if name in REAL:
-        return check_real(REAL[name], folder, min_cell_size)
-    if name not in RELEASES:
-        known = [*RELEASES, *REAL]
-        raise InputError(f"unknown data set {name!r}; " + suggestion(name, known, f"there are {', '.join(known)}."))
-    if folder is None:
+    if name not in CATALOGUE:
+        there_are = f"there are {', '.join(CATALOGUE)}."
+        raise InputError(f"unknown data set {name!r}; {suggestion(name, CATALOGUE, there_are)}")
+    data = CATALOGUE[name]
+    if folder is None and not data.package and data.reader:
         raise InputError(f"{name} is on the disk only: give its folder, `domaincover data check {name} DIR`.")
-    return check_wilds(read_wilds(name, folder), 101 if min_cell_size is None else min_cell_size)
+    check = check_folder(data, folder, min_cell_size)
+    typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
 
 
 def _text(check: FolderCheck) -> str:
@@ -101,7 +102,7 @@ def _files(check: FolderCheck) -> list[str]:
     """Return what is wrong with the files, and the first ones."""
     lines = []
     if check.missing:
-        of = f" of {check.examples:,} images" if check.name in study_names.wilds() else " files of the release"
+        of = f" of {check.examples:,} images" if check.paper_train_domains is not None else " files of the release"
         lines += [f"MISSING on the disk: {check.missing:,}{of}, first:", *(f"  {name}" for name in check.first_missing)]
     if check.faults:
         lines += [f"CANNOT BE USED: {check.faults:,} files or lines, first:"]

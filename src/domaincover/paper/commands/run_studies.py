@@ -18,9 +18,10 @@ from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
     from domaincover.paper.commands.study_options import StudyOptions
-    from domaincover.paper.experiment import Experiment
+    from domaincover.paper.experiment import Experiment, Note
     from domaincover.paper.runner import Failure, Workers
     from domaincover.paper.study import Study
+    from domaincover.paper.study_datasets import StudyDataset
 
 SOME_FAILED = 1
 
@@ -55,7 +56,7 @@ def run_experiments(
 
 def _are_real(experiments: Sequence[Experiment]) -> bool:
     """Return whether experiments are on real data sets alone, as `paper real` runs them."""
-    from domaincover.paper.study_datasets import DATASET_GROUPS, study_datasets
+    from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
 
     real = DATASET_GROUPS["real"]
     return all(name in real for experiment in experiments for name in study_datasets(experiment.datasets))
@@ -63,38 +64,71 @@ def _are_real(experiments: Sequence[Experiment]) -> bool:
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
     """Return the studies by experiment, and the number of processes; print notes on what is left out and why."""
-    from domaincover.paper.commands.file_sources import description, sharing_cores, sources_of
     from domaincover.paper.runner import check_sources
+    from domaincover.paper.source_datasets import SourceDataset
 
     notes: dict[str, None] = {}
     studies: dict[str, list[Study]] = {}
     for experiment in experiments:
-        sources = sources_of(experiment, options, notes.setdefault)
-        found = () if experiment.kind == "theory" else experiment.studies(sources, options.quick, notes.setdefault)
-        studies[experiment.name] = list(found)
-    if not any(studies.values()) and all(experiment.kind != "theory" for experiment in experiments):
+        studies[experiment.name] = []
+        if experiment.kind != "theory":
+            found = _datasets_of(experiment, options, notes.setdefault)
+            studies[experiment.name] += experiment.studies(found, options.quick, notes.setdefault)
+    everything = [study for own in studies.values() for study in own]
+    if not everything and all(experiment.kind != "theory" for experiment in experiments):
         raise InputError(f"nothing is left to run. {' '.join(notes)}")
-    settings = [study.setting(name) for own in studies.values() for study in own for name in study.datasets]
-    large = any(setting.trains_large_networks for setting in settings)
+    check_sources(everything)
+    large = any(study.setting.trains_large_networks for study in everything)
     n_jobs = options.jobs or (1 if large else n_cores())  # large networks one at a time: they use all cores
-    for experiment in experiments:
-        workers = experiment.wilds.get("workers")
-        studies[experiment.name] = [
-            replace(study, sources=tuple(sharing_cores(source, n_jobs, workers) for source in study.sources))
-            for study in studies[experiment.name]
-        ]
-    check_sources([study for own in studies.values() for study in own])
-    for note in notes:
-        say(f"Note: {note}")
-    described = {
-        description(source, experiment.wilds.get("learn", "auto")): None
-        for experiment in experiments
-        for study in studies[experiment.name]
-        for source in study.sources
-    }
-    for line in described:
+    sources = dict.fromkeys(study.source for study in everything if study.source is not None)
+    for line in dict.fromkeys([*(f"Note: {note}" for note in notes), *(source.in_words for source in sources)]):
         say(line)
+    shared: dict[StudyDataset | None, StudyDataset] = {
+        source: source.in_processes(n_jobs) for source in sources if isinstance(source, SourceDataset)
+    }
+    for name, own in studies.items():
+        studies[name] = [replace(study, source=shared.get(study.source, study.source)) for study in own]
     return studies, n_jobs
+
+
+def _datasets_of(experiment: Experiment, options: StudyOptions, note: Note) -> tuple[StudyDataset, ...]:
+    """Return the data sets of an experiment that are read from files and were found, with the sizes asked for."""
+    from domaincover.paper.catalogue import CATALOGUE, natural_dataset, study_datasets
+    from domaincover.paper.wilds_dataset import lacking_network, wilds_dataset
+
+    wanted = study_datasets(experiment.datasets)
+    found = [dataset for dataset in experiment.own if dataset.name in wanted]
+    for data in (CATALOGUE[name] for name in wanted if name in CATALOGUE):
+        if data.group == "installable":
+            continue
+        folder, is_named = options.wilds if data.group == "wilds" else options.data, data.name in experiment.datasets
+        if folder is None and not (is_named and data.is_installed):
+            continue
+        if folder is not None and not folder.exists():
+            raise InputError(f"--{'wilds' if data.group == 'wilds' else 'data'}: there is no folder {folder}.")
+        lacking = lacking_network(data, experiment.wilds) if data.is_available(folder) else data.missing(folder)
+        if lacking is not None:
+            if is_named:
+                raise InputError(f"{data.name}: {lacking}")
+            note(f"{data.name} is left out: {lacking}")
+        elif data.group == "wilds":
+            as_authors = experiment.settings.get("as_authors", False)
+            place = data.find(folder)
+            assert place is not None  # noqa: S101 - for the type checker: it is available, and in no package
+            found.append(wilds_dataset(data.name, place, experiment.wilds, as_authors=as_authors))
+        else:
+            found.append(natural_dataset(data.name, data.find(folder)))
+    return tuple(_sized(dataset, experiment, options.quick) for dataset in found)
+
+
+def _sized(dataset: StudyDataset, experiment: Experiment, quick: bool) -> StudyDataset:
+    from domaincover.paper.study_datasets import QUICK, QUICK_FILES, Sizes
+
+    if quick:
+        is_image = getattr(dataset, "kind", "table") == "image"
+        most = QUICK_FILES if is_image or dataset.trains_whole_networks else QUICK
+        return dataset.with_sizes(Sizes(*map(min, most, dataset.sizes)))
+    return dataset.with_sizes(dataset.sizes._replace(**experiment.sizes))
 
 
 def _run(studies: Sequence[Study], out: Path, workers: Workers) -> list[Failure]:
@@ -114,7 +148,7 @@ def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
     """Return the studies whose runs are wanted: for training times only those of whole networks."""
     if experiment.kind == "grid":
         return list(studies)
-    return [study for study in studies if study.setting(study.datasets[0]).trains_whole_networks]
+    return [study for study in studies if study.setting.trains_whole_networks]
 
 
 def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick: bool) -> list[Failure]:
@@ -134,7 +168,7 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
 
     tasks: dict[str, Callable[[], None]] = {}
     if experiment.kind == "times":
-        tasks = {f"times on {study.datasets[0]}": partial(times, study) for study in studies}
+        tasks = {f"times on {study.dataset}": partial(times, study) for study in studies}
     elif experiment.kind == "theory":
         tasks = {"theory": theory}
     return [failure for name, task in tasks.items() if (failure := _attempted(name, task)) is not None]

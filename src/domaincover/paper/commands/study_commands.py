@@ -4,22 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from domaincover.errors import InputError, suggestion
-from domaincover.paper.commands import study_names
 from domaincover.paper.commands.run_studies import run_experiments
-from domaincover.paper.commands.study_names import ALL, LIST, REAL
-from domaincover.paper.commands.study_options import StudyOptions
-from domaincover.terminal.command_options import takes
-from domaincover.terminal.completion import one_of
+from domaincover.paper.commands.study_options import StudyOptions, dataset_names
+from domaincover.terminal.command_options import one_of, takes
 from domaincover.terminal.messages import text_width
 
 if TYPE_CHECKING:
     from domaincover.paper.experiment import Experiment
+
+
+ALL, LIST, REAL = "all", "list", "real"
+
+
+def experiment_names() -> list[str]:
+    """Return the names of the paper's experiments, without reading their files."""
+    folder = files("domaincover.paper") / "experiments"
+    return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
+
+
+def study_names() -> list[str]:
+    """Return what `paper` accepts: experiments, data sets, and two words."""
+    return [*experiment_names(), *dataset_names(), ALL, LIST]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +44,7 @@ class PaperOptions(StudyOptions):
             metavar="NAME…",
             help="Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four "
             "synthetic ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
-            autocompletion=one_of(study_names.studies),
+            autocompletion=one_of(study_names),
             show_default=False,
         ),
     ]
@@ -80,8 +92,7 @@ def run(options: FileOptions) -> None:
 
 def _experiments(names: Sequence[str]) -> list[Experiment]:
     """Return experiments by name: of the paper, or of a data set."""
-    from domaincover.paper.experiment import REAL as OF_REAL
-    from domaincover.paper.experiment import dataset_experiment, paper_experiments
+    from domaincover.paper.experiment import REAL_EXPERIMENTS, dataset_experiment, paper_experiments
     from domaincover.paper.study_datasets import SYNTHETIC_NAME
 
     known = paper_experiments()
@@ -90,14 +101,14 @@ def _experiments(names: Sequence[str]) -> list[Experiment]:
         if name == ALL:
             chosen |= known
         elif name == REAL:
-            chosen |= {own: replace(known[own], datasets=(REAL,)) for own in OF_REAL}
+            chosen |= {own: replace(known[own], datasets=(REAL,)) for own in REAL_EXPERIMENTS}
         elif name in known:
             chosen[name] = known[name]
-        elif name in study_names.datasets() or SYNTHETIC_NAME.fullmatch(name):
+        elif name in dataset_names() or SYNTHETIC_NAME.fullmatch(name):
             chosen[name] = dataset_experiment(name)
         else:
             there_are = f"there are the experiments {', '.join(known)}, all, and data sets such as synthetic."
-            meant = suggestion(name, study_names.studies(), there_are)
+            meant = suggestion(name, study_names(), there_are)
             raise InputError(f"no experiment or data set {name!r}; {meant}")
     return list(chosen.values())
 

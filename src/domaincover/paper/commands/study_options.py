@@ -10,13 +10,27 @@ import typer
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import FigureFormat
-from domaincover.paper.commands import study_names
-from domaincover.terminal.completion import one_of, with_commas
+from domaincover.terminal.command_options import one_of, with_commas
 
 if TYPE_CHECKING:
     from domaincover.paper.experiment import Experiment
 
 RUNS = Path("runs")
+
+
+def dataset_names() -> list[str]:
+    """Return the data sets, and the names of groups of them."""
+    from domaincover.paper.catalogue import DATASET_GROUPS, REGISTERED
+
+    members = (name for group in DATASET_GROUPS.values() for name in group)
+    return list(dict.fromkeys([*DATASET_GROUPS, *members, *REGISTERED]))
+
+
+def settable_keys() -> list[str]:
+    """Return the keys that `--set` accepts, each with its equals sign."""
+    from domaincover.paper.experiment import SETTABLE
+
+    return [f"{key}=" for key in SETTABLE]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +46,7 @@ class StudyOptions:
         str,
         typer.Option(
             help="Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
-            autocompletion=with_commas(study_names.datasets),
+            autocompletion=with_commas(dataset_names),
         ),
     ] = ""
     assignments: Annotated[
@@ -41,7 +55,7 @@ class StudyOptions:
             "--set",
             metavar="KEY=VALUE",
             help="Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
-            autocompletion=one_of(study_names.settings),
+            autocompletion=one_of(settable_keys),
         ),
     ] = None
     jobs: Annotated[
@@ -98,8 +112,7 @@ class StudyOptions:
 
     def values(self) -> dict[str, Any]:
         """Return the keys that `--set`, `--seeds` and `--as-authors` set."""
-        from domaincover.paper.experiment import SET_BY_QUICK
-        from domaincover.paper.experiment_keys import parse_settings
+        from domaincover.paper.experiment import SET_BY_QUICK, parse_settings
 
         values = parse_settings(self.assignments or ())
         if self.seeds is not None:
@@ -116,7 +129,7 @@ class StudyOptions:
 
     def applied(self, experiment: Experiment) -> Experiment:
         """Return an experiment with these seeds, settings and data sets; the theory has no data sets."""
-        from domaincover.paper.study_datasets import study_datasets
+        from domaincover.paper.catalogue import study_datasets
 
         experiment = experiment.with_values(self.values(), "--set")
         if experiment.kind == "theory" or not self.datasets:

@@ -1,4 +1,4 @@
-"""Tables and figures of each experiment, and one page, from finished runs. No training."""
+"""Tables, figures and one page from finished runs: of each experiment, and by `results`, `report` and `figures`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.files import plain_json, write_whole
+from domaincover.files import plain_json, write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
 from domaincover.terminal.messages import say, text_width
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 RESULTS = "results"
 PAGE = "report.html"
 MADE = ".made.json"
+StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a study.", show_default=False)]
 TABLES: dict[TableStyle, str] = {"md": "md", "csv": "csv", "latex": "tex"}
 
 
@@ -37,7 +38,7 @@ def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat
         n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", make, experiment.is_of_paper)
         typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
     if tables is not None:
-        _made_if_needed(out, state, lambda: [_write_page(tables, out)])
+        _made_if_needed(out, state, lambda: [write_study_page(tables, out, out / PAGE)])
         say(f"The page is {(out / PAGE).resolve().as_uri()}")
 
 
@@ -95,7 +96,7 @@ def _collected(out: Path) -> StudyTables | None:
 
 
 def _grid(experiment: Experiment, tables: StudyTables, folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.paper.histories import read_histories
+    from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
     from domaincover.paper.study_report.results_text import format_results
@@ -136,8 +137,8 @@ def _published(experiment: Experiment) -> dict[str, Any]:
 
 def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of an experiment: its data sets, methods and target recalls."""
+    from domaincover.paper.catalogue import study_datasets
     from domaincover.paper.methods import study_methods
-    from domaincover.paper.study_datasets import study_datasets
 
     wanted = table["dataset"].isin(study_datasets(experiment.datasets))
     wanted &= table["method"].isin(study_methods(experiment.methods))
@@ -157,47 +158,29 @@ def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
     """Return our times, beside the paper's where the experiment is of the paper."""
     from domaincover.paper.published import published_times
     from domaincover.paper.study_report.time_tables import training_times
-
-    return training_times(measured_times(out), published_times() if experiment.is_of_paper else None)
-
-
-def measured_times(out: Path) -> pd.DataFrame:
-    """Return seconds of ERM and SET-COVER by data set."""
-    import pandas as pd
-
     from domaincover.paper.training_times import read_times
 
-    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover", "note"])
-    return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
+    return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
     from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figures
+    from domaincover.paper.theory.simulation import read_theory
 
-    content = read_theory(out)
+    content = read_theory(out / "theory")
     if content is None:
         return []
     write_whole(folder / "table.txt", learnability_table(content).encode())
     return [folder / "table.txt", *write_theory_figures(content, folder, formats=(fmt,))]
 
 
-def read_theory(out: Path) -> dict[str, Any] | None:
-    """Return the results of the theory experiment, if it was run in this directory."""
-    from domaincover.paper.theory import simulation as theory
-
-    return theory.read_theory(out / "theory")
-
-
-def _write_page(tables: StudyTables, out: Path) -> Path:
-    write_study_page(tables, out, out / PAGE)
-    return out / PAGE
-
-
-def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
-    """Write the page of all results in a study's directory."""
-    from domaincover.paper.histories import read_histories
+def write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
+    """Write the page of all results in a study's directory, and return its path."""
+    from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
+    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.training_times import read_times
 
     write_page(
         tables.results,
@@ -205,15 +188,16 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         page,
         settings=tables.settings,
         published=published() if is_of_paper(out) else None,
-        times=measured_times(out),
-        theory=read_theory(out),
+        times=read_times(out),
+        theory=read_theory(out / "theory"),
         histories=read_histories(out, tables.results),
     )
+    return page
 
 
 def is_of_paper(out: Path) -> bool:
     """Return whether one of the paper's experiments was run in a study's directory, or one of its data sets was."""
-    from domaincover.paper.study_datasets import DATASET_GROUPS
+    from domaincover.paper.catalogue import DATASET_GROUPS
 
     run = {path.parts[-5] for path in out.glob("*/*/target-*/seed-*/DONE")}
     if run and run <= set(DATASET_GROUPS["real"]):  # of which the paper has none
@@ -226,11 +210,13 @@ def print_table(experiment: Experiment, out: Path) -> None:
     from domaincover.paper.study_report.results_text import format_results
     from domaincover.paper.study_report.theory_chart import learnability_table
     from domaincover.paper.study_report.time_tables import format_times
+    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.training_times import read_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    if experiment.kind == "theory" and (content := read_theory(out)) is not None:
+    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
         text = learnability_table(content)
-    elif experiment.kind == "times" and not measured_times(out).empty:
+    elif experiment.kind == "times" and not read_times(out).empty:
         text = format_times(_compared_times(experiment, out), "table", **look)
     elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
         results = _of(experiment, tables.results)
@@ -239,3 +225,65 @@ def print_table(experiment: Experiment, out: Path) -> None:
     else:
         return
     typer.echo(text.rstrip("\n"), color=look["color"] or None)
+
+
+def results(
+    directory: StudyDirectory,
+    style: Annotated[TableStyle, typer.Option("--format", help="Output format.")] = "table",
+    all_splits: Annotated[
+        bool, typer.Option("--all-splits", help="In a table: also training and seen domains, not only unseen ones.")
+    ] = False,
+) -> None:
+    """Print the results of a study over seeds: median min recall, median set size, share of domains at target.
+
+    Example: domaincover results runs/synthetic --format json | jq .
+    """
+    from domaincover.paper.collect import collect
+    from domaincover.paper.published import published_results
+    from domaincover.paper.study_report.results_text import format_results
+
+    table = collect(directory).results
+    if style in ("table", "md", "latex") and not all_splits:
+        table = table[table["split"] == "unseen"]
+    terminal = sys.stdout.isatty()
+    text = format_results(table, style, width=text_width(), color=terminal, published=published_results())
+    typer.echo(text.rstrip("\n"), color=terminal or None)
+
+
+def report(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write the page of a study: tables and interactive plots in one HTML file that needs no network.
+
+    Example: domaincover report runs/synthetic --out report.html
+    """
+    from domaincover.paper.collect import collect
+
+    tables = collect(directory)
+    with writing(out):
+        write_study_page(tables, directory, out)
+    say(f"The page is {out.resolve().as_uri()}")
+
+
+def figures(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="Directory for the figures.")],
+    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format.")] = "png",
+) -> None:
+    """Write the figures of a study: those of the paper, then one of each kind for all other data sets and methods.
+
+    Example: domaincover figures runs/synthetic --out figures --format pdf
+    """
+    from domaincover.paper.collect import collect, read_histories
+    from domaincover.paper.published import published
+    from domaincover.paper.study_report.figures import figure_files
+
+    tables = collect(directory)
+    exhibits = published().exhibits if is_of_paper(directory) else ()
+    histories = read_histories(directory, tables.results)
+    with writing(out):
+        for path in figure_files(
+            tables.results, tables.domains, out, figure_format, exhibits=exhibits, histories=histories
+        ):
+            typer.echo(path)

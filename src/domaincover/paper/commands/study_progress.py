@@ -21,19 +21,13 @@ SECONDS_BETWEEN_LINES, MOST_SECONDS_BETWEEN_LINES = 10.0, 60.0
 
 
 def print_plan(plan: StudyPlan, workers: Workers) -> None:
-    """Print what is to be done, and how long it took in past runs."""
+    """Print what is to be done."""
     if not plan.jobs:
         return
     here = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
     where = here if workers.scheduler is None else f"on the cluster at {workers.scheduler}"
-    said = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do in "
-    said += f"{_counted(len(plan.jobs), 'job')} {where}"
-    seconds, n_unknown = plan.expected
-    if n_unknown:  # what is known of the others may be a small part
-        said += "; the duration is not known yet"
-    elif workers.scheduler is None:
-        said += f"; by past runs {duration(seconds / min(workers.n_processes, len(plan.jobs)))}"
-    say(f"{said}.")
+    runs = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do"
+    say(f"{runs} in {_counted(len(plan.jobs), 'job')} {where}.")
 
 
 def print_outcome(outcome: Outcome, out: Path) -> None:
@@ -67,27 +61,20 @@ def time_left(share: float, seconds: float) -> str:
 
 
 class WorkToDo(NamedTuple):
-    """The epochs of each job of a study, how long one of them takes relative to others, and whether that is known."""
+    """The epochs of each job of a study, and how long one of them takes relative to others.
+
+    Networks of several data sets may differ a hundredfold, so that the time left would be a guess.
+    """
 
     epochs: Mapping[str, int]
-    weights: Mapping[str, float]
-    is_known: bool = True
+    weights: Mapping[str, int]
+    is_of_one_dataset: bool = True
 
     @classmethod
     def of(cls, jobs: Sequence[Job]) -> WorkToDo:
-        """Weight jobs by past ones, or else, of one dataset alone, by their networks.
-
-        Networks of several datasets may differ a hundredfold, so that the time left would be a guess.
-        """
-        from domaincover.paper.job_durations import seconds_of_jobs
-
-        past = [(job, seconds) for job, seconds in zip(jobs, seconds_of_jobs(jobs), strict=True) if seconds]
-        if len(past) == len(jobs):
-            weights = {job.name: seconds / job.epochs for job, seconds in past}
-        else:
-            weights = {job.name: float(job.n_networks) for job in jobs}
-        is_known = len(past) == len(jobs) or len({job.dataset for job in jobs}) == 1
-        return cls({job.name: job.epochs for job in jobs}, weights, is_known)
+        """Weight jobs by their networks."""
+        epochs, weights = ({job.name: getattr(job, name) for job in jobs} for name in ("epochs", "n_networks"))
+        return cls(epochs, weights, len({job.dataset for job in jobs}) == 1)
 
     def share(self, done: Mapping[str, int]) -> float:
         """Return the share of all work that is done, from the epochs done by job."""
@@ -96,7 +83,7 @@ class WorkToDo(NamedTuple):
 
     def time_left(self, done: Mapping[str, int], seconds: float) -> str:
         """Return the time left in words, after so many seconds; nothing where it would be a guess."""
-        return time_left(self.share(done), seconds) if self.is_known else ""
+        return time_left(self.share(done), seconds) if self.is_of_one_dataset else ""
 
     def n_finished(self, done: Mapping[str, int]) -> int:
         """Return the number of jobs that have done all their epochs."""

@@ -1,1 +1,1 @@
-"""Six real data sets with natural domains, read as they are released or from the packages that carry them."""
+"""Readers of real data sets as they are released, or from the packages that carry them."""

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.errors import InputError
+from domaincover.paper.real.contents import Contents, folders_in, names_in
 from domaincover.paper.real.decoded_files import Files, decode_files
 from domaincover.paper.real.log_mel import HIGHEST_HZ, log_mel_image
-from domaincover.paper.real.real_data import Contents, Layout, RealData, folders_in, names_in
 
 RECORDING = re.compile(r"(\d)_(\d\d)_(\d+)\.wav")
 SPEAKER = re.compile(r"\d\d")
@@ -81,16 +81,3 @@ def read_recording(path: Path) -> NDArray[np.uint8]:
 
 def _speakers(place: Path) -> list[Path]:
     return [folder for folder in folders_in(place) if SPEAKER.fullmatch(folder.name)]
-
-
-AUDIOMNIST = RealData(
-    name="audiomnist",
-    title="Spoken digits",
-    kind="image",
-    domain_is="speaker",
-    min_cell_size=20,
-    prepared="audiomnist.npz",
-    how_to_get="git clone https://github.com/soerenab/AudioMNIST",
-    examples_are="recordings",
-    layout=Layout("data/01/0_01_0.wav", locate, load),
-)

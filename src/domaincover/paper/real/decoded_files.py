@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
 from domaincover.files import write_whole
-from domaincover.paper.real.prepared_files import read_arrays
+from domaincover.paper.real.contents import read_arrays
 from domaincover.terminal.processes import n_cores
 
 

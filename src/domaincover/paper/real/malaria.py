@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from domaincover.data.images import bombs_as_errors, load_or_reason
 from domaincover.errors import InputError
+from domaincover.paper.real.contents import Contents, names_in
 from domaincover.paper.real.decoded_files import Files, decode_files
-from domaincover.paper.real.real_data import Contents, Layout, RealData, names_in
 
 CELL = re.compile(r"(C\d+)\D.*\.png")
 LABELS = {"Parasitized": "parasitized", "Uninfected": "uninfected"}
@@ -72,15 +72,3 @@ def _in_grey(image: Any) -> Any:
 def _patient(name: str) -> str:
     found = CELL.fullmatch(name)
     return "" if found is None else found[1]
-
-
-MALARIA = RealData(
-    name="malaria",
-    title="Blood cells",
-    kind="image",
-    domain_is="patient",
-    min_cell_size=20,
-    prepared="malaria.npz",
-    how_to_get="download cell_images.zip of the malaria datasets from https://lhncbc.nlm.nih.gov and unpack it",
-    layout=Layout("cell_images/Parasitized and cell_images/Uninfected", locate, load),
-)

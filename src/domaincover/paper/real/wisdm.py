@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.real.real_data import Contents, Layout, RealData, names_in
+from domaincover.paper.real.contents import Contents, names_in
 
 FILE = re.compile(r"data_(\d+)_accel_watch\.arff")
 ATTRIBUTE = re.compile(r"""@attribute\s+("[^"]*"|'[^']*'|\S+)""", re.IGNORECASE)
@@ -127,15 +127,3 @@ def _as_numbers(texts: NDArray[np.object_]) -> NDArray[np.float32]:
     except ValueError:
         flat = pd.to_numeric(pd.Series(texts.ravel(), dtype=object), errors="coerce")
         return flat.to_numpy(np.float32).reshape(texts.shape)
-
-
-WISDM = RealData(
-    name="wisdm",
-    title="Activities",
-    kind="table",
-    domain_is="person",
-    min_cell_size=20,
-    prepared="wisdm51_watch.parquet",
-    how_to_get="download https://archive.ics.uci.edu/dataset/507 and unpack both archives",
-    layout=Layout("wisdm-dataset/arff_files/watch/accel/data_1600_accel_watch.arff", locate, load),
-)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from domaincover.paper.histories import TrainingHistory
+from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.study_report.chart_templates import ITERATES
 
 MOST_CELLS = 60  # lines that a plot can show

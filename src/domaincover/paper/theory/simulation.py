@@ -21,8 +21,8 @@ from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 from domaincover.networks.threads import one_thread
-from domaincover.paper.theory.gaussian import GaussianCells
-from domaincover.paper.theory.learnability import intercepts_at_target, mean_size, min_recall, share_missing
+from domaincover.paper.run_directory import check_made_with
+from domaincover.paper.theory.gaussian import GaussianCells, intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.prediction_sets import check_target_recall
 
 FILE = "theory.json"
@@ -141,7 +141,7 @@ def _trained(
             )
             for rng in rngs
         ]
-        fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
+        list(fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True))
     layers: list[Any] = [model.network_[0] for model in models]
     return (
         np.array([layer.weight.detach().double().numpy() for layer in layers]),
@@ -177,8 +177,7 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     if not path.exists():
         return fresh
     content = _content(path)
-    if TheorySettings(**content["settings"]) != settings:
-        raise InputError(f"{path} was made with other settings; choose another directory, or remove it.")
+    check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
     return content
 
 

@@ -6,9 +6,10 @@ collected them. The official splits are pooled, since the paper draws its domain
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
-from domaincover.options import SourceKind
-from domaincover.paper.wilds.release_columns import (
+from domaincover.paper.real.contents import Contents
+from domaincover.paper.real.release_columns import (
     NUMBER,
     TEXT,
     WHOLE,
@@ -37,33 +39,7 @@ NO_REGION = "Other"  # the WILDS package's region of countries that are not in t
 NOT_IN_SPLIT = -1
 
 
-class Rows(NamedTuple):
-    """The used rows of a release, with label codes and domain names, and the number of unused rows by reason."""
-
-    sources: NDArray[np.object_]
-    labels: NDArray[np.int64]
-    domains: NDArray[Any]
-    label_names: tuple[str, ...]
-    left_out: dict[str, int]
-
-
-class Release(NamedTuple):
-    """A released dataset: its folder, required files, reader, and numbers of domains in the paper.
-
-    `crop` is the share of an image's width and height that is cut from each side.
-    """
-
-    folder: str
-    files: tuple[str, ...]
-    kind: SourceKind
-    domain_is: str
-    read: Callable[[Path], Rows]
-    n_train_domains: int
-    n_unseen_domains: int
-    crop: float = 0.0
-
-
-def read_camelyon17(root: Path) -> Rows:
+def read_camelyon17(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read tissue patches: the label is normal or tumor, the domain the patient, a text such as "004"."""
     path = root / "metadata.csv"
     table = read_columns(path, {"patient": TEXT, **dict.fromkeys(("node", "x_coord", "y_coord", "tumor"), WHOLE)})
@@ -73,10 +49,10 @@ def read_camelyon17(root: Path) -> Rows:
     file = _joined(f"{root}/patches/", scan, "/patch_", scan, "_x_", x, "_y_", y, ".png")
     labels = to_array(tumor)
     reject_rows((labels != 0) & (labels != 1), path, "column 'tumor' is neither 0 nor 1")
-    return Rows(to_array(file), labels, to_array(patient), ("normal", "tumor"), {})
+    return _contents(to_array(file), labels, ("normal", "tumor"), to_array(patient))
 
 
-def read_fmow(root: Path) -> Rows:
+def read_fmow(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read satellite images of three land uses; the domain is a region and year, such as "Asia 2016"."""
     path = root / "rgb_metadata.csv"
     table = read_columns(
@@ -95,10 +71,10 @@ def read_fmow(root: Path) -> Rows:
     sources = np.char.add(np.char.add(f"{root}/images/rgb_img_", rows.astype(str)), ".png").astype(object)
     region = _regions(to_array(country)[rows], root / "country_code_mapping.csv")
     year = _years(to_array(timestamp)[rows], rows, path)
-    return Rows(sources, label[rows].astype(np.int64), region + " " + year, FMOW_LABELS, left_out)
+    return _contents(sources, label[rows], FMOW_LABELS, region + " " + year, left_out)
 
 
-def read_iwildcam(root: Path) -> Rows:
+def read_iwildcam(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read camera-trap images, empty or with one of the two most frequent animals; the domain is the camera."""
     table = read_columns(root / "metadata.csv", {"filename": TEXT, "y": WHOLE, "location_remapped": WHOLE})
     label = to_array(pc.index_in(table["y"], pa.array(IWILDCAM_LABELS)).fill_null(-1))
@@ -107,10 +83,10 @@ def read_iwildcam(root: Path) -> Rows:
     left_out = {"other labels": int((label < 0).sum())}
     names = _animal_names(root / "categories.csv")
     domains = to_array(used["location_remapped"])
-    return Rows(to_array(file), label[label >= 0].astype(np.int64), domains, names, left_out)
+    return _contents(to_array(file), label[label >= 0], names, domains, left_out)
 
 
-def read_amazon(root: Path) -> Rows:
+def read_amazon(root: Path, cache: Path | None = None) -> Contents:  # noqa: ARG001 - images are not opened
     """Read product reviews: the label is the number of stars, the domain the reviewer."""
     path, path_of_split = root / "reviews.csv", root / "splits" / "user.csv"
     in_split = to_array(read_columns(path_of_split, {"split": WHOLE})["split"]) != NOT_IN_SPLIT
@@ -132,25 +108,19 @@ def read_amazon(root: Path) -> Rows:
     reject_rows(~np.isin(stars, np.arange(1, 6)), path, "column 'overall' is not 1, 2, 3, 4 or 5", rows)
     reject_rows(reviewer == "", path, "column 'reviewerID' is empty", rows)
     left_out = {f"in no split (split {NOT_IN_SPLIT})": n_rows - len(rows)}
-    return Rows(text, stars.astype(np.int64) - 1, reviewer, STARS, left_out)
+    return _contents(text, stars.astype(np.int64) - 1, STARS, reviewer, left_out)
 
 
-RELEASES = {
-    "camelyon17": Release("camelyon17_v1.0", ("metadata.csv", "patches"), "image", "patient", read_camelyon17, 20, 20),
-    "fmow": Release(
-        "fmow_v1.1",
-        ("rgb_metadata.csv", "country_code_mapping.csv", "images"),
-        "image",
-        "region and year",
-        read_fmow,
-        20,
-        18,
-    ),
-    "iwildcam": Release(
-        "iwildcam_v2.0", ("metadata.csv", "train"), "image", "camera", read_iwildcam, 80, 40, crop=0.05
-    ),
-    "amazon": Release("amazon_v2.1", ("reviews.csv", "splits/user.csv"), "text", "reviewer", read_amazon, 500, 100),
-}
+def _contents(
+    sources: NDArray[np.object_],
+    codes: NDArray[Any],
+    label_names: tuple[str, ...],
+    domains: NDArray[Any],
+    left_out: Mapping[str, int] = MappingProxyType({}),
+) -> Contents:
+    """Return paths or texts with their labels, which keep the order of their names, and domains."""
+    labels = pd.Categorical.from_codes(codes.astype(np.int64), pd.Index(label_names), ordered=True)
+    return Contents(DatasetTable(sources, labels, domains), left_out=left_out)
 
 
 def _joined(*parts: Any) -> Any:

