@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from domaincover.cli.arguments import MinCellSize, ModelFolder, Page, TableFile, TableOrJson, complete_columns
+from domaincover.cli.arguments import MinCellSize, ModelFolder, Page, TableFile, TableOrJson, column
 from domaincover.cli.outputs import (
     check_not_table,
     check_page,
@@ -41,16 +41,8 @@ class LabelledTableOptions:
 
     model: ModelFolder
     table: TableFile
-    label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with the true labels; default: the one used by `fit`.", autocompletion=complete_columns
-        ),
-    ] = None
-    domain: Annotated[
-        str | None,
-        typer.Option(help="Column with the domains; default: the one used by `fit`.", autocompletion=complete_columns),
-    ] = None
+    label: Annotated[str | None, column("Column with the true labels; default: the one used by `fit`.")] = None
+    domain: Annotated[str | None, column("Column with the domains; default: the one used by `fit`.")] = None
     thresholds: Annotated[
         ThresholdKind | None,
         typer.Option(
