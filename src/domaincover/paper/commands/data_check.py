@@ -38,7 +38,7 @@ def data_check(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A data set: of WILDS, or of `paper real`.",
+            help="A data set: of WILDS, of `paper real`, or a packaged table.",
             autocompletion=one_of(names_on_disk),
             show_default=False,
         ),

@@ -177,7 +177,7 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     if not path.exists():
         return fresh
     content = _content(path)
-    check_made_with(content["settings"], asdict(settings), path)
+    check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
     return content
 
 
