@@ -90,10 +90,8 @@ def scored(path: Path) -> tuple[ScoredRows, ScoredRows]:
         codes = [stored[name] for name in ("labels", "domains", "unseen_labels", "unseen_domains")]
     if path.stem.rsplit(".", 2)[1] in MARGINS:
         link = fit_link(out_of_fold, codes[0])
-        seen, new = link.probabilities(out_of_fold), np.stack([link.probabilities(each) for each in unseen])
-    else:
-        seen, new = np.exp(out_of_fold), np.exp(unseen)
-    mean = mean_probabilities(new)
+        out_of_fold, unseen = link.log_probabilities(out_of_fold), [link.log_probabilities(each) for each in unseen]
+    seen, mean = np.exp(out_of_fold), mean_probabilities(unseen)
     return ScoredRows(log_odds(seen), seen, *codes[:2]), ScoredRows(log_odds(mean), mean, *codes[2:])
 
 
@@ -101,7 +99,7 @@ def together(scorers: list[tuple[ScoredRows, ScoredRows]]) -> tuple[ScoredRows, 
     """Return the mean of several scorers."""
     means = []
     for parts in zip(*scorers, strict=True):
-        probabilities = mean_probabilities(np.stack([part.probabilities for part in parts]))
+        probabilities = mean_probabilities([np.log(part.probabilities) for part in parts])
         means.append(ScoredRows(log_odds(probabilities), probabilities, parts[0].labels, parts[0].domains))
     return means[0], means[1]
 

@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import timed
 from benchmarks.peers import missing_torchcp, negative_scores
-from domaincover import cell_thresholds
 from domaincover.calibration.rules import order_thresholds
 from domaincover.prediction_sets import covers, sets_from_scores
+from domaincover.thresholds import cell_thresholds
 
 TARGET, CONFIDENCE = 0.9, 0.9
 N_LABELS, N_DOMAINS, ROWS_OF_LABEL = 100, 100, 20

@@ -20,6 +20,7 @@ import pandas as pd
 from benchmarks.adaptive_thresholds import MIN_CELL_SIZE, TARGET, figures, geometric_mean
 from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.criteria import criterion_for
 from domaincover.data.dataset import DomainDataset
 from domaincover.estimators.judges import HeldOutDomains, SmallestSets
 
@@ -71,7 +72,7 @@ def lowest_of_each_label(scores: np.ndarray, labels: np.ndarray, domains: np.nda
 def chosen(scores: np.ndarray, labels: np.ndarray, domains: np.ndarray) -> np.ndarray:
     """Return the thresholds of `SetCoverClassifier`."""
     held_out = HeldOutDomains(DomainDataset.from_arrays(scores, labels, domains))
-    return SmallestSets(held_out, TARGET, MIN_CELL_SIZE)._thresholds(scores)
+    return SmallestSets(held_out, criterion_for(TARGET, range(held_out.n_labels)), MIN_CELL_SIZE)._thresholds(scores)
 
 
 RULES: dict[str, Rule] = {

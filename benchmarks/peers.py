@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from benchmarks.measure import Row, timed
-from domaincover import cell_thresholds
 from domaincover.prediction_sets import hits_needed, sets_from_scores
+from domaincover.thresholds import cell_thresholds
 
 TARGET = 0.9
 CALIBRATION_ROWS, TEST_ROWS, N_LABELS = 100_000, 100_000, 20  # 200,000 in all

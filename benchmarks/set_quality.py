@@ -30,21 +30,18 @@ import pandas as pd
 from benchmarks.adaptive_thresholds import geometric_mean
 from benchmarks.domain_scores import image_features
 from benchmarks.real_tables import NOT_FEATURES, usable
-from domaincover import (
-    ERMClassifier,
-    GaussianDomains,
-    SetCoverClassifier,
+from domaincover import ERMClassifier, GaussianDomains, SetCoverClassifier, domain_report
+from domaincover.calibration.links import log_odds
+from domaincover.data.splits import draw_domains
+from domaincover.estimators.recipes import make_classifier
+from domaincover.paper.catalogue import CATALOGUE, names_of
+from domaincover.thresholds import (
     cell_thresholds,
-    domain_report,
     joint_thresholds,
     order_thresholds,
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.scales import quantile_scale
-from domaincover.data.splits import draw_domains
-from domaincover.estimators.recipes import make_classifier
-from domaincover.paper.catalogue import CATALOGUE, names_of
 
 TARGET, SHARE, CONFIDENCE = 0.9, 0.9, 0.9
 IMAGES = ("audiomnist.npz", "malaria.npz")
@@ -162,17 +159,16 @@ def of_split(train: Data, test: Data, split: int) -> Iterator[dict[str, Any]]:
     yield figures("SET-COVER", model.label_scores(test.X) - model.thresholds_, test)
     calibration, own = train.of(seen[:n_calibration]), train.of(seen[n_calibration:])
     erm = ERMClassifier(random_state=split).fit(*own[:2], domains=own.domains)
-    scores = [np.log(np.maximum(erm.predict_proba(part.X), 1e-30)) for part in (own, calibration, test)]
+    scores = [np.log(np.maximum(erm.predict_proba(part.X), 1e-30)) for part in (calibration, test)]
     for name, rule in (("robust", robust_thresholds), ("pooled", pooled_thresholds)):
-        thresholds = rule(scores[1], *calibration[1:], TARGET, MIN_CELL_SIZE)
-        yield figures(name, scores[2] - thresholds, test)
+        thresholds = rule(scores[0], *calibration[1:], TARGET, MIN_CELL_SIZE)
+        yield figures(name, scores[1] - thresholds, test)
     promise: dict[str, Any] = {"min_cell_size": MIN_CELL_SIZE, "on_infeasible": "widen"}
-    thresholds = order_thresholds(scores[1], *calibration[1:], TARGET, CONFIDENCE, **promise)
-    yield figures("order", scores[2] - thresholds, test)
-    scale = quantile_scale(scores[0], own.labels, TARGET)
-    levels = [(part - scale.base) / scale.unit for part in scores[1:]]
-    thresholds = joint_thresholds(levels[0], *calibration[1:], TARGET, CONFIDENCE, **promise, comparable=True)
-    yield figures("joint", levels[1] - thresholds, test)
+    thresholds = order_thresholds(scores[0], *calibration[1:], TARGET, CONFIDENCE, **promise)
+    yield figures("order", scores[1] - thresholds, test)
+    odds = [log_odds(erm.predict_proba(part.X)) for part in (calibration, test)]
+    thresholds = joint_thresholds(odds[0], *calibration[1:], TARGET, CONFIDENCE, **promise, comparable=True)
+    yield figures("joint", odds[1] - thresholds, test)
 
 
 def figures(method: str, margins: np.ndarray, test: Data) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from efficientnet_lite_pytorch import EfficientNet
 from showing import Table, main
 from torch import Tensor, nn
 
-from domaincover import ImageNetwork, SetCoverClassifier, assess, read_real
+from domaincover import ImageNetwork, SetCoverClassifier, assess
+from domaincover.study import read_real
 
 
 class Features(nn.Module):

@@ -18,10 +18,12 @@ for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "PY_COLORS", "GITHUB
 # Before dask is imported: its processes wait for each other as long as it takes on a busy machine.
 os.environ |= {f"DASK_DISTRIBUTED__COMM__TIMEOUTS__{name}": "2h" for name in ("CONNECT", "TCP")}
 
+from domaincover import ERMClassifier, PromisedSetClassifier, save  # noqa: E402
 from domaincover.cli import main  # noqa: E402
 from tests import held as hold_script  # noqa: E402
 from tests.deep import IS_DEEP  # noqa: E402
 from tests.processes import Held, restore_signals, wait_until  # noqa: E402
+from tests.wards import EXTRA, FEATURES, patients  # noqa: E402
 
 # Nothing is timed, since the machine may be busy. The run of every day draws the same examples wherever it runs, and so
 # passes everywhere or nowhere; a deep run draws others each time.
@@ -163,3 +165,28 @@ def refused(here, tmp_path):
         assert sorted(tmp_path.rglob("*")) == before
 
     return check
+
+
+@pytest.fixture(scope="session")
+def promised():
+    """A model with a promise, fitted to patients of 25 wards."""
+    table, scorer = patients(4000, 25), ERMClassifier(epochs=5, network="linear", random_state=0)
+    model = PromisedSetClassifier(scorer, folds=2, random_state=0)
+    return model.fit(table[FEATURES], table["outcome"], domains=table["ward"])
+
+
+@pytest.fixture(scope="session")
+def promised_model(promised, tmp_path_factory):
+    """Its folder."""
+    folder = tmp_path_factory.mktemp("promised") / "model"
+    save(promised, folder, extra=EXTRA)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def unpromised_model(tmp_path_factory):
+    """The folder of a model without a promise, fitted to the same columns."""
+    table, folder = patients(300, 5), tmp_path_factory.mktemp("unpromised") / "model"
+    fitted = ERMClassifier(epochs=1, network="linear", random_state=0)
+    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder, extra=EXTRA)
+    return folder

@@ -9,8 +9,11 @@ import numpy as np
 import pandas as pd
 from typer.main import get_command
 
+import domaincover
+from domaincover import datasets, scoring, study, thresholds
 from domaincover.cli import app
 
+PUBLIC = {module.__name__: module.__all__ for module in (domaincover, datasets, scoring, study, thresholds)}
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 OF_COMMANDS = DOCS / "command-line.md"  # made from the commands themselves, and tested with them

@@ -2,6 +2,7 @@
 
 import re
 import signal
+import subprocess
 import sys
 import time
 
@@ -13,6 +14,15 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 LIMIT = 7200.0  # seconds; only a process that hangs takes that long, however busy the machine and fast its clock
 # What is told where training or a study takes long: where a command is slow, there are such lines between its others.
 PROGRESS = re.compile(r"\w+( × \d+)?: (epoch \d+ of|stopped early, at|trained for) .*|\d+ % after .*\.")
+
+
+DOMAINCOVER = [sys.executable, "-m", "domaincover"]
+
+
+def call(*arguments, **settings):
+    """Run the command line in a process of its own, and return the process that has ended."""
+    settings = {"capture_output": True, "text": True, "timeout": LIMIT} | settings
+    return subprocess.run([*DOMAINCOVER, *map(str, arguments)], check=False, **settings)
 
 
 def restore_signals():

@@ -6,45 +6,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import ERMClassifier, PromisedSetClassifier, load, save
+from domaincover import PromisedSetClassifier, load
 from domaincover.data import tables
 from domaincover.saving.models import load_extra
+from tests.wards import EXTRA, FEATURES, LABELS, ROLES, arrivals, patients, written
 
-from .test_cli_model import LABELS, ROLES, patients, written
-
-FEATURES = ["age", "pressure", "colour"]
 FLAGS = [f"in_set[{label}]" for label in LABELS]
-EXTRA = {"settings": {"label": "outcome", "domain": "ward", "method": "erm-joint", "target_recall": 0.9}}
 FIXED = "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
 
 
-@pytest.fixture(scope="module")
-def promised():
-    table = patients(4000, 25)
-    scorer = ERMClassifier(epochs=5, network="linear", random_state=0)
-    model = PromisedSetClassifier(scorer, folds=2, random_state=0)
-    return model.fit(table[FEATURES], table["outcome"], domains=table["ward"])
+@pytest.fixture
+def model(promised_model):
+    return promised_model
 
 
-@pytest.fixture(scope="module")
-def model(promised, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("promised") / "model"
-    save(promised, folder, extra=EXTRA)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def unpromised(tmp_path_factory):
-    table = patients(300, 5)
-    folder = tmp_path_factory.mktemp("unpromised") / "model"
-    fitted = ERMClassifier(epochs=1, network="linear", random_state=0)
-    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder, extra=EXTRA)
-    return folder
-
-
-def arrivals():
-    """Return rows of eight new wards, in no order."""
-    return patients(1600, 8, seed=1, first_ward=100)
+@pytest.fixture
+def unpromised(unpromised_model):
+    return unpromised_model
 
 
 def grouped():

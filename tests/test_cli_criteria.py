@@ -8,8 +8,7 @@ import pytest
 
 from domaincover import load
 from domaincover.saving.models import load_extra
-
-from .test_cli_model import ROLES, patients, written
+from tests.wards import ROLES, patients, written
 
 TARGETS = ["--target-recall", "ill=0.9", "--target-recall", "well=0.6"]
 COVERAGE = ["--criterion", "coverage", "--target-recall", "0.8"]

@@ -9,7 +9,7 @@ from domaincover import load
 from domaincover.cli.inputs import note_on_memory
 from domaincover.data.tables import open_table
 from tests.faults.processes import contents
-from tests.test_cli_model import ROLES, patients
+from tests.wards import ROLES, patients
 
 QUICK = ["--epochs", "2", "--batch-size", "200"]
 

@@ -157,11 +157,12 @@ def test_the_json_holds_all_and_nothing_personal(here, without_smoke_run, monkey
 
 
 @pytest.mark.usefixtures("without_smoke_run")
-def test_an_output_without_the_letters_gets_plain_marks(monkeypatch):
+def test_an_encoding_that_is_not_utf8_is_told_with_what_makes_it_so(monkeypatch):
     written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", written)
     doctor.doctor()
     written.seek(0)
     text = written.read()
     assert "  ok  Python" in text
+    assert "  !   encoding" in text
     assert "PYTHONUTF8=1" in text

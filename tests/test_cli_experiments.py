@@ -4,8 +4,6 @@ import html
 import json
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +16,7 @@ from domaincover.paper.published import QUICK_MARK, published
 from domaincover.paper.study_report.results_rows import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
-from tests.processes import LIMIT
+from tests.processes import call
 from tests.tiny_models import tiny_bert_folder
 
 ALL_DATASETS = (*DATASET_GROUPS["synthetic"], *DATASET_GROUPS["installable"])
@@ -36,11 +34,6 @@ n_unseen_domains = 2
 max_train_rows = 60
 max_test_rows = 60
 """
-
-
-def call(*arguments, **settings):
-    command = [sys.executable, "-m", "domaincover", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False, **settings)
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from domaincover.cli.inputs import domains_in
 from domaincover.data.tables import open_table
 from domaincover.promises.certificates import seen_among
 from tests.test_cli_adapt import sets_in
-from tests.test_cli_model import QUICK, ROLES, patients, written
+from tests.wards import QUICK, ROLES, patients, written
 
 FEATURES = ["age", "pressure"]
 PADDED = [f"{number:03d}" for number in range(1, 13)]

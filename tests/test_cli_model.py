@@ -6,8 +6,6 @@ call `main` in this one.
 
 import json
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -16,48 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from domaincover import load, to_label_lists
 from domaincover.saving.models import load_extra
-from tests.processes import LIMIT, without_progress
+from tests.fuzz.damage import flipped
+from tests.processes import call, without_progress
 from tests.saving.test_forgeries import forge
-
-DOMAINCOVER = [sys.executable, "-m", "domaincover"]
-ROLES = ["--label", "outcome", "--domain", "ward"]
-QUICK = [*ROLES, "--base", "linear", "--hold-out-domains", "0", "--epochs", "5"]
-LABELS = ["ill", "mild", "well"]
-
-
-def patients(n_rows=1500, n_wards=12, seed=0, first_ward=1):
-    """Return a table with every kind of column, missing values, and wards that move the numbers."""
-    rng = np.random.default_rng(seed)
-    ward, outcome = rng.integers(n_wards, size=n_rows), rng.integers(3, size=n_rows)
-    means = np.array([[0, 0], [3, 0], [0, 3]])[outcome] + rng.normal(0, 1.2, (n_wards, 2))[ward]
-    age, pressure = (rng.normal(means) * 10 + 50).round(2).T
-    day = pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n_rows), unit="D")
-    table = pd.DataFrame(
-        {
-            "visit": [f"v{k:06d}" for k in range(n_rows)],
-            "age": age,
-            "pressure": pressure,
-            "smoker": (rng.random(n_rows) < 0.2 + 0.2 * outcome).astype(object),
-            "admitted": day,
-            "colour": rng.choice(["red", "green", "blue"], n_rows).astype(object),
-            "ward": [f"ward {k + first_ward}" for k in ward],
-            "outcome": np.array(LABELS)[outcome],
-        }
-    )
-    for name in ("age", "smoker", "admitted", "colour"):
-        table.loc[rng.random(n_rows) < 0.05, name] = None
-    return table
-
-
-def written(table, path):
-    """Write a table as its name says, and return where it is."""
-    table.to_parquet(path) if path.suffix == ".parquet" else table.to_csv(path, index=False)
-    return path
-
-
-def call(*arguments):
-    settings = {"capture_output": True, "text": True, "timeout": LIMIT}
-    return subprocess.run([*DOMAINCOVER, *map(str, arguments)], check=False, **settings)
+from tests.wards import LABELS, QUICK, ROLES, patients, written
 
 
 @pytest.fixture(autouse=True)
@@ -303,13 +263,13 @@ def predicted(path):
     return pd.read_csv(path, dtype={"visit": str}) if ".csv" in path.name else pd.read_parquet(path)
 
 
-def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path):
+def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path, here):
     table = patients(400, 3, seed=1)
     table["visit"] = table["visit"].str[1:]  # whole numbers with zeros in front
     new = written(table, tmp_path / "new.csv")
-    done = call("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
-    assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.splitlines() == [
+    code, printed, told = here("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
+    assert (code, printed) == (0, "")
+    assert told.splitlines() == [
         f"400 sets are in {tmp_path / 'sets.csv'}: {sizes_told(tmp_path / 'sets.csv')}.",
         "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets.",
     ]
@@ -421,9 +381,8 @@ def test_a_column_that_the_model_needs_is_missed_by_name(model, tmp_path, refuse
 def test_a_damaged_model_is_refused(model, new, tmp_path, refused, command):
     damaged = shutil.copytree(model, tmp_path / "damaged")
     part = min(damaged.glob("*.safetensors"))
-    content = bytearray(part.read_bytes())
-    content[-1] ^= 1
-    part.write_bytes(content)
+    content = part.read_bytes()
+    part.write_bytes(flipped(content, len(content) - 1))
     out = ["--out", tmp_path / "sets.csv"] if command == "predict" else []
     refused(f"{part} is corrupt: its checksum differs", command, damaged, new, *out)
 
@@ -451,10 +410,10 @@ def refuse_constant(name):
 OF_EVALUATION = ("model_sha256", "min_cell_size", "thresholds", "sets_by_size")
 
 
-def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new):
-    done = call("evaluate", model, new, "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    found = json.loads(done.stdout, parse_constant=refuse_constant)
+def test_evaluation_as_json_has_a_summary_and_a_record_per_domain(model, new, here):
+    code, printed, told = here("evaluate", model, new, "--format", "json")
+    assert (code, told) == (0, "")
+    found = json.loads(printed, parse_constant=refuse_constant)
     assert list(found) == ["summary", *OF_EVALUATION, "adapted", "fixed", "domains"]
     assert {"n_domains", "min_recall", "set_size", "share_at_target", "target_recall"} < set(found["summary"])
     assert [record["domain"] for record in found["domains"]] == ["ward 100", "ward 101", "ward 102"]

@@ -9,40 +9,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from domaincover import ERMClassifier, PromisedSetClassifier, load, save
+from domaincover import load
 from domaincover.cli import apply, part_scores
+from domaincover.cli.apply import SetColumns
 from domaincover.cli.part_runs import PartRuns
-from domaincover.cli.set_columns import _distinct
 from domaincover.data.tables import open_table
 from domaincover.data.tables.writer import metadata_of
 from domaincover.files import only_writer
 from tests.faults.processes import contents
-from tests.test_cli_model import QUICK, ROLES, patients
-
-FEATURES = ["age", "pressure", "colour"]
-SETTINGS = {"label": "outcome", "domain": "ward", "method": "erm-joint", "target_recall": 0.9}
+from tests.wards import QUICK, ROLES, arrivals
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    table, folder = patients(4000, 25), tmp_path_factory.mktemp("promised") / "model"
-    scorer = ERMClassifier(epochs=5, network="linear", random_state=0)
-    fitted = PromisedSetClassifier(scorer, folds=2, random_state=0)
-    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder, extra={"settings": SETTINGS})
-    return folder
-
-
-@pytest.fixture(scope="module")
-def fixed_model(tmp_path_factory):
-    table, folder = patients(300, 5), tmp_path_factory.mktemp("fixed") / "model"
-    fitted = ERMClassifier(epochs=1, network="linear", random_state=0)
-    save(fitted.fit(table[FEATURES], table["outcome"], domains=table["ward"]), folder, extra={"settings": SETTINGS})
-    return folder
-
-
-def arrivals():
-    """Return rows of eight new wards, in no order."""
-    return patients(1600, 8, seed=1, first_ward=100)
+@pytest.fixture
+def model(promised_model):
+    return promised_model
 
 
 def in_parts(folder, table=None, ends=(400, 1100)):
@@ -98,10 +78,10 @@ def test_reports_of_parts_are_those_of_one_table(tmp_path, here, model, tiny_buc
     assert (parts[0], parts[1]) == (0, whole[1])
 
 
-def test_a_model_that_cannot_adapt_is_evaluated_in_parts_too(tmp_path, here, fixed_model):
+def test_a_model_that_cannot_adapt_is_evaluated_in_parts_too(tmp_path, here, unpromised_model):
     arrivals().to_parquet(tmp_path / "whole.parquet")
-    whole = here("evaluate", fixed_model, tmp_path / "whole.parquet", "--format", "json")
-    assert here("evaluate", fixed_model, in_parts(tmp_path / "parts"), "--format", "json") == whole
+    whole = here("evaluate", unpromised_model, tmp_path / "whole.parquet", "--format", "json")
+    assert here("evaluate", unpromised_model, in_parts(tmp_path / "parts"), "--format", "json") == whole
 
 
 def test_adapt_to_parts_is_adapt_to_the_table(tmp_path, here, model):
@@ -181,11 +161,11 @@ def test_another_version_writes_all_parts_anew(tmp_path, here, model, monkeypatc
     assert not origins[0] & origins[1]
 
 
-def test_another_model_writes_all_parts_anew(tmp_path, here, model, fixed_model):
+def test_another_model_writes_all_parts_anew(tmp_path, here, model, unpromised_model):
     parts, out = in_parts(tmp_path / "parts"), tmp_path / "sets"
-    for which in (model, fixed_model):
+    for which in (model, unpromised_model):
         assert here("predict", which, parts, "--out", out)[0] == 0
-    here("predict", fixed_model, parts, "--out", tmp_path / "alone")
+    here("predict", unpromised_model, parts, "--out", tmp_path / "alone")
     assert contents(out) == contents(tmp_path / "alone")
 
 
@@ -238,12 +218,14 @@ def test_a_second_command_in_the_same_folder_is_refused(tmp_path, refused, model
         refused("another command is writing to", "predict", model, parts, "--out", tmp_path / "sets")
 
 
-def test_many_labels_are_told_apart_as_few_are():
+@pytest.mark.parametrize("as_lists", [True, False])
+def test_sets_of_many_labels_are_listed_as_those_of_few(as_lists):
     sets = np.random.default_rng(0).random((50, 70)) < np.arange(70) / 70
-    for n_labels in (1, 3, 8, 9, 64, 65, 70):
-        which, distinct = _distinct(sets[:, :n_labels])
-        assert (distinct[which] == sets[:, :n_labels]).all()
-        assert len(np.unique(distinct, axis=0)) == len(distinct)
+    for n_labels in (1, 3, 70):
+        columns = SetColumns(np.arange(n_labels), [], top=False, scores=False, as_lists=as_lists)
+        found = columns.block(pd.DataFrame(index=range(50)), sets[:, :n_labels])["set"]
+        listed = [list(held) if as_lists else json.loads(held) for held in found]
+        assert listed == [np.flatnonzero(row).tolist() for row in sets[:, :n_labels]]
 
 
 def test_workers_are_for_parts(tmp_path, refused, model):

@@ -6,12 +6,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from domaincover import PromisedSetClassifier, TableEncoder
-from domaincover.cli import main
-from domaincover.saving.models import load, save
+from domaincover import TableEncoder, load
+from tests.wards import ROLES, save_promised_regression
 
 LABELS = ["ill, badly", 'so "so"', "well"]
 
@@ -28,26 +25,7 @@ def visits(n_wards=14, seed=0, first=0):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    table = visits()
-    fitted = PromisedSetClassifier(
-        make_pipeline(TableEncoder(), LogisticRegression()), folds=2, min_cell_size=5, random_state=0
-    ).fit(table[["a", "b"]], table["outcome"], domains=table["ward"])
-    folder = tmp_path_factory.mktemp("models") / "model"
-    save(fitted, folder, extra={"settings": {"label": "outcome", "domain": "ward", "target_recall": 0.9}})
-    return folder
-
-
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Call a command in this process, and return its status and what it printed."""
-
-    def called(*arguments):
-        monkeypatch.setattr("sys.argv", ["domaincover", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stopped:
-            main()
-        return stopped.value.code, *capsys.readouterr()
-
-    return called
+    return save_promised_regression(visits(), ["a", "b"], tmp_path_factory.mktemp("models") / "model")
 
 
 @pytest.fixture
@@ -56,8 +34,8 @@ def new(tmp_path):
     return tmp_path / "new.csv"
 
 
-def predicted(run, model, table, out, *options):
-    status, _, said = run("predict", model, table, "--out", out, *options)
+def predicted(here, model, table, out, *options):
+    status, _, said = here("predict", model, table, "--out", out, *options)
     assert status == 0, said
     return said
 
@@ -65,28 +43,28 @@ def predicted(run, model, table, out, *options):
 # Fitting
 
 
-def test_a_verbose_fit_prints_epochs_fits_and_why_it_stopped(run, tmp_path):
+def test_a_verbose_fit_prints_epochs_fits_and_why_it_stopped(here, tmp_path):
     visits(6).to_csv(tmp_path / "t.csv", index=False)
-    options = ["--label", "outcome", "--domain", "ward", "--hold-out-domains", "0", "--out", tmp_path / "model"]
-    status, _, said = run(
+    options = [*ROLES, "--hold-out-domains", "0", "--out", tmp_path / "model"]
+    status, _, said = here(
         "fit", tmp_path / "t.csv", *options, "--base", "linear", "--method", "erm", "--epochs", "3", "--verbose"
     )
     assert status == 0, said
     assert "ERMClassifier: epoch 2 of 3, loss " in said
     assert "ERMClassifier: trained for 3 epochs" in said
-    quiet = run("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust")[2]
+    quiet = here("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust")[2]
     assert "HistGradientBoosting" not in quiet
     assert f"Note: {tmp_path / 'model'} holds a model, which this one will replace." in quiet
-    loud = run("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust", "--verbose")[2]
+    loud = here("fit", tmp_path / "t.csv", *options, "--base", "boosting", "--method", "robust", "--verbose")[2]
     assert ": fit 1 of 1, on " in loud
 
 
 # What predict writes
 
 
-def test_a_set_is_a_list_that_keeps_labels_with_commas_and_quotes_apart(run, model, new, tmp_path):
+def test_a_set_is_a_list_that_keeps_labels_with_commas_and_quotes_apart(here, model, new, tmp_path):
     for name in ("sets.csv", "sets.tsv", "sets.parquet"):
-        predicted(run, model, new, tmp_path / name)
+        predicted(here, model, new, tmp_path / name)
     sets = load(model).predict_set(pd.read_csv(new)[["a", "b"]])
     expected = [[name for name, held in zip(sorted(LABELS), row, strict=True) if held] for row in sets]
     as_text = pd.read_csv(tmp_path / "sets.csv")
@@ -95,8 +73,8 @@ def test_a_set_is_a_list_that_keeps_labels_with_commas_and_quotes_apart(run, mod
     assert [list(held) for held in pd.read_parquet(tmp_path / "sets.parquet")["set"]] == expected
 
 
-def test_the_closing_line_counts_sets_by_size(run, model, new, tmp_path):
-    said = predicted(run, model, new, tmp_path / "sets.parquet").splitlines()[0]
+def test_the_closing_line_counts_sets_by_size(here, model, new, tmp_path):
+    said = predicted(here, model, new, tmp_path / "sets.parquet").splitlines()[0]
     sizes = pd.read_parquet(tmp_path / "sets.parquet")["set_size"].value_counts()
     assert said.startswith("180 sets are in ")
     assert said.endswith(f"{sizes.get(0, 0)} empty.")
@@ -104,8 +82,8 @@ def test_the_closing_line_counts_sets_by_size(run, model, new, tmp_path):
         assert f"{sizes[size]} of {size}" in said
 
 
-def test_top_and_scores_are_the_models(run, model, new, tmp_path):
-    predicted(run, model, new, tmp_path / "s.parquet", "--top", "--scores", "--id", "id")
+def test_top_and_scores_are_the_models(here, model, new, tmp_path):
+    predicted(here, model, new, tmp_path / "s.parquet", "--top", "--scores", "--id", "id")
     written, fitted, X = pd.read_parquet(tmp_path / "s.parquet"), load(model), pd.read_csv(new)[["a", "b"]]
     assert written["top"].tolist() == fitted.predict(X).tolist()
     scores = written[[f"score[{name}]" for name in fitted.classes_]].to_numpy()
@@ -114,20 +92,20 @@ def test_top_and_scores_are_the_models(run, model, new, tmp_path):
 
 
 @pytest.mark.parametrize("options", [[], ["--domain", "ward"], ["--top", "--scores", "--id", "id"]])
-def test_an_empty_table_gives_an_empty_result_with_the_same_columns(run, model, new, tmp_path, options):
+def test_an_empty_table_gives_an_empty_result_with_the_same_columns(here, model, new, tmp_path, options):
     pd.read_csv(new)[:0].to_csv(tmp_path / "none.csv", index=False)
-    said = predicted(run, model, tmp_path / "none.csv", tmp_path / "none.parquet", *options)
-    predicted(run, model, new, tmp_path / "some.parquet", *options)
+    said = predicted(here, model, tmp_path / "none.csv", tmp_path / "none.parquet", *options)
+    predicted(here, model, new, tmp_path / "some.parquet", *options)
     none, some = (pd.read_parquet(tmp_path / f"{name}.parquet") for name in ("none", "some"))
     assert len(none) == 0
     assert none.columns.tolist() == some.columns.tolist()
     assert said.startswith("0 sets are in ")
 
 
-def test_standard_input_and_output_take_the_place_of_files(run, model, new, tmp_path, monkeypatch):
-    predicted(run, model, new, tmp_path / "sets.csv")
+def test_standard_input_and_output_take_the_place_of_files(here, model, new, tmp_path, monkeypatch):
+    predicted(here, model, new, tmp_path / "sets.csv")
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(new.read_bytes()), encoding="utf-8"))
-    status, printed, said = run("predict", model, "-", "--out", "-")
+    status, printed, said = here("predict", model, "-", "--out", "-")
     assert (status, printed) == (0, (tmp_path / "sets.csv").read_text(encoding="utf-8"))
     assert "180 sets are on standard output" in said
 
@@ -144,22 +122,22 @@ def ward_50(tmp_path_factory):
 
 
 @pytest.fixture
-def adapted(run, model, ward_50, tmp_path):
-    status, _, said = run("adapt", model, ward_50, "--out", tmp_path / "adapted")
+def adapted(here, model, ward_50, tmp_path):
+    status, _, said = here("adapt", model, ward_50, "--out", tmp_path / "adapted")
     assert status == 0, said
     return tmp_path / "adapted"
 
 
-def test_an_adapted_model_says_if_rows_are_of_other_domains(run, adapted, new, ward_50, tmp_path):
+def test_an_adapted_model_says_if_rows_are_of_other_domains(here, adapted, new, ward_50, tmp_path):
     line = "The model is adapted to domain w50, and the table has rows of other domains: w51, w52."
-    assert line in predicted(run, adapted, new, tmp_path / "s.csv")
-    assert line in run("evaluate", adapted, new)[1]
-    assert "adapted to" not in predicted(run, adapted, ward_50, tmp_path / "s.csv")
-    assert "The model is adapted" not in run("evaluate", adapted, ward_50)[1]
+    assert line in predicted(here, adapted, new, tmp_path / "s.csv")
+    assert line in here("evaluate", adapted, new)[1]
+    assert "adapted to" not in predicted(here, adapted, ward_50, tmp_path / "s.csv")
+    assert "The model is adapted" not in here("evaluate", adapted, ward_50)[1]
 
 
-def test_the_report_of_an_adapted_model_is_called_adapted(run, adapted, ward_50):
-    assert json.loads(run("evaluate", adapted, ward_50, "--format", "json")[1])["thresholds"] == "adapted"
+def test_the_report_of_an_adapted_model_is_called_adapted(here, adapted, ward_50):
+    assert json.loads(here("evaluate", adapted, ward_50, "--format", "json")[1])["thresholds"] == "adapted"
 
 
 def test_a_report_on_several_domains_by_an_adapted_model_warns(model):
@@ -173,20 +151,20 @@ def test_a_report_on_several_domains_by_an_adapted_model_warns(model):
 # Checking
 
 
-def test_check_prints_findings_and_the_fit_that_follows_from_them(run, tmp_path):
+def test_check_prints_findings_and_the_fit_that_follows_from_them(here, tmp_path):
     visits().assign(copy=lambda t: t["outcome"].str.upper()).to_csv(tmp_path / "t.csv", index=False)
-    status, printed, said = run("check", tmp_path / "t.csv", "--label", "outcome", "--domain", "ward")
+    status, printed, said = here("check", tmp_path / "t.csv", *ROLES)
     assert status == 0
     assert "copy gives outcome away" in printed
     assert "--drop id --drop copy" in said or "--drop copy --drop id" in said
     assert said.splitlines()[-1].startswith("Next: domaincover fit")
 
 
-def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(run, tmp_path):
+def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(here, tmp_path):
     table = visits().assign(**{"<script>alert(1)</script>": lambda t: t["outcome"]})
     table.to_csv(tmp_path / "t.csv", index=False)
-    options = ["--label", "outcome", "--domain", "ward", "--html", tmp_path / "t.html", "--format", "json"]
-    status, printed, _ = run("check", tmp_path / "t.csv", *options)
+    options = [*ROLES, "--html", tmp_path / "t.html", "--format", "json"]
+    status, printed, _ = here("check", tmp_path / "t.csv", *options)
     page = (tmp_path / "t.html").read_text(encoding="utf-8")
     assert status == 0
     assert "<script>alert" not in page
@@ -196,12 +174,10 @@ def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(run, tmp_pa
         assert route["name"] in page
 
 
-def test_check_does_not_write_a_page_over_the_table(run, tmp_path):
+def test_check_does_not_write_a_page_over_the_table(here, tmp_path):
     visits().to_csv(tmp_path / "t.csv", index=False)
     (tmp_path / "t.html").symlink_to(tmp_path / "t.csv")
-    status, _, said = run(
-        "check", tmp_path / "t.csv", "--label", "outcome", "--domain", "ward", "--html", tmp_path / "t.html"
-    )
+    status, _, said = here("check", tmp_path / "t.csv", *ROLES, "--html", tmp_path / "t.html")
     assert status == 2
     assert "would overwrite the input table" in said
 
@@ -209,28 +185,23 @@ def test_check_does_not_write_a_page_over_the_table(run, tmp_path):
 @pytest.fixture(scope="module")
 def unscaled(tmp_path_factory):
     """A model whose classifier is given missing values, which it rejects."""
-    table = visits()
-    classifier = make_pipeline(TableEncoder(scale=False), LogisticRegression())
-    fitted = PromisedSetClassifier(classifier, folds=2, min_cell_size=5, random_state=0)
     folder = tmp_path_factory.mktemp("models") / "unscaled"
-    save(fitted.fit(table[["a", "b"]], table["outcome"], domains=table["ward"]), folder)
-    return folder
+    return save_promised_regression(visits(), ["a", "b"], folder, scale=False)
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "adapt"])
 def test_rows_that_a_classifier_rejects_are_not_blamed_on_the_model(unscaled, tmp_path, refused, command):
-    visits(3).assign(a=np.nan).to_csv(tmp_path / "new.csv", index=False)
-    options = ["--label", "outcome", "--domain", "ward"] if command == "evaluate" else ["--out", tmp_path / "out.csv"]
+    visits(1).assign(a=np.nan).to_csv(tmp_path / "new.csv", index=False)
+    options = [*ROLES] if command == "evaluate" else ["--out", tmp_path / "out.csv"]
     message = "unscaled cannot predict these rows (ValueError: Input X contains NaN. LogisticRegression does not accept"
     refused(message, command, unscaled, tmp_path / "new.csv", *options)
 
 
 @pytest.mark.parametrize("fault", [ValueError, IndexError])
-def test_a_fault_of_our_own_while_scoring_keeps_its_traceback(model, new, tmp_path, monkeypatch, fault):
+def test_a_fault_of_our_own_while_scoring_keeps_its_traceback(here, model, new, tmp_path, monkeypatch, fault):
     def encode(*_):
         raise fault("of our own")
 
     monkeypatch.setattr(TableEncoder, "encode", encode)
-    monkeypatch.setattr("sys.argv", ["domaincover", *map(str, ["predict", model, new, "--out", tmp_path / "out.csv"])])
     with pytest.raises(fault, match="of our own"):
-        main()
+        here("predict", model, new, "--out", tmp_path / "out.csv")

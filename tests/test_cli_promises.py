@@ -16,8 +16,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from domaincover import ConformalSetClassifier, ERMClassifier, PromisedSetClassifier, TableEncoder, certify, load, save
 from domaincover.saving.models import load_extra
-
-from .test_cli_model import LABELS, ROLES, patients, written
+from tests.wards import LABELS, ROLES, patients, written
 
 QUICK = [*ROLES, "--method", "robust", "--base", "linear"]
 FEATURES = ["age", "pressure"]

@@ -323,13 +323,7 @@ def test_two_processes_write_one_model_and_talk_once(world, tmp_path):
     pytest.importorskip("accelerate")
     start = [
         sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node",
-        "2",
-        "-m",
-        "domaincover",
+        *["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", "-m", "domaincover"],
     ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(

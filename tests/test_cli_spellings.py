@@ -5,11 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 
-from domaincover import PromisedSetClassifier, TableEncoder
-from domaincover.saving.models import save
+from tests.wards import save_promised_regression
 
 COMMA, POINT, PERCENT = ["1.200,50", "2.000", "3,5", "900"], ["1,200.50", "2,000", "3.5", "900"], ["12,5 %", "3 %"]
 SAME = 1e-5  # scores are written with seven digits, and sums of few rows and of many are rounded differently
@@ -41,12 +38,8 @@ def models(tmp_path_factory):
         key = json.dumps(spelled)
         if key not in found:
             table = visits(spelled)
-            classifier = PromisedSetClassifier(
-                make_pipeline(TableEncoder(), LogisticRegression()), folds=2, min_cell_size=5, random_state=0
-            )
-            fitted = classifier.fit(table[["dose", "a"]], table["outcome"], domains=table["ward"])
             found[key] = tmp_path_factory.mktemp("models") / "model"
-            save(fitted, found[key], extra={"settings": {"label": "outcome", "domain": "ward", "target_recall": 0.9}})
+            save_promised_regression(table, ["dose", "a"], found[key])
         return found[key]
 
     return model_of

@@ -103,15 +103,11 @@ def test_a_path_is_left_to_the_shell(offered):
     assert offered("domaincover fit vis") == []
 
 
-def test_every_known_experiment_is_among_those_offered():
+def test_every_known_experiment_and_data_set_on_disk_is_offered():
+    from domaincover.paper.catalogue import CATALOGUE
     from domaincover.paper.experiment import PAPER_EXPERIMENTS
 
     assert experiment_names() == sorted(PAPER_EXPERIMENTS)
-
-
-def test_every_data_set_on_disk_is_offered():
-    from domaincover.paper.catalogue import CATALOGUE
-
     assert names_on_disk() == [*CATALOGUE]
 
 

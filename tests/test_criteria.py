@@ -16,8 +16,6 @@ from domaincover import (
     assess,
     certify,
     load,
-    min_recall_scorer,
-    share_at_target_scorer,
 )
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.cell_thresholds import cell_thresholds
@@ -28,7 +26,6 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.calibration.scales import quantile_scale
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.criteria import criterion_for, free_thresholds, targets_among
 from domaincover.data.dataset import count_cells
@@ -38,6 +35,7 @@ from domaincover.promises.clopper_pearson import lower_bound
 from domaincover.report.domain_headline import summary_lines
 from domaincover.report.domain_page import write_domain_page
 from domaincover.report.domain_table import domain_table, summary_table
+from domaincover.scoring import min_recall_scorer, share_at_target_scorer
 from domaincover.training.objectives import SetCoverLoss
 
 NAMES = ("sick", "unsure", "well")
@@ -186,14 +184,6 @@ def test_too_few_domains_are_reported_for_the_label_whose_target_takes_more():
 def test_a_criterion_of_other_labels_is_refused():
     with pytest.raises(InputError, match="the criterion has 2 labels, but scores have 3"):
         robust_thresholds(*scored_rows(), criterion_for(0.9, ("a", "b")))
-
-
-def test_the_scale_of_each_label_is_that_of_its_own_target():
-    scores, labels, _ = scored_rows()
-    found = quantile_scale(scores, labels, CHOSEN)
-    assert found.base[0] == quantile_scale(scores, labels, 0.95).base[0]
-    assert found.base[2] == quantile_scale(scores, labels, 0.7).base[2]
-    assert found.base[1] == quantile_scale(scores, labels, 0.7).base[1]  # the lowest of the others
 
 
 def softmax(scores):
@@ -417,7 +407,7 @@ def test_networks_with_other_targets_by_label_train_in_one_stack():
     from domaincover.estimators.stacked_fit import fit_together
 
     models = [SetCoverClassifier(target, epochs=3, hidden=8, random_state=0) for target in ({"sick": 0.9}, 0.9, TWO)]
-    fit_together(models, [(*ROWS, DATA.domains)] * 3)
+    list(fit_together(models, [(*ROWS, DATA.domains)] * 3))
     alone = SetCoverClassifier(TWO, epochs=3, hidden=8, random_state=0).fit(*ROWS, domains=DATA.domains)
     assert np.allclose(models[2].label_scores(ROWS[0]), alone.label_scores(ROWS[0]), atol=1e-4)
 

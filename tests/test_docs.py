@@ -20,6 +20,7 @@ from tests.documents import (
     DOCS,
     GUIDES,
     OF_COMMANDS,
+    PUBLIC,
     ROOT,
     TEXTS,
     blocks,
@@ -116,7 +117,22 @@ def test_what_a_guide_links_to_exists(path):
 
 def test_every_public_name_is_on_one_page_of_the_reference():
     pages = [path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md")]
-    assert sorted(re.findall(r"^::: domaincover\.(\w+)$", "\n".join(pages), re.MULTILINE)) == domaincover.__all__
+    shown = re.findall(r"^::: (domaincover\.[\w.]+)$", "\n".join(pages), re.MULTILINE)
+    public = {f"{module}.{name}" for module, names in PUBLIC.items() for name in names}
+    assert sorted(name for name in shown if name in public) == sorted(public)
+    of_functions = {name.rpartition(".")[2] for name in shown if name not in public}
+    assert of_functions == {"DomainPlan", "Summary", "TableCheck"}  # what public functions return
+
+
+def test_every_public_name_is_listed_with_what_it_is_for():
+    listed = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"^\| `(domaincover\.[\w.]+)`", listed, re.MULTILINE)) == sorted(
+        f"{module}.{name}" for module, names in PUBLIC.items() for name in names
+    )
+
+
+def test_the_top_level_can_be_held_in_ones_head():
+    assert len(domaincover.__all__) <= 32
 
 
 class Loaded(HTMLParser):

@@ -14,11 +14,12 @@ import pandas as pd
 from scipy.stats import beta, gaussian_kde
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder, cell_thresholds
-from domaincover.calibration.scales import quantile_scale
+from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder
+from domaincover.calibration.links import log_odds
 from domaincover.datasets import load_votes
 from domaincover.paper.study_report.pictures import save_chart
 from domaincover.report.charts import INK, chart_config
+from domaincover.thresholds import cell_thresholds
 
 IMAGES = Path(__file__).parents[1] / "images"
 AT_TARGET, BELOW, NEUTRAL = "#31705c", "#b3261e", "#6285a8"
@@ -41,9 +42,7 @@ def one_number_per_state() -> pd.DataFrame:
     model = HistGradientBoostingClassifier(max_iter=60, random_state=0).fit(
         encoder.transform(X[trains]), labels[trains]
     )
-    scores = np.log(model.predict_proba(encoder.transform(X)))
-    scale = quantile_scale(scores[trains], labels[trains], TARGET)
-    levels = ((scores - scale.base) / scale.unit)[~trains]
+    levels = log_odds(model.predict_proba(encoder.transform(X)))[~trains]
     codes, domains = np.unique(state[~trains], return_inverse=True)
     asked = cell_thresholds(levels, labels[~trains], domains, TARGET, min_cell_size=20).min(axis=1)
     counts = np.isfinite(asked)

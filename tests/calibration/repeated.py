@@ -1,5 +1,6 @@
 """Exchangeable domains, drawn again and again, and how often a new one is as promised."""
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -18,15 +19,13 @@ NOISES = {
 
 
 class Scene(NamedTuple):
-    """What is drawn: so many calibration domains, labels, rows in a cell; cells may be absent, scores tied."""
+    """What is drawn: so many calibration domains, labels, rows in a cell; cells may be absent."""
 
     n_domains: int
     n_labels: int
     noise: str = "gaussian"
     rows_of_cell: tuple[int, int] = (20, 20)
     share_absent: float = 0.0
-    min_cell_size: int = 1
-    tied: bool = False
 
 
 class Mean(NamedTuple):
@@ -47,23 +46,24 @@ def draw_domains(scene, n_domains, rng):
     spread = np.broadcast_to(rng.uniform(0.5, 2, (n_domains, 1)), shape)
     cell = np.repeat(np.arange(n_by_cell.size), n_by_cell.reshape(-1))
     own = shift.reshape(-1)[cell] + spread.reshape(-1)[cell] * noise(rng, len(cell))
-    own = np.round(own) if scene.tied else own
     return np.broadcast_to(own[:, None], (len(own), scene.n_labels)), cell % scene.n_labels, cell // scene.n_labels
+
+
+@functools.lru_cache(maxsize=2)
+def repetitions(scene):
+    """Return what is drawn in every repetition: calibration and new domains."""
+    rng = np.random.default_rng(0)
+    return [draw_domains(scene, scene.n_domains + N_NEW, rng) for _ in range(N_REPETITIONS)]
 
 
 def recalls_in_new_domains(scene, rule, *promise, **options):
     """Return the recall of every cell that counts, repetitions × new domains × labels, NaN for the others."""
-    rng = np.random.default_rng(0)
     found = np.full((N_REPETITIONS, N_NEW, scene.n_labels), np.nan)
-    for repetition in range(N_REPETITIONS):
-        scores, labels, domains = draw_domains(scene, scene.n_domains + N_NEW, rng)
+    for repetition, (scores, labels, domains) in enumerate(repetitions(scene)):
         new = domains >= scene.n_domains
-        seen = scores[~new], labels[~new], domains[~new]
-        thresholds = quietly(rule, *seen, *promise, min_cell_size=scene.min_cell_size, **options)
-        sets, labels, domains = sets_from_scores(scores[new], thresholds), labels[new], domains[new] - scene.n_domains
-        recall = recall_by_cell(sets, labels, domains, N_NEW)
-        n_by_cell = np.bincount(domains * scene.n_labels + labels, minlength=recall.size).reshape(recall.shape)
-        found[repetition] = np.where(n_by_cell >= scene.min_cell_size, recall, np.nan)
+        thresholds = quietly(rule, scores[~new], labels[~new], domains[~new], *promise, **options)
+        sets, own, of = sets_from_scores(scores[new], thresholds), labels[new], domains[new] - scene.n_domains
+        found[repetition] = recall_by_cell(sets, own, of, N_NEW)
     return found
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from domaincover import InputError, cell_thresholds, joint_thresholds
+from domaincover import InputError
 from domaincover.calibration.adaptation import rounded_down
 from domaincover.calibration.adaptation_fit import ScoredRows, fit_adaptive_thresholds, random_ranks, shrunken_slope
+from domaincover.thresholds import cell_thresholds, joint_thresholds
 from tests.calibration.shifted_domains import (
     Scene,
     domain_thresholds,

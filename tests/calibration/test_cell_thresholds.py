@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domaincover import (
-    InputError,
+from domaincover import InputError
+from domaincover.thresholds import (
     cell_thresholds,
     hierarchical_thresholds,
     joint_thresholds,

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from domaincover import InputError, cell_thresholds
+from domaincover import InputError
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.thresholds import cell_thresholds
 from tests.calibration.literal import exact
 from tests.calibration.small_data import DECIMALS
 

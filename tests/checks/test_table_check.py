@@ -9,8 +9,7 @@ import pytest
 
 from domaincover import InputError, check_table
 from domaincover.calibration.confidence import domains_needed
-from domaincover.checks.column_leaks import bins_of, domain_leak, label_leak
-from domaincover.checks.outlook import outlook_of
+from domaincover.checks.column_check import bins_of, domain_leak, label_leak
 
 N_DOMAINS, N_ROWS = 12, 100
 
@@ -177,7 +176,8 @@ def test_text_that_nearly_looks_like_numbers_weakens():
 
 @pytest.mark.parametrize("n_domains", [1, 2, 8, 12, 13, 60])
 def test_the_outlook_promises_what_the_domains_allow(n_domains):
-    outlook = outlook_of(np.full((n_domains, 2), 100), 20)
+    rows = np.arange(200 * n_domains)
+    outlook = check_table(pd.DataFrame({"noise": rows % 7}), rows % 2, rows // 200).outlook
     assert outlook.highest_confidence == pytest.approx(n_domains / (n_domains + 1))
     left = n_domains - outlook.n_held_out
     if n_domains > 1:

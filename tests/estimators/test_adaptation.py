@@ -131,7 +131,7 @@ def test_strange_domains_have_small_p_values_and_ordinary_ones_do_not(model):
 @pytest.mark.parametrize("estimator", [LinearSVC(), SetCoverClassifier(epochs=4, hidden=8, random_state=0)])
 def test_margins_become_probabilities_by_a_link(estimator):
     model = PromisedSetClassifier(estimator, random_state=0).fit(X, Y, domains=DOMAINS)
-    assert model.link_["unit"] > 0
+    assert model.links_[0]["unit"] > 0
     assert model.predict_set(NEW, domains=NEW_DOMAINS).any(axis=1).mean() > 0.9
 
 
@@ -227,7 +227,7 @@ def test_labels_that_every_fold_lacks_one_of_do_not_spoil_the_link():
     labels = np.where(place < 30, 10 + DOMAINS, Y)  # each of 40 labels in one domain
     with pytest.warns(UserWarning, match="pooled"):
         model = PromisedSetClassifier(LinearSVC(), random_state=0).fit(X, labels, domains=DOMAINS)
-    assert np.isfinite(model.link_["unit"])
+    assert np.isfinite(model.links_[0]["unit"])
     assert np.isfinite(model.thresholds_[:3]).all()
 
 

@@ -16,15 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from domaincover import (
-    ConformalSetClassifier,
-    ERMClassifier,
-    InputError,
-    SetCoverClassifier,
-    pooled_thresholds,
-    robust_thresholds,
-)
+from domaincover import ConformalSetClassifier, ERMClassifier, InputError, SetCoverClassifier
 from domaincover.prediction_sets import hits_needed
+from domaincover.thresholds import pooled_thresholds, robust_thresholds
 from tests.recall import recall_by_cell
 
 RULES = {"robust": robust_thresholds, "pooled": pooled_thresholds}

@@ -207,7 +207,7 @@ def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fit
     data = [(X[rows], Y[rows], names[rows]) for rows, names in zip(parts, (DOMAINS, DOMAINS, few), strict=True)]
     model = quick(penalty, validation_domains=0)
     together = [clone(model) for _ in data]
-    fit_together(together, data, as_if_alone=True)
+    list(fit_together(together, data, as_if_alone=True))
     for one, (examples, labels, domains) in zip(together, data, strict=True):
         alone = clone(model).fit(examples, labels, domains=domains)
         np.testing.assert_allclose(one.label_scores(X), alone.label_scores(X), atol=1e-4)

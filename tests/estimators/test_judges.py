@@ -6,11 +6,16 @@ from torch import nn
 from domaincover import DomainDataset, GaussianDomains, SetCoverClassifier
 from domaincover.estimators.judges import HeldOutDomains, LowestLoss, SmallestSets, verdicts
 from domaincover.networks.perceptrons import linear
+from domaincover.thresholds import criterion_for
 
 DATA = GaussianDomains.of_paper(4).sample(5, 40, np.random.default_rng(0))
 HELD_OUT = HeldOutDomains(DATA)
 NETWORKS = [linear(4, 2, np.random.default_rng(seed)) for seed in range(4)]
 of_each = pytest.mark.parametrize("network", NETWORKS)
+
+
+def smallest_sets(held_out, target, min_cell_size):
+    return SmallestSets(held_out, criterion_for(target, range(held_out.n_labels)), min_cell_size)
 
 
 def scores_of(network):
@@ -41,7 +46,7 @@ def test_scores_are_the_networks():
 @of_each
 @pytest.mark.parametrize("target", [0.5, 0.9])
 def test_thresholds_bring_each_label_and_then_every_domain_to_target(network, target):
-    found = SmallestSets(HELD_OUT, target, 1).thresholds(network)
+    found = smallest_sets(HELD_OUT, target, 1).thresholds(network)
     expected = needed_thresholds(scores_of(network), DATA.labels, DATA.domains, target, 1)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert (found <= 0).all()
@@ -49,7 +54,7 @@ def test_thresholds_bring_each_label_and_then_every_domain_to_target(network, ta
 
 @of_each
 def test_every_cell_of_the_held_out_domains_is_at_target(network):
-    sets = scores_of(network) >= SmallestSets(HELD_OUT, 0.9, 1).thresholds(network) - 1e-6
+    sets = scores_of(network) >= smallest_sets(HELD_OUT, 0.9, 1).thresholds(network) - 1e-6
     hit = sets[np.arange(len(DATA)), DATA.labels]
     for domain, label in np.ndindex(5, 2):
         assert hit[(DATA.domains == domain) & (DATA.labels == label)].mean() >= 0.9
@@ -57,7 +62,7 @@ def test_every_cell_of_the_held_out_domains_is_at_target(network):
 
 def test_of_nineteen_domains_the_worst_may_miss_the_target():
     data = GaussianDomains.of_paper(4).sample(19, 40, np.random.default_rng(1))
-    found = SmallestSets(HeldOutDomains(data), 0.9, 5).thresholds(NETWORKS[1])
+    found = smallest_sets(HeldOutDomains(data), 0.9, 5).thresholds(NETWORKS[1])
     with torch.no_grad():
         scores = NETWORKS[1](torch.as_tensor(data.examples)).numpy()
     expected = needed_thresholds(scores, data.labels, data.domains, 0.9, 5, n_missed=1)
@@ -78,19 +83,19 @@ def ten_labels(n_hopeless):
 
 @pytest.mark.parametrize("n_hopeless", [1, 9, 12])
 def test_one_small_hopeless_cell_of_ten_labels_does_not_fill_the_sets(n_hopeless):
-    judge = SmallestSets(HeldOutDomains(ten_labels(n_hopeless)), 0.9, 20)
+    judge = smallest_sets(HeldOutDomains(ten_labels(n_hopeless)), 0.9, 20)
     assert judge.verdict(nn.Identity()) < 1.1
 
 
 def test_a_large_hopeless_cell_is_brought_to_target():
-    judge = SmallestSets(HeldOutDomains(ten_labels(30)), 0.9, 20)
+    judge = smallest_sets(HeldOutDomains(ten_labels(30)), 0.9, 20)
     assert judge.thresholds(nn.Identity())[7] <= -6
 
 
 def test_a_label_that_is_hard_everywhere_does_not_lower_the_others():
     data = ten_labels(15)
     data.examples[data.labels == 7, 7] = np.random.default_rng(1).normal(-3, 0.2, (data.labels == 7).sum())
-    thresholds = SmallestSets(HeldOutDomains(data), 0.9, 20).thresholds(nn.Identity())
+    thresholds = smallest_sets(HeldOutDomains(data), 0.9, 20).thresholds(nn.Identity())
     assert thresholds[7] < -3
     assert (np.delete(thresholds, 7) > -1).all()
 
@@ -119,12 +124,12 @@ def test_where_all_cells_are_small_there_is_no_offset(network, n_rows):
     held_out = HeldOutDomains(data)
     scores = held_out.scores(network)
     expected = [min(0, hits_of(scores[data.labels == k, k], 0.9)) for k in range(2)]
-    np.testing.assert_allclose(SmallestSets(held_out, 0.9, 20).thresholds(network), expected, atol=1e-6)
+    np.testing.assert_allclose(smallest_sets(held_out, 0.9, 20).thresholds(network), expected, atol=1e-6)
 
 
 @of_each
 def test_sets_are_judged_by_their_size_at_that_threshold(network):
-    judge = SmallestSets(HELD_OUT, 0.9, 1)
+    judge = smallest_sets(HELD_OUT, 0.9, 1)
     scores = HELD_OUT.scores(network)
     assert judge.verdict(network) == (scores >= judge.thresholds(network)).sum(axis=1).mean()
 
@@ -135,7 +140,7 @@ def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
         for each in (network, shifted):
             each[0].bias -= 8.0
         shifted[0].bias -= 8.0
-    judge = SmallestSets(HELD_OUT, 0.9, 1)
+    judge = smallest_sets(HELD_OUT, 0.9, 1)
     assert judge.verdict(shifted) == pytest.approx(judge.verdict(network), abs=1.5 / len(DATA))
     np.testing.assert_allclose(judge.thresholds(shifted), judge.thresholds(network) - 8, atol=1e-5)
 
@@ -143,7 +148,7 @@ def test_scores_that_are_too_low_are_judged_as_if_they_were_not():
 def test_a_cell_too_small_to_miss_one_sets_no_offset():
     data = DATA.subset(np.flatnonzero((DATA.domains > 0) | (np.arange(len(DATA)) < 8)))  # domain 0 has 8 examples
     scores = HeldOutDomains(data).scores(NETWORKS[1])
-    found = SmallestSets(HeldOutDomains(data), 0.9, 10).thresholds(NETWORKS[1])
+    found = smallest_sets(HeldOutDomains(data), 0.9, 10).thresholds(NETWORKS[1])
     np.testing.assert_allclose(found, needed_thresholds(scores, data.labels, data.domains, 0.9, 10), atol=1e-6)
 
 
@@ -153,13 +158,13 @@ def test_scores_that_tell_labels_apart_are_judged_better_than_constant_ones():
         direction = torch.tensor([1.0, 1.0, 1.0, 1.0])  # label 1 has its mean along it
         oracle.weight.copy_(torch.stack([-direction, direction]))
         constant.weight.zero_()
-    judge = SmallestSets(HELD_OUT, 0.9, 1)
+    judge = smallest_sets(HELD_OUT, 0.9, 1)
     assert judge.verdict(oracle) < judge.verdict(constant) == 2
 
 
 def test_the_threshold_is_that_of_a_network_that_does_not_train():
     network = nn.Sequential(nn.Dropout(0.5), nn.Linear(4, 2)).train()
-    judge = SmallestSets(HELD_OUT, 0.9, 1)
+    judge = smallest_sets(HELD_OUT, 0.9, 1)
     assert np.array_equal(judge.thresholds(network), judge.thresholds(network))
 
 

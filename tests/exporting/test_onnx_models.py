@@ -53,6 +53,8 @@ MODELS = {
     "promised": lambda: promised(network()),
     "promised, held-out": lambda: promised(network(), calibration="held-out-domains", folds=None),
     "promised, jackknife": lambda: promised(network(), calibration="jackknife-minmax", folds=5),
+    "set-cover, jackknife": lambda: promised(network(SetCoverClassifier), calibration="jackknife-minmax", folds=5),
+    "conformal trees, cross-fit": lambda: ConformalSetClassifier(trees(), calibration="cross-fit", folds=2),
     "promised set-cover": lambda: promised(network(SetCoverClassifier)),
     "promised trees": lambda: promised(trees()),
     "trees, held-out": lambda: promised(trees(), calibration="held-out-domains", folds=None),

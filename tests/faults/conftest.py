@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from domaincover import ERMClassifier
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes
 
@@ -46,7 +46,7 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def study(tmp_path_factory):
     out = tmp_path_factory.mktemp("studies") / "runs"
-    run_study(plan_study(tiny_study(), out), out)
+    run_study(plan_studies([tiny_study()], out), out)
     return out
 
 

@@ -13,7 +13,7 @@ import torch
 
 from domaincover import ERMClassifier, ImageNetwork, load
 from domaincover.paper.job import at_most
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from tests.faults.conftest import tiny_study
 from tests.faults.determinism import DOMAINS, LABELS, digest, outcome, outcomes
 
@@ -60,9 +60,9 @@ def test_whole_networks_differ_between_numbers_of_threads_by_rounding_alone():
 
 def test_a_run_differs_by_rounding_alone_where_its_study_was_done_in_parts(tmp_path):
     for n_seeds in (1, 3):
-        run_study(plan_study(tiny_study(n_seeds), tmp_path / "parts"), tmp_path / "parts")
-    run_study(plan_study(tiny_study(3), tmp_path / "whole"), tmp_path / "whole")
-    run_study(plan_study(tiny_study(3), tmp_path / "again"), tmp_path / "again")
+        run_study(plan_studies([tiny_study(n_seeds)], tmp_path / "parts"), tmp_path / "parts")
+    run_study(plan_studies([tiny_study(3)], tmp_path / "whole"), tmp_path / "whole")
+    run_study(plan_studies([tiny_study(3)], tmp_path / "again"), tmp_path / "again")
     parts, whole, again = (
         [pd.read_parquet(file) for file in sorted((tmp_path / study).rglob("predictions.parquet"))]
         for study in ("parts", "whole", "again")

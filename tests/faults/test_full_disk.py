@@ -9,7 +9,7 @@ import pytest
 from domaincover import ERMClassifier, InputError, load
 from domaincover.data.feature_cache import FeatureCache, text_keys
 from domaincover.files import write_whole
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.training.settings import TrainingRun
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import contents
@@ -80,20 +80,20 @@ def test_a_report_and_figures_leave_no_half_of_them(left, small_disk, study, mon
 
 def test_a_study_keeps_what_is_finished_and_goes_on_when_there_is_room(small_disk):
     out = small_disk(200_000) / "runs"
-    run_study(plan_study(tiny_study(1), out), out)
+    run_study(plan_studies([tiny_study(1)], out), out)
     finished = {path: path.stat().st_mtime_ns for path in out.rglob("DONE")}
     small_disk(4096)
-    outcome = run_study(plan_study(tiny_study(2), out), out)
+    outcome = run_study(plan_studies([tiny_study(2)], out), out)
     assert [failure.reason for failure in outcome.failures] == [f"cannot write to {out}: {WHAT_TO_DO}"]
     assert list((out / ".unfinished").iterdir()) == []
     small_disk(500_000)
-    assert run_study(plan_study(tiny_study(2), out), out).failures == ()
+    assert run_study(plan_studies([tiny_study(2)], out), out).failures == ()
     assert {path: path.stat().st_mtime_ns for path in out.rglob("DONE")}.items() >= finished.items()
 
 
 def test_a_study_of_which_nothing_could_be_written_ends_with_one_line(left, small_disk):
     out = small_disk(1_000_000) / "runs"
-    plan_study(tiny_study(), out)
+    plan_studies([tiny_study()], out)
     (out / ".lock").touch()
     small = ["paper", "synthetic-2", "--seeds", "1", "--set", "epochs=1"]
     left(16_384, *small, "--set", "methods=erm", "--jobs", "1", "--out", out)

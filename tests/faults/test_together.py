@@ -9,7 +9,7 @@ from domaincover import ERMClassifier, InputError, load
 from domaincover.cli.checkpoint_folder import close_checkpoints, open_command
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_json, write_run
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Run
 from tests.faults.conftest import FIT, patients, tiny_study
 from tests.faults.processes import Child, command
@@ -22,7 +22,7 @@ def test_two_studies_in_one_directory_do_every_run_once(tmp_path):
     out = tmp_path / "runs"
 
     def work():
-        run_study(plan_study(tiny_study(2), out), out)
+        run_study(plan_studies([tiny_study(2)], out), out)
 
     processes = [Child(work, tmp_path / f"said-{number}") for number in range(2)]
     codes = sorted(process.wait() for process in processes)

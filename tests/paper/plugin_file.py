@@ -6,7 +6,8 @@ import signal
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from domaincover import ConformalSetClassifier, register_dataset, register_method
+from domaincover import ConformalSetClassifier
+from domaincover.study import register_dataset, register_method
 
 
 @register_dataset("clinics", n_train_domains=10, n_unseen_domains=6, max_train_rows=60, max_test_rows=60, epochs=2)

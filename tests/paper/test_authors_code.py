@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy.stats import t
 
-from domaincover import InputError, robust_thresholds
+from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper import catalogue
 from domaincover.paper.authors_code import AUTHORS_CODE, AUTHORS_MARK, PAPER_TEXT, SilentChoices
@@ -21,11 +21,12 @@ from domaincover.paper.collect import collect
 from domaincover.paper.commands.study_options import StudyOptions
 from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_split, draw_study_data
 from domaincover.paper.study_datasets import Sizes, TableDataset
 from domaincover.paper.wilds_dataset import wilds_dataset
+from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 
 METHOD_PAGE = Path(__file__).parents[2] / "docs" / "method.md"
@@ -167,7 +168,7 @@ def both(tmp_path_factory):
             out = tmp_path_factory.mktemp("runs") / "study"
             methods = ("erm", "robust", "set-cover")
             study = Study("clinics", methods, seeds=(0, 1, 2), as_authors=as_authors)
-            outcome = run_study(plan_study(study, out), out)
+            outcome = run_study(plan_studies([study], out), out)
             assert outcome.failures == ()
             found[as_authors] = (study, out)
         yield found
@@ -196,7 +197,7 @@ def test_training_rows_are_filled_before_test_rows():
 def test_without_rows_left_to_hold_out_results_have_no_seen_part(tmp_path, monkeypatch, as_authors):
     monkeypatch.setitem(catalogue.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
     study = Study("clinics", ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
-    run_study(plan_study(study, tmp_path), tmp_path)
+    run_study(plan_studies([study], tmp_path), tmp_path)
     assert set(collect(tmp_path).results["split"]) == {"train", "unseen", *(() if as_authors else ("seen",))}
 
 
@@ -247,7 +248,7 @@ def test_on_synthetic_data_set_cover_stays_as_it_is_and_erm_does_not(tmp_path):
     tables = {}
     for as_authors in (False, True):
         out = tmp_path / str(as_authors)
-        run_study(plan_study(replace(study, as_authors=as_authors), out), out)
+        run_study(plan_studies([replace(study, as_authors=as_authors)], out), out)
         for method in study.methods:
             file = out / f"synthetic-10/{method}/target-0.9/seed-0/predictions.parquet"
             tables[as_authors, method] = pd.read_parquet(file)

@@ -8,7 +8,7 @@ import pytest
 
 from domaincover import InputError
 from domaincover.paper.collect import collect
-from domaincover.paper.runner import Workers, plan_study, run_study
+from domaincover.paper.runner import Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from tests.processes import LIMIT
 
@@ -36,12 +36,12 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
             os.kill(killed[0], signal.SIGKILL)
             holds.let_go()
 
-    outcome = run_study(plan_study(STUDY, out), out, Workers(scheduler=address), kill_one)
+    outcome = run_study(plan_studies([STUDY], out), out, Workers(scheduler=address), kill_one)
     assert killed
     assert (outcome.n_new, outcome.failures) == (5, ())
     assert n_done(out) == 5
     here = tmp_path / "here"
-    run_study(plan_study(STUDY, here), here)
+    run_study(plan_studies([STUDY], here), here)
     there, expected = (collect(place).results.drop(columns="train_seconds") for place in (out, here))
     assert there.equals(expected)
 
@@ -52,17 +52,17 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
 
     out = tmp_path / "long"
     with pytest.raises(KeyboardInterrupt):
-        run_study(plan_study(ENDLESS, out), out, Workers(scheduler=address), interrupt)
+        run_study(plan_studies([ENDLESS], out), out, Workers(scheduler=address), interrupt)
     assert not list(out.glob(".progress/*"))
     assert n_done(out) == 0
     out = tmp_path / "again"
-    again = run_study(plan_study(STUDY, out), out, Workers(scheduler=address))
+    again = run_study(plan_studies([STUDY], out), out, Workers(scheduler=address))
     assert (again.n_new, n_done(out)) == (5, 5), "the worker was free again"
 
 
 def test_where_no_scheduler_answers_one_line_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", 0.5)
-    plan = plan_study(STUDY, tmp_path / "runs")
+    plan = plan_studies([STUDY], tmp_path / "runs")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen, so that nobody can
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"

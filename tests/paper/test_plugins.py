@@ -18,7 +18,7 @@ from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
 from domaincover.paper.predictions import predicted
-from domaincover.paper.runner import Work, Workers, plan_study, run_study
+from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
 from domaincover.paper.study_datasets import Sizes
@@ -45,7 +45,7 @@ def of_clinics(*names, **changes):
 
 
 def do(study, out, **means):
-    return run_study(plan_study(study, out), out, Workers(plugins=(PLUGIN,), **means))
+    return run_study(plan_studies([study], out), out, Workers(plugins=(PLUGIN,), **means))
 
 
 def test_a_plug_ins_data_set_and_methods_are_run_beside_the_others(tmp_path):
@@ -105,7 +105,7 @@ def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tm
 def test_two_calls_in_one_directory_do_not_spoil_each_other(tmp_path):
     load_plugins([PLUGIN])
     study, out = of_clinics("logistic"), tmp_path / "runs"
-    plan = plan_study(study, out)
+    plan = plan_studies([study], out)
     with FileLock(out / ".lock"), pytest.raises(InputError, match=r"another process is using .*; wait until"):
         run_study(plan, out)
     assert not list(out.glob("*/*/*/*/DONE"))
@@ -125,9 +125,9 @@ def test_a_run_on_other_data_or_with_other_sizes_is_not_taken_for_finished(tmp_p
     ):
         monkeypatch.setitem(catalogue.REGISTERED, "clinics", other)
         with pytest.raises(InputError, match=message):
-            plan_study(of_clinics("logistic"), tmp_path / "runs")
+            plan_studies([of_clinics("logistic")], tmp_path / "runs")
     monkeypatch.setitem(catalogue.REGISTERED, "clinics", replace(clinics, read=lambda: (X, y, domains)))
-    assert plan_study(of_clinics("logistic"), tmp_path / "runs").n_finished == 2
+    assert plan_studies([of_clinics("logistic")], tmp_path / "runs").n_finished == 2
 
 
 def test_data_of_two_dimensions_need_no_table():
@@ -308,7 +308,7 @@ def test_a_failed_method_is_told_the_rest_is_made_and_the_code_says_so(here, tmp
 
 MARGIN = """
 import numpy as np
-from domaincover import register_method
+from domaincover.study import register_method
 
 MARGIN = 0.1
 
@@ -364,7 +364,7 @@ def forget_plugins(monkeypatch):
 
 def test_a_worker_with_another_version_of_a_plug_in_says_so(tmp_path):
     load_plugins([PLUGIN])
-    job, *_ = plan_study(of_clinics("logistic"), tmp_path / "runs").jobs
+    job, *_ = plan_studies([of_clinics("logistic")], tmp_path / "runs").jobs
     methods.METHODS["logistic"] = replace(methods.METHODS["logistic"], plugin_source="another")
     done = Work(str(tmp_path / "runs"), str(tmp_path))(job)
     assert (done.reason, done.is_input) == ("this worker has another version of the plug-in of logistic.", True)

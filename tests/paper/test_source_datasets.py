@@ -17,7 +17,7 @@ from domaincover.paper.collect import collect
 from domaincover.paper.data_tables import data_sets
 from domaincover.paper.experiment import read_experiment
 from domaincover.paper.plugins import register_dataset
-from domaincover.paper.runner import plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.source_datasets import SourceDataset, code_digest, digest_of
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
@@ -58,7 +58,7 @@ def texts():
 
 
 def do(study, out):
-    return run_study(plan_study(study, out), out)
+    return run_study(plan_studies([study], out), out)
 
 
 def sets_of(out, run):
@@ -99,7 +99,7 @@ def test_promises_and_training_times_include_small_networks_on_images(tmp_path):
     methods = ("erm", "set-cover", "erm-joint", "erm-adapted")
     assert not do(Study("shades", methods, seeds=(0,), domain_confidence=0.5), tmp_path).failures
     assert set(collect(tmp_path).results["method"]) == set(methods)
-    assert [row["dataset"] for row in read_times(tmp_path)] == ["shades"]
+    assert read_times(tmp_path)["dataset"].tolist() == ["shades"]
 
 
 def test_large_networks_are_too_costly_for_promises():
@@ -188,7 +188,7 @@ def test_unreadable_images_of_a_folder_are_left_out(tmp_path):
     experiment = read_experiment(file)
     (study,) = experiment.studies(experiment.own, quick=False, note=print)
     with pytest.warns(UserWarning, match="broken.png"):
-        plan = plan_study(study, tmp_path / "runs")
+        plan = plan_studies([study], tmp_path / "runs")
     assert len(plan.jobs[0].unreadable) == 1
     assert not run_study(plan, tmp_path / "runs").failures
 

@@ -14,7 +14,7 @@ from domaincover.paper.catalogue import study_dataset, synthetic_name
 from domaincover.paper.collect import collect
 from domaincover.paper.job import estimator_of, plan_jobs
 from domaincover.paper.methods import GROUPS, METHODS, study_method, study_methods
-from domaincover.paper.runner import plan_studies, plan_study, run_study
+from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_data import draw_study_data
 from domaincover.paper.study_datasets import Sizes
@@ -23,7 +23,7 @@ SMALL = Study("synthetic-10", seeds=(0, 1), epochs=1)
 
 
 def do(study, out, n_processes=1):
-    return run_study(plan_study(study, out), out, n_processes)
+    return run_study(plan_studies([study], out), out, n_processes)
 
 
 @pytest.fixture(scope="module")
@@ -228,19 +228,19 @@ def test_target_recalls_train_together_and_each_as_if_alone(finished, tmp_path):
 
 def test_the_same_name_with_other_settings_is_refused(copy):
     with pytest.raises(InputError, match=r"seed-0 was made with other settings \(epochs 1\)"):
-        plan_study(Study("synthetic-10", epochs=2), copy)
+        plan_studies([Study("synthetic-10", epochs=2)], copy)
 
 
 def test_a_foreign_directory_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(InputError, match="is not empty and not a domaincover study"):
-        plan_study(SMALL, tmp_path)
+        plan_studies([SMALL], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_study_that_was_killed_before_it_had_its_mark_goes_on(tmp_path):
     (tmp_path / ".study.json.999999999-00000000-0a1b2c3d4e5f.part").write_text("{half")
-    assert plan_study(SMALL, tmp_path).n_finished == 0
+    assert plan_studies([SMALL], tmp_path).n_finished == 0
     assert (tmp_path / "study.json").exists()
 
 
@@ -262,7 +262,7 @@ def test_a_file_is_no_study(tmp_path):
     with pytest.raises(InputError, match="is a file, not a study's directory"):
         collect(tmp_path / "file")
     with pytest.raises(InputError, match="is a file; choose a directory"):
-        plan_study(SMALL, tmp_path / "file")
+        plan_studies([SMALL], tmp_path / "file")
 
 
 def test_targets_that_are_nearly_equal_have_folders_of_their_own():
@@ -294,12 +294,12 @@ def test_leftovers_of_dead_processes_are_removed_and_those_of_living_ones_kept(c
     )
     for folder in (dead, alive, foreign, elsewhere):
         folder.mkdir(parents=True)
-    plan_study(SMALL, copy)
+    plan_studies([SMALL], copy)
     assert (dead.exists(), alive.exists(), foreign.exists(), elsewhere.exists()) == (False, True, True, True)
 
 
 def test_a_study_without_finished_runs_says_so(tmp_path):
-    plan_study(SMALL, tmp_path / "runs")
+    plan_studies([SMALL], tmp_path / "runs")
     with pytest.raises(InputError, match="no finished run yet"):
         collect(tmp_path / "runs")
 
@@ -387,7 +387,7 @@ def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
     for run in study.runs():
         assert_a_run_has_the_sets_of_its_estimator(run, tmp_path)
     with pytest.raises(InputError, match=r"was made with other settings \(domain_confidence 0\.9\)"):
-        plan_study(replace(study, domain_confidence=0.8), tmp_path)
+        plan_studies([replace(study, domain_confidence=0.8)], tmp_path)
 
 
 def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once():
@@ -447,7 +447,7 @@ def test_only_they_record_how_many_domains_a_batch_has(compared):
     assert config["domains_per_batch"] == 4
     assert {run.domains_per_batch for run in SMALL.runs()} == {None}
     with pytest.raises(InputError, match=r"was made with other settings \(domains_per_batch 4\)"):
-        plan_study(replace(SINGLE_LABEL, domains_per_batch=5), compared)
+        plan_studies([replace(SINGLE_LABEL, domains_per_batch=5)], compared)
 
 
 def test_a_penaltys_weight_is_that_of_the_methods_which_have_one():

@@ -7,13 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from domaincover import InputError, read_wilds
+from domaincover import InputError
 from domaincover.data.splits import drop_small_cells
 from domaincover.paper import folder_check
 from domaincover.paper.catalogue import CATALOGUE
 from domaincover.paper.folder_check import check_folder, missing_images
 from domaincover.paper.real import release_columns
 from domaincover.paper.study_datasets import as_dataset
+from domaincover.study import read_wilds
 from tests.paper.wilds_folders import BUILDERS, TRAP_TEXTS, build_amazon, build_camelyon17, build_fmow, build_iwildcam
 
 NAMES = list(BUILDERS)

@@ -43,7 +43,7 @@ def keys(**values):
 
 
 FEW = ["--seeds", 1, "--jobs", 1, *keys(n_train_domains=N_TRAIN, n_unseen_domains=N_UNSEEN, min_cell_size=3)]
-FEW += keys(epochs=2, batch_size=16, device="cpu")
+FEW += keys(epochs=2, batch_size=16, device="cpu", figures="[]")
 IMAGES = keys(image_size=16, workers=0)
 
 

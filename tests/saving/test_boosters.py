@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from domaincover import ConformalSetClassifier, InputError, MeanClassifier, PromisedSetClassifier, TableEncoder, load
 from domaincover.cli import main
-from domaincover.estimators.coded_labels import CodedLabels
+from domaincover.estimators.scorer_fits import CodedLabels
 from domaincover.saving.boosters import booster_part, checked_lightgbm, checked_xgboost, read_booster
 
 RNG = np.random.default_rng(0)

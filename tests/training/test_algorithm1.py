@@ -9,7 +9,7 @@ from hypothesis.extra import numpy as hnp
 from torch import nn
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.estimators.seeds import generators
+from domaincover.estimators.base import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.estimators.stacked_fit import fit_together
 from domaincover.networks.perceptrons import linear, perceptron
@@ -279,7 +279,7 @@ def test_the_public_classifier_can_be_the_papers_algorithm(recall_from, penalty,
 
 def test_classifiers_with_their_own_seeds_and_targets_that_train_as_one_stack_are_the_papers_algorithm():
     models = [the_papers_classifier(seed, target) for seed, target in ((7, 0.6), (8, 0.9), (9, 0.97))]
-    fit_together(models, [(COMPLETE.examples, COMPLETE.labels, COMPLETE.domains)] * 3, as_if_alone=True)
+    list(fit_together(models, [(COMPLETE.examples, COMPLETE.labels, COMPLETE.domains)] * 3, as_if_alone=True))
     for model in models:
         assert_the_classifier_is_the_papers(model, COMPLETE)
 

@@ -47,6 +47,11 @@ class ScoredRows(NamedTuple):
         return ScoredRows(*(part[rows] for part in self))
 
     @property
+    def readable(self) -> ScoredRows:
+        """The rows that could be read; the others have infinite scores."""
+        return self.of(np.isfinite(self.scores).all(axis=1))
+
+    @property
     def labelled_scores(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
         """Scores, labels and domains, as rules take them."""
         return self.scores, self.labels, self.domains

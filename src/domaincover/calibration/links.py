@@ -6,26 +6,31 @@ for all labels gives smaller sets than on probabilities or their logarithms (doc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 LOWEST_PROBABILITY = 1e-12
+LOWEST_LOG = np.log(LOWEST_PROBABILITY)
 SMALLEST = 1e-29  # probabilities up to this stand for 0
 PENALTY = 1e-4
 DECIMALS = 6  # of log-odds
 
 
 class Link(NamedTuple):
-    """Turns margins into probabilities: softmax(unit · margin + intercept)."""
+    """Turns margins into log-probabilities: log softmax(unit · margin + intercept)."""
 
     unit: float
     intercept: NDArray[np.float64]
 
-    def probabilities(self, margins: NDArray[Any]) -> NDArray[np.float64]:
+    def log_probabilities(self, margins: NDArray[Any]) -> NDArray[np.float64]:
         """Return rows × labels."""
-        return _linked(np.asarray(margins, dtype=float), self.unit, self.intercept)
+        linked = _linked(np.asarray(margins, dtype=float), self.unit, self.intercept)
+        below = linked - linked.max(axis=1, keepdims=True, initial=-np.inf)
+        return np.asarray(below - np.log(np.exp(below).sum(axis=1, keepdims=True)))
 
 
 def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
@@ -48,7 +53,7 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         unit, intercept = values[0], values[1:]
-        found = _linked(scaled, unit, intercept)
+        found = _softmax(_linked(scaled, unit, intercept))
         nll = -np.log(np.maximum(found[own], LOWEST_PROBABILITY)).mean()
         found[own] -= 1
         slope = np.concatenate([[(found * finite).sum()], found.sum(axis=0)]) / len(labels)
@@ -64,6 +69,7 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
 def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     """Return log(p / (1 − p)) of every label; 1 − p is summed over the other labels, exact where p is almost 1.
 
+    A row of NaN, of which nothing is known, has +∞ for every label: its set holds them all.
     They are rounded to six decimals: the last bits of a double depend on the processor and on who computes it, and a
     threshold may stand exactly at a score. Single precision would not do: differences of a network's scores, which are
     in single precision, often lie halfway between two such numbers.
@@ -77,6 +83,7 @@ def log_odds(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     others[:, 1:] += np.cumsum(found, axis=1)[:, :-1]
     others[:, :-1] += np.cumsum(found[:, ::-1], axis=1)[:, -2::-1]
     odds = np.log(np.maximum(found, LOWEST_PROBABILITY)) - np.log(np.maximum(others, LOWEST_PROBABILITY))
+    odds[np.isnan(found).any(axis=1)] = np.inf
     return np.round(odds, DECIMALS)
 
 
@@ -91,32 +98,34 @@ def lowest_positive(probabilities: NDArray[Any]) -> NDArray[np.float64]:
     return np.where(np.isfinite(lowest), lowest, 0.0)
 
 
-def without_zeros(probabilities: NDArray[Any], lowest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return probabilities with the label's lowest in place of 0, rows that change normalised.
+def without_zeros(log_probabilities: NDArray[Any], lowest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return log-probabilities with the label's lowest probability in place of 0, rows that change normalised.
 
     The 0 of a decision tree or of nearest neighbours says "seldom", not "never": in the geometric mean of several
     models, one 0 would outvote all others.
 
-    >>> without_zeros(np.array([[0.0, 1.0], [0.5, 0.5]]), np.array([0.25, 0.75]))
-    array([[0.2, 0.8],
-           [0.5, 0.5]])
+    >>> np.exp(without_zeros(np.array([[-np.inf, 0.0], [-1.0, -1.0]]), np.array([0.25, 0.75]))).round(3)
+    array([[0.2  , 0.8  ],
+           [0.368, 0.368]])
     """
-    found = np.array(probabilities, dtype=float)
-    zero = found <= SMALLEST
+    found = np.array(log_probabilities, dtype=float)
+    zero = found <= np.log(SMALLEST)
     changed = zero.any(axis=1)
-    raised = np.where(zero, lowest, found)[changed]
-    found[changed] = raised / np.maximum(raised.sum(axis=1, keepdims=True), SMALLEST)
+    raised = np.where(zero[changed], lowest, np.exp(found[changed]))
+    with np.errstate(divide="ignore"):  # a label that has no lowest probability keeps 0
+        found[changed] = np.log(raised / np.maximum(raised.sum(axis=1, keepdims=True), SMALLEST))
     return found
 
 
-def mean_probabilities(by_model: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the normalised geometric mean over models of (models, rows, labels): the mean of their log-odds."""
-    return _softmax(np.log(np.maximum(np.asarray(by_model, dtype=float), LOWEST_PROBABILITY)).mean(axis=0))
+def mean_probabilities(by_model: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    """Return the normalised geometric mean of several models' log-probabilities: the mean of their log-odds."""
+    total = reduce(np.add, (np.maximum(each, LOWEST_LOG) for each in by_model))
+    return _softmax(total / len(by_model))
 
 
 def _linked(margins: NDArray[np.float64], unit: float, intercept: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(invalid="ignore"):  # a unit of 0 times −∞
-        return _softmax(np.where(np.isneginf(margins), -np.inf, unit * margins + intercept))
+        return np.where(np.isneginf(margins), -np.inf, unit * margins + intercept)
 
 
 def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from domaincover.promises.certificate_text import wrapped
+from domaincover.terminal.text_lines import counted, cut, wrapped
+from domaincover.terminal.text_table import table_lines
 
 if TYPE_CHECKING:
     from domaincover.checks.column_check import ColumnCheck
@@ -23,7 +24,7 @@ HARM_WORDS = {
     "note": "Good to know",
 }
 MOST_DOMAINS, MOST_LABELS, MOST_COLUMNS = 12, 6, 40
-LONGEST_NAME, GAP = 24, 2
+LONGEST_NAME = 24
 OPEN = {True: "yes", False: "no", None: "maybe"}
 
 
@@ -33,7 +34,7 @@ def check_text(check: TableCheck, width: int = 100, *, for_shell: bool = False) 
         _lines(size_in_words(check), width),
         *([] if check.findings else [["Nothing to change was found."]]),
         *_findings(check.findings, width, for_shell),
-        [f"Rows by {check.cells.domain} and {check.cells.label}", *_rows(check)],
+        [f"Rows by {check.cells.domain} and {check.cells.label}", *_rows(check, width)],
         ["Columns", *_columns(check, width)],
         ["What will be possible", *_routes(check, width)],
         _lines(limits_in_words(check), width),
@@ -45,12 +46,9 @@ def size_in_words(check: TableCheck) -> str:
     """Return how many rows, domains, labels and columns there are."""
     cells = check.cells
     sizes = " to ".join(dict.fromkeys(f"{end:,}" for end in np.sort(cells.counts.sum(axis=1))[[0, -1]].tolist()))
-    n_domains, n_labels = len(cells.domain_names), len(cells.label_names)
-    return (
-        f"{check.n_rows:,} rows; {n_labels} label{'s' * (n_labels != 1)} ({cells.label}); "
-        f"{n_domains:,} domain{'s' * (n_domains != 1)} ({cells.domain}) of {sizes} rows; "
-        f"{len(check.columns):,} columns to learn from."
-    )
+    labels = f"{counted(len(cells.label_names), 'label')} ({cells.label})"
+    domains = f"{counted(len(cells.domain_names), 'domain')} ({cells.domain}) of {sizes} rows"
+    return f"{check.n_rows:,} rows; {labels}; {domains}; {len(check.columns):,} columns to learn from."
 
 
 def advice_on(finding: Finding, for_shell: bool) -> str:
@@ -62,12 +60,9 @@ def advice_on(finding: Finding, for_shell: bool) -> str:
 
 def limits_in_words(check: TableCheck) -> str:
     """Return what the check looked at, and what it cannot find."""
-    n_rows = int(check.cells.counts.sum())
-    sampled = (
-        f" Columns were compared with labels and domains on {check.n_rows_compared:,} of {n_rows:,} rows, at random."
-        if check.n_rows_compared < n_rows
-        else ""
-    )
+    n_rows, compared = check.cells.n_rows, f"{check.n_rows_compared:,}"
+    sampled = f" Columns were compared with labels and domains on {compared} of {n_rows:,} rows, at random."
+    sampled = sampled if check.n_rows_compared < n_rows else ""
     return f"Each column was looked at by itself; two that together give something away are not found.{sampled}"
 
 
@@ -87,20 +82,13 @@ def kind_text(column: ColumnCheck) -> str:
 
 
 def _findings(findings: Sequence[Finding], width: int, for_shell: bool) -> list[list[str]]:
-    blocks = []
-    for harm, words in HARM_WORDS.items():
-        found = [finding for finding in findings if finding.harm == harm]
-        lines = [
-            line
-            for finding in found
-            for line in _lines(f"{finding.what} {advice_on(finding, for_shell)}", width, "- ", "  ")
-        ]
-        if found:
-            blocks.append([words, *lines])
-    return blocks
+    blocks = {harm: [words] for harm, words in HARM_WORDS.items()}
+    for finding in findings:
+        blocks[finding.harm] += _lines(f"{finding.what} {advice_on(finding, for_shell)}", width, "- ", "  ")
+    return [lines for lines in blocks.values() if len(lines) > 1]
 
 
-def _rows(check: TableCheck) -> list[str]:
+def _rows(check: TableCheck, width: int) -> list[str]:
     """Return a table of the domains with fewest rows, and of all."""
     cells = check.cells
     totals = cells.counts.sum(axis=1)
@@ -112,15 +100,14 @@ def _rows(check: TableCheck) -> list[str]:
     if len(shown) < len(totals):
         lines.append([f"… {len(totals) - len(shown):,} more", *[""] * (len(heads) - 1)])
     lines.append(["all", f"{totals.sum():,}", *(f"{cells.counts[:, k].sum():,}" for k in labels)])
-    enough = (cells.counts >= cells.min_cell_size).sum(axis=0)
-    lines.append([f"domains with {cells.min_cell_size} or more", "", *(f"{enough[k]:,}" for k in labels)])
+    lines.append([f"domains with {cells.min_cell_size} or more", "", *(f"{cells.enough[k]:,}" for k in labels)])
     hidden = len(by_size) - len(labels)
     between = [f"  ({hidden} more labels between the last two; --format json has all)"] if hidden else []
-    return [*_table([heads, *lines], n_text=1), *between]
+    return [*_table(heads, lines, 1, width), *between]
 
 
 def _columns(check: TableCheck, width: int) -> list[str]:
-    n_rows = max(int(check.cells.counts.sum()), 1)
+    n_rows = max(check.cells.n_rows, 1)
     heads = ["name", "taken for", "examples", "distinct", "missing", "tells label", "tells domain"]
     lines = [
         [
@@ -135,13 +122,8 @@ def _columns(check: TableCheck, width: int) -> list[str]:
         for column in check.columns[:MOST_COLUMNS]
     ]
     n_more = len(check.columns) - MOST_COLUMNS
-    taken = [*map(max, zip(*([len(cell) for cell in line] for line in [heads, *lines]), strict=True))]
-    room = max(width - 2 - GAP * (len(heads) - 1) - (sum(taken) - taken[2]) + max(taken[0] - LONGEST_NAME, 0), 12)
-    lines = [[*line[:2], _cut(line[2], room), *line[3:]] for line in lines]
-    return [
-        *_table([heads, *lines], n_text=3),
-        *([f"  … {n_more:,} more; --format json has all"] if n_more > 0 else []),
-    ]
+    more = [f"  … {n_more:,} more; --format json has all"] if n_more > 0 else []
+    return [*_table(heads, lines, 3, width), *more]
 
 
 def _routes(check: TableCheck, width: int) -> list[str]:
@@ -155,28 +137,10 @@ def _routes(check: TableCheck, width: int) -> list[str]:
 def _lines(words: str, width: int, first: str = "", then: str = "") -> list[str]:
     """Return lines no longer than the width that break neither an option nor between it and its value."""
     kept = re.sub(r"--\S+ (?=\S)", lambda found: found[0].replace(" ", "\u00a0"), words)
-    return [line.replace("\u00a0", " ") for line in wrapped(kept, width, first, then)]
+    return wrapped(kept, width, first, then)
 
 
-def _table(lines: Sequence[Sequence[str]], n_text: int) -> list[str]:
-    """Return aligned lines; the first columns are text, the others numbers."""
-    cut = [
-        [_cut(" ".join(cell.split()), LONGEST_NAME if k == 0 else 10**6) for k, cell in enumerate(line)]
-        for line in lines
-    ]
-    widths = [max(len(line[k]) for line in cut) for k in range(len(cut[0]))]
-    return [
-        "  "
-        + (" " * GAP)
-        .join(
-            f"{cell:<{wide}}" if k < n_text else f"{cell:>{wide}}"
-            for k, (cell, wide) in enumerate(zip(line, widths, strict=True))
-        )
-        .rstrip()
-        for line in cut
-    ]
-
-
-def _cut(text: str, longest: int) -> str:
-    shown = "".join(char if char.isprintable() else " " for char in text)
-    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+def _table(heads: Sequence[str], lines: Sequence[Sequence[str]], n_text: int, width: int) -> list[str]:
+    """Return aligned and indented lines, in which long names are cut."""
+    shown = [[cut(name, LONGEST_NAME), *others] for name, *others in lines]
+    return [f"  {line}" for line in table_lines(heads, shown, n_text, width - 2)]

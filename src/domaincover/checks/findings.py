@@ -1,4 +1,4 @@
-"""What is worth changing in a table before a fit, in the order of harm, each with what to do."""
+"""What is worth changing in a table before a fit, in the order of harm, and what its domains allow."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import domains_needed
+from domaincover.calibration.confidence import domains_needed, highest_confidence
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
 from domaincover.data.identity import in_words, look_alikes
+from domaincover.promises.plans import all_caught_size, conditional_size
+from domaincover.promises.reach import Reach, domains_with_enough
+from domaincover.terminal.text_lines import counted, listed
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
 HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")
@@ -18,7 +21,9 @@ NEARLY = 0.95  # mean recall of labels from which a single column is suspicious
 TELLS_DOMAIN = 0.9  # share of rows
 MANY_MISSING = 0.5
 MOST_NAMES = 6
-CONFIDENCE = 0.9
+HOLD_OUT_DOMAINS, HOLD_OUT_ROWS = 0.25, 0.2  # the defaults of `fit`
+CONFIDENCE, ERROR = 0.9, 0.05
+TARGET_RECALL = 0.9
 
 
 class Finding(NamedTuple):
@@ -42,6 +47,37 @@ class Cells(NamedTuple):
     n_without_label: int
     n_without_domain: int
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows have both a label and a domain."""
+        return int(self.counts.sum())
+
+    @property
+    def enough(self) -> NDArray[np.int64]:
+        """In how many domains each label counts."""
+        return domains_with_enough(self.counts, self.min_cell_size)
+
+
+class Route(NamedTuple):
+    """One way to use the table: whether it is open (None: depends on which domains are held out), and why."""
+
+    name: str
+    is_open: bool | None
+    words: str
+
+
+class Outlook(NamedTuple):
+    """Domains at hand, domains that promises need, and the routes to a model."""
+
+    n_domains: int
+    n_held_out: int
+    n_needed: int
+    highest_confidence: float
+    highest_confidence_evaluated: float
+    n_needed_to_show: int
+    highest_shown: float
+    routes: tuple[Route, ...]
+
 
 def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, ...]:
     """Return all findings, the most harmful first."""
@@ -62,7 +98,8 @@ def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, 
 def _stops(cells: Cells, columns: Sequence[ColumnCheck]) -> Iterator[Finding]:
     for name, n_missing in ((cells.label, cells.n_without_label), (cells.domain, cells.n_without_domain)):
         if n_missing:
-            yield Finding("stops", f"{name} is empty in {_rows(n_missing)}.", "Drop those rows, or name the value.")
+            what = f"{name} is empty in {counted(n_missing, 'row')}."
+            yield Finding("stops", what, "Drop those rows, or name the value.")
     if len(cells.domain_names) == 1:
         yield Finding(
             "stops",
@@ -92,7 +129,7 @@ def _of_column(column: ColumnCheck, cells: Cells, leak: Finding | None) -> Itera
         yield Finding("note", f"{name} is empty in all rows.", "It can be left out.", (name,))
         return
     if column.is_key and (leak is None or not leak.drop):
-        each = "another whole number in every row" if column.n_distinct == cells.counts.sum() else "the name of one"
+        each = "another whole number in every row" if column.n_distinct == cells.n_rows else "the name of one"
         yield Finding("weakens", f"{name} looks like an identifier: it has {each}.", "Leave it out.", (name,))
     if column.n_distinct == 1 and column.n_missing == 0:
         yield Finding("note", f"{name} has the same value in all rows.", "It can be left out.", (name,))
@@ -130,7 +167,7 @@ def _label_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
 
 
 def _domain_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
-    name, largest = column.name, cells.counts.sum(axis=1).max() / max(cells.counts.sum(), 1)
+    name, largest = column.name, cells.counts.sum(axis=1).max() / max(cells.n_rows, 1)
     if column.kind == "ignored" or len(cells.domain_names) < 2:
         return None
     if column.is_copy_of_domain:
@@ -150,20 +187,20 @@ def _domain_leak(column: ColumnCheck, cells: Cells) -> Finding | None:
 
 def _small_cells(cells: Cells) -> Iterator[Finding]:
     n_domains, needed = len(cells.domain_names), domains_needed(CONFIDENCE)
-    enough = (cells.counts >= cells.min_cell_size).sum(axis=0)
+    enough = cells.enough
     absent = (cells.counts == 0).sum(axis=0)
     if enough.max() < needed:
         yield Finding(
             "weakens",
             f"No label has {cells.min_cell_size} rows or more in {needed} domains, which a promise of {CONFIDENCE:g} "
-            f"takes; the most is {_domains(int(enough.max()))} of {n_domains}.",
+            f"takes; the most is {counted(int(enough.max()), 'domain')} of {n_domains}.",
             "Add domains, or ask for less (--domain-confidence).",
         )
     elif (rare := np.flatnonzero(enough < needed)).size:
-        listed = _listed([f"{cells.label_names[k]} ({enough[k]})" for k in rare])
+        named = listed([f"{cells.label_names[k]} ({enough[k]})" for k in rare], MOST_NAMES)
         yield Finding(
             "weakens",
-            f"Too few domains have {cells.min_cell_size} rows or more of: {listed}. A promise of {CONFIDENCE:g} takes "
+            f"Too few domains have {cells.min_cell_size} rows or more of: {named}. A promise of {CONFIDENCE:g} takes "
             f"{needed}.",
             "Their rows are pooled, and the label is promised by itself; add rows, or merge labels.",
         )
@@ -176,38 +213,94 @@ def _small_cells(cells: Cells) -> Iterator[Finding]:
             "Add rows, or merge small domains or rare labels.",
         )
     if absent.any():
-        listed = _listed([f"{cells.label_names[k]} ({absent[k]})" for k in np.flatnonzero(absent)])
-        yield Finding("note", f"Some domains lack a label: {listed}.", "Nothing needs to be done.")
+        named = listed([f"{cells.label_names[k]} ({absent[k]})" for k in np.flatnonzero(absent)], MOST_NAMES)
+        yield Finding("note", f"Some domains lack a label: {named}.", "Nothing needs to be done.")
 
 
 def _missing(columns: Sequence[ColumnCheck], cells: Cells) -> Iterator[Finding]:
-    n_rows = int(cells.counts.sum())
     somewhere = [column for column in columns if column.n_domains_without and column.n_distinct]
     if somewhere:
-        listed = _listed([f"{column.name} ({column.n_domains_without})" for column in somewhere])
+        named = listed([f"{column.name} ({column.n_domains_without})" for column in somewhere], MOST_NAMES)
         yield Finding(
             "weakens",
-            f"Empty in whole domains: {listed} of {len(cells.domain_names)}.",
+            f"Empty in whole domains: {named} of {len(cells.domain_names)}.",
             "The sets there rest on the other columns; leave the column out if new domains will lack it.",
         )
-    many = [column for column in columns if column.n_distinct and column.n_missing > MANY_MISSING * n_rows]
+    many = [column for column in columns if column.n_distinct and column.n_missing > MANY_MISSING * cells.n_rows]
     if many:
-        listed = _listed([f"{column.name} ({_percent(column.n_missing / n_rows)})" for column in many])
-        yield Finding("note", f"Mostly empty: {listed}.", "That a value is missing is learned from, too.")
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f", … and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(names[:MOST_NAMES]) + more
+        named = listed([f"{column.name} ({_percent(column.n_missing / cells.n_rows)})" for column in many], MOST_NAMES)
+        yield Finding("note", f"Mostly empty: {named}.", "That a value is missing is learned from, too.")
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %" if share < 0.9995 else "100 %"
 
 
-def _rows(count: int) -> str:
-    return f"{count:,} row{'' if count == 1 else 's'}"
+def outlook_of(cells: Cells) -> Outlook:
+    """Return what the domains of a table allow: which promise, with which option of `fit`, and which certificate."""
+    without, beside = Reach(len(cells.domain_names)), Reach(len(cells.domain_names), HOLD_OUT_DOMAINS)
+    n_evaluate, n_to_show = beside.n_evaluate, conditional_size(1 - CONFIDENCE, ERROR)
+    highest = _highest(without, cells)
+    return Outlook(
+        n_domains=without.n_domains,
+        n_held_out=n_evaluate,
+        n_needed=domains_needed(CONFIDENCE),
+        highest_confidence=highest_confidence(without.n_left),
+        highest_confidence_evaluated=highest_confidence(beside.n_left),
+        n_needed_to_show=n_to_show,
+        highest_shown=ERROR ** (1 / n_evaluate) if n_evaluate else 0.0,
+        routes=(
+            (_default(cells, n_evaluate), _highest(beside, cells), highest, _proved(beside), _shown(n_evaluate))
+            if n_evaluate
+            else (highest,)
+        ),
+    )
 
 
-def _domains(count: int) -> str:
-    return f"{count} domain{'' if count == 1 else 's'}"
+def _default(cells: Cells, n_evaluate: int) -> Route:
+    """Return the route that `fit` takes without options: it promises where one label is in domains enough."""
+    most, needed = int(cells.enough.max()), domains_needed(CONFIDENCE)
+    # Of the domains to fit on, some rows are held out too; in the worst case all held-out domains have the label.
+    surely = int(domains_with_enough((1 - HOLD_OUT_ROWS) * cells.counts, cells.min_cell_size).max()) - n_evaluate
+    have = (
+        f"{most} domains have {cells.min_cell_size} rows or more of a label, {n_evaluate} domains are held out to "
+        "evaluate"
+    )
+    if surely >= needed:
+        return Route("fit", True, f"promises {CONFIDENCE:g}: {have}, and {needed} are needed.")
+    if most >= needed:
+        return Route("fit", None, f"promises {CONFIDENCE:g} if enough remain: {have}, and {needed} are needed.")
+    words = f"aims at the target without a promise: {have}; a promise of {CONFIDENCE:g} needs {needed}."
+    return Route("fit", False, words)
+
+
+def _highest(reach: Reach, cells: Cells) -> Route:
+    beside = "beside an evaluation" if reach.n_evaluate else "at all, without an evaluation"
+    is_rare = (cells.enough < reach.n_domains).any()
+    rare = "; --on-infeasible pool, since not every label is in all of them" if is_rare else ""
+    return Route(
+        f"fit --domain-confidence {reach.highest}{'' if reach.n_evaluate else ' --hold-out-domains 0'}",
+        reach.n_domains > 1,
+        f"the highest promise {beside}: {reach.n_left} domains calibrate{rare}.",
+    )
+
+
+def _proved(beside: Reach) -> Route:
+    reach = beside._replace(n_to_train=1)
+    return Route(
+        "fit --calibration held-out-domains",
+        reach.allows(CONFIDENCE),
+        f"a promise of {CONFIDENCE:g} with a proof: {domains_needed(CONFIDENCE)} domains calibrate and at least one "
+        f"trains; there {'are' if reach.n_left != 1 else 'is'} {reach.n_left} beside one to train on and "
+        f"{reach.n_evaluate} to evaluate.",
+    )
+
+
+def _shown(n_evaluate: int) -> Route:
+    shown, n_to_show = ERROR ** (1 / n_evaluate), conditional_size(1 - CONFIDENCE, ERROR)
+    return Route(
+        "certify",
+        n_evaluate >= n_to_show,
+        f"the {n_evaluate} held-out domains show at most {100 * shown:.0f} % of new domains at target, if none of them "
+        f"misses; to show 90 % takes {n_to_show}, with {all_caught_size(TARGET_RECALL, ERROR)} rows of each label.",
+    )

@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from domaincover.checks.column_check import ColumnCheck, Subject, check_column
-from domaincover.checks.findings import Cells, Finding, findings_of
-from domaincover.checks.outlook import Outlook, outlook_of
+from domaincover.checks.findings import Cells, Finding, Outlook, findings_of, outlook_of
 from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
@@ -135,7 +134,7 @@ def check_table(
         n_rows=len(table),
         columns=columns,
         findings=findings_of(cells, columns),
-        outlook=outlook_of(cells.counts, min_cell_size),
+        outlook=outlook_of(cells),
         n_rows_compared=len(subject.sample),
     )
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.cli.arguments import ModelFolder, TableFile, column
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.terminal.text_lines import counted, listed
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -24,11 +25,7 @@ def adapt(
     table: TableFile,
     out: Annotated[Path, typer.Option(help="Folder for the adapted model.")],
     label: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with true labels, empty where unknown; default: no labels are used.",
-            autocompletion=complete_columns,
-        ),
+        str | None, column("Column with true labels, empty where unknown; default: no labels are used.")
     ] = None,
 ) -> None:
     """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
@@ -71,7 +68,7 @@ def _only_domain(data: Table, domain: str | None) -> str | None:
     """Return the domain of the rows, if the table has the column with which the model was fitted; reject several."""
     if domain is None or domain not in data.columns:
         return None
-    from domaincover.cli.inputs import domains_in, listed
+    from domaincover.cli.inputs import domains_in
 
     names = domains_in(data, domain)
     if len(names) > 1:
@@ -99,7 +96,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     from domaincover.report.domain_adaptation import DomainAdaptation
 
     used, level = adapted.adapted_, model.unfamiliar_level
-    rows = f"{used['rows']:,} row{'s' if used['rows'] != 1 else ''}, {used['labelled_rows']:,} of them labelled"
+    rows = f"{counted(used['rows'], 'row')}, {used['labelled_rows']:,} of them labelled"
     p_value = used["p_value"]
     if p_value is None:
         familiar = "No p-value of the domain: the rows are too few to compare it with those that calibrated."

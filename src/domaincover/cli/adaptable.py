@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.cli.inputs import listed
 from domaincover.data.identity import canonical, look_alike_line
 from domaincover.errors import InputError
-from domaincover.predictors.adapted_domains import moved_domains
-from domaincover.predictors.label_scoring import last_step
-from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.promised_predictor import PromisedPredictor, moved_domains
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
+from domaincover.terminal.text_lines import listed
 
 
 class AdaptedNames(NamedTuple):

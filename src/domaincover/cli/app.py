@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import signal
 import sys
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from types import FrameType
 from typing import Annotated, NoReturn
 
 import typer
@@ -20,7 +23,6 @@ from domaincover.cli.export import export
 from domaincover.cli.fit import fit
 from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
-from domaincover.cli.streams import accept_any_text, discard_output, sigterm_as_interrupt
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
@@ -73,6 +75,53 @@ def main() -> None:
     if status == INTERRUPTED and is_main_process():
         _fail(f"stopped; {_left_behind(sys.argv[1:])}.", TERMINATED if termination.was_received else INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def accept_any_text() -> None:
+    """Let standard output and error accept any text, whatever their encoding."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the parent process
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def discard_output() -> None:
+    """Discard what is still buffered: the disk is full."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # a stream that tests substituted has no file descriptor
+            stream.flush()
+            continue
+        with suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
+
+
+class Termination:
+    """Whether SIGTERM was received, as from a shutdown or a batch system."""
+
+    was_received = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        """Raise what Ctrl-C raises, so that partial files are removed and child processes end."""
+        self.was_received = True
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[Termination]:
+    """Treat SIGTERM as Ctrl-C."""
+    termination = Termination()
+    try:
+        before = signal.signal(signal.SIGTERM, termination)
+    except ValueError:  # not the main thread, which receives signals
+        yield termination
+        return
+    try:
+        yield termination
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

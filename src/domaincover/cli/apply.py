@@ -11,28 +11,87 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from domaincover.cli.inputs import ModelColumns
 from domaincover.cli.part_runs import PartRuns
-from domaincover.cli.part_scores import NumberedPart, SavedModel, ScoresOfPart, digest_of, digest_of_part
-from domaincover.cli.set_columns import PredictedRows, SetColumns
+from domaincover.cli.part_scores import NumberedPart, SavedModel, ScoresOfPart, digest_of, digest_of_part, joined_names
 from domaincover.data import tables
-from domaincover.data.dataset import code_names
-from domaincover.data.identity import typed_names
+from domaincover.data.dataset import code_names, texts
 from domaincover.data.tables import Table
 from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.writer import metadata_of, write_table
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.set_predictor import predict_set, unwrapped
 
+Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
 GOES_ON = "; the same command goes on with the others"
 CHANGED = "the table has changed while it was read; run the command again."
+PLAIN = (str, bool, int, float)
+MOST_SIZES = 5  # told one by one
+
+
+class SetColumns:
+    """Arranges sets of labels as columns beside copied ones (`ids`), and counts their sizes.
+
+    A set is a list of labels: a list column in Parquet, JSON such as ["mild", "severe"] in text files, so that labels
+    with commas and spaces stay apart.
+    """
+
+    def __init__(self, classes: NDArray[Any], ids: Sequence[str], *, top: bool, scores: bool, as_lists: bool) -> None:
+        self.ids, self._classes = list(ids), classes
+        self._top, self._as_lists = top, as_lists
+        labels, names = classes.tolist(), texts(classes.tolist())
+        self._labels = labels if all(type(label) in PLAIN for label in labels) else names
+        self._flags = [f"in_set[{name}]" for name in names]
+        self._score_names = [f"score[{name}]" for name in names] if scores else []
+        self._sizes: Counter[int] = Counter()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns beside those that are copied."""
+        return [*self._flags, "set", "set_size", *(["top"] if self._top else []), *self._score_names]
+
+    def block(
+        self, kept: pd.DataFrame, sets: Sets, top: NDArray[Any] | None = None, scores: NDArray[Any] | None = None
+    ) -> pd.DataFrame:
+        """Return the columns of some rows, beside those that are copied."""
+        sizes = sets.sum(axis=1)
+        self._sizes.update(sizes.tolist())
+        written: list[Any] = [*sets.T, self._lists(sets, sizes), sizes]
+        written += [top] if self._top else []
+        written += [*scores.T] if self._score_names and scores is not None else []
+        return kept[self.ids].assign(**dict(zip(self.names, written, strict=True)))
+
+    def empty(self, kept: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return the columns without rows; those that are copied are text, or as they are given."""
+        kept = pd.DataFrame(columns=self.ids, dtype=str) if kept is None else kept
+        none = np.empty((0, len(self._flags)))
+        return self.block(kept, none.astype(bool), self._classes[:0], none)
+
+    @property
+    def sizes(self) -> Counter[int]:
+        """How many sets have each size."""
+        return Counter(dict(sorted(self._sizes.items())))
+
+    def _lists(self, sets: Sets, sizes: NDArray[np.int64]) -> Any:
+        """Return each set as a list, or as JSON, which is written once for equal sets."""
+        if self._as_lists:
+            members = pa.array(self._labels).take(pa.array(np.nonzero(sets)[1]))
+            lists = pa.ListArray.from_arrays(pa.array(np.append(0, sizes.cumsum()), pa.int32()), members)
+            return pd.array(lists, dtype=pd.ArrowDtype(lists.type))
+        written: dict[bytes, str] = {}
+        for row in sets:
+            if (key := row.tobytes()) not in written:
+                held = [label for label, is_in in zip(self._labels, row, strict=True) if is_in]
+                written[key] = json.dumps(held, ensure_ascii=False)
+        return np.array([written[row.tobytes()] for row in sets], dtype=object)
 
 
 @dataclass(frozen=True)
@@ -86,24 +145,24 @@ class WriteSets:
             yield written.empty(table.no_copies(written.ids) if isinstance(table, PartTable) else None)
             return
         blocks = self._predicted(table, written.ids) if self.scratch is None else self._adapted(part, written.ids)
-        for kept, predicted in blocks:
-            yield written.block(kept, predicted)
+        for kept, sets, top, scores in blocks:
+            yield written.block(kept, sets, top, scores)
 
-    def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[tuple[pd.DataFrame, PredictedRows]]:
+    def _predicted(self, table: Table, ids: Sequence[str]) -> Iterator[Predicted]:
         model = self.model.load()
         for X, kept in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ids):
             inner, transformed = unwrapped(model, X)
             top = inner.predict(transformed) if self.top else None
             scores = inner.label_scores(transformed) if self.scores else None
-            yield kept, PredictedRows(inner.predict_set(transformed), top, scores)
+            yield kept, inner.predict_set(transformed), top, scores
 
-    def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[tuple[pd.DataFrame, PredictedRows]]:
+    def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[Predicted]:
         rows, start, classes = ScoresOfPart(Path(str(self.scratch)), part), 0, self.model.load().classes_
         for _, kept in part.table.blocks_with_copies(tables.ROWS_AT_ONCE, [str(self.domain)], ids):
             scores, thresholds = rows.of_rows(slice(start, start + len(kept)))
             if len(scores) != len(kept):
                 raise InputError(CHANGED)
-            yield kept, PredictedRows(scores >= thresholds, classes[scores.argmax(axis=1)], scores)
+            yield kept, scores >= thresholds, classes[scores.argmax(axis=1)], scores
             start += len(kept)
 
 
@@ -158,11 +217,9 @@ def reports_of(
     runs: PartRuns, step: CountSets, parts: Sequence[NumberedPart], min_cell_size: int | None
 ) -> list[DomainReport]:
     """Return the reports on a table, one for each kind of thresholds, from the counts of its parts."""
-    found = {part.number: counts for part, counts in runs.each("Counts of parts", step, parts)}
-    of_part, inner = [found[part.number] for part in parts], last_step(step.model.load())
-    codes, names = pd.factorize(np.concatenate([counts.names for counts in of_part]))
-    own_codes = np.split(codes, np.cumsum([len(counts.names) for counts in of_part])[:-1])
-    coded = code_names(typed_names(pd.Series(names, dtype=str)).tolist(), "domains", len(names))
+    of_part, inner = runs.all("Counts of parts", step, parts), last_step(step.model.load())
+    own_codes, names = joined_names([counts.names for counts in of_part])
+    coded = code_names(names, "domains", len(names))
     reports = []
     for kind in range(len(of_part[0].by_kind)):
         total = Tallies.zeros(len(names), len(inner.classes_))
@@ -170,3 +227,27 @@ def reports_of(
             total.add(counts.by_kind[kind], coded.codes[own])
         reports.append(inner.report_on_tallies(total, coded.names, min_cell_size=min_cell_size))
     return reports
+
+
+def n_sets_in_words(sizes: Counter[int]) -> str:
+    """Return how many sets there are, as the beginning of a sentence."""
+    n_sets = sizes.total()
+    return f"{n_sets:,} {'set is' if n_sets == 1 else 'sets are'}"
+
+
+def sizes_in_words(sizes: Counter[int]) -> str:
+    """Return how many sets have each size.
+
+    >>> sizes_in_words(Counter({1: 312, 2: 88})), sizes_in_words(Counter())
+    ('312 of 1 label, 88 of 2, 0 empty', 'the table has no rows')
+    """
+    if not sizes.total():
+        return "the table has no rows"
+    found = sorted(size for size, count in sizes.items() if size and count)
+    one_by_one = found if len(found) <= MOST_SIZES + 1 else found[:MOST_SIZES]
+    parts = [f"{sizes[size]:,} of {size}" for size in one_by_one]
+    if parts:
+        parts[0] += " label" if one_by_one[0] == 1 else " labels"
+    if rest := found[len(one_by_one) :]:
+        parts.append(f"{sum(sizes[size] for size in rest):,} of {rest[0]} to {rest[-1]}")
+    return ", ".join([*parts, f"{sizes[0]:,} empty"])

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,6 +26,16 @@ def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
             if names:
                 return [name for name in names if name.startswith(incomplete) and shlex.quote(name) == name]
     return []
+
+
+def column(about: str) -> Any:
+    """Return an option that names a column of the table."""
+    return typer.Option(help=about, autocompletion=complete_columns)
+
+
+def choice(about: str, panel: str | None = None, metavar: str = "NAME") -> Any:
+    """Return an option of which the help does not list the values, but names some."""
+    return typer.Option(metavar=metavar, help=about, rich_help_panel=panel)
 
 
 def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
@@ -65,6 +75,7 @@ TableFile = Annotated[
         show_default=False,
     ),
 ]
+LABEL, DOMAIN = "Column to predict.", "Column with the domain of each row: hospital, user, day, …"
 MinCellSize = Annotated[
     int | None,
     typer.Option(
@@ -74,6 +85,7 @@ MinCellSize = Annotated[
         "default: 20, or what the model was fitted with.",
     ),
 ]
+DroppedColumns = Annotated[list[str] | None, column("Column to leave out; may be repeated.")]
 Page = Annotated[Path | None, typer.Option(help="Also write the evaluation as an HTML page.")]
 Targets = Annotated[
     list[str] | None,

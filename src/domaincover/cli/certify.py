@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +15,7 @@ from domaincover.cli.outputs import write_certificate
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import say, text_width
+from domaincover.terminal.text_lines import listed
 
 KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --unseen-only"
 
@@ -57,8 +57,7 @@ def certify(options: CertifyOptions) -> None:
     if asked is not None:
         check_criterion("min-recall", asked)
     given = evaluated(options, html)
-    seen = _seen_domains(given)
-    judged = _without_seen(given, seen) if options.unseen_only else _all_unseen(given, seen)
+    judged, seen = _unseen(given, leave_out=options.unseen_only), given.model.seen_domains_
     n_domains = len(given.report.domain_names)
     n_seen = n_domains - len(judged.report.domain_names)
     target = judged.target_recall if asked is None else asked
@@ -80,41 +79,29 @@ def certify(options: CertifyOptions) -> None:
         say(line)
 
 
-def _seen_domains(judged: Evaluation) -> Sequence[Hashable]:
-    """Return the domains of the model; reject a model that does not know them."""
-    seen = judged.model.seen_domains_
+def _unseen(judged: Evaluation, *, leave_out: bool) -> Evaluation:
+    """Return the evaluation of the domains that the model has not seen; reject others, or leave them out."""
+    from domaincover.promises.certificates import seen_among
+
+    seen, names = judged.model.seen_domains_, judged.report.domain_names
     if seen is None:
         raise InputError(
             "the model does not record the domains that it was trained on, so none is known to be new; "
             "fit it with domains, or call domaincover.certify from Python."
         )
-    return seen
-
-
-def _all_unseen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
-    """Reject domains that the model has seen."""
-    from domaincover.cli.inputs import listed
-    from domaincover.promises.certificates import seen_among
-
-    names = judged.report.domain_names
-    known = [name for name, is_seen in zip(names, seen_among(names, seen), strict=True) if is_seen]
-    if known:
-        n_others = len(names) - len(known)
-        advice = f"; --unseen-only certifies on the other {n_others}" if n_others > 1 else f"; {KEEP_SOME}"
+    is_seen = seen_among(names, seen)
+    if not any(is_seen):
+        return judged
+    if leave_out and all(is_seen):
         raise InputError(
-            f"{len(known)} of {len(names)} domains were seen in training: {listed(known)}; a certificate is about new "
-            f"domains{advice}."
+            f"all {len(names)} domains were seen in training; a certificate is about new domains; {KEEP_SOME}."
         )
-    return judged
-
-
-def _without_seen(judged: Evaluation, seen: Sequence[Hashable]) -> Evaluation:
-    """Leave out the domains that the model has seen."""
-    from domaincover.promises.certificates import seen_among
-
-    is_seen = seen_among(judged.report.domain_names, seen)
-    if all(is_seen):
-        raise InputError(
-            f"all {len(is_seen)} domains were seen in training; a certificate is about new domains; {KEEP_SOME}."
-        )
-    return judged.subset([row for row, known in enumerate(is_seen) if not known])
+    if leave_out:
+        return judged.subset([row for row, known in enumerate(is_seen) if not known])
+    known = [name for name, is_known in zip(names, is_seen, strict=True) if is_known]
+    n_others = len(names) - len(known)
+    advice = f"--unseen-only certifies on the other {n_others}" if n_others > 1 else KEEP_SOME
+    raise InputError(
+        f"{len(known)} of {len(names)} domains were seen in training: {listed(known)}; a certificate is about new "
+        f"domains; {advice}."
+    )

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from domaincover.cli.arguments import TableFile, TextOrJson, complete_columns
+from domaincover.cli.arguments import DOMAIN, LABEL, DroppedColumns, TableFile, TextOrJson, column
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
@@ -17,16 +17,9 @@ from domaincover.terminal.messages import say, text_width
 
 def check(
     table: TableFile,
-    label: Annotated[str, typer.Option(help="Column to predict.", autocompletion=complete_columns)],
-    domain: Annotated[
-        str,
-        typer.Option(
-            help="Column with the domain of each row: hospital, user, day, …", autocompletion=complete_columns
-        ),
-    ],
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=complete_columns)
-    ] = None,
+    label: Annotated[str, column(LABEL)],
+    domain: Annotated[str, column(DOMAIN)],
+    drop: DroppedColumns = None,
     min_cell_size: Annotated[
         int, typer.Option(min=1, help="Rows of a label that a domain needs to count in a promise.")
     ] = MIN_CELL_SIZE,

@@ -40,8 +40,7 @@ PURPOSES = {
 }
 FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 NOT_WORKING = 1
-MARKS = {"good": ("✓", "green"), "absent": ("-", "dim"), "note": ("!", "yellow"), "bad": ("✗", "red")}
-PLAIN_MARKS = {"good": "ok", "absent": "-", "note": "!", "bad": "NO"}  # for encodings without these characters
+MARKS = {"good": "[green]ok[/]", "absent": "[dim]-[/]", "note": "[yellow]![/]", "bad": "[red]NO[/]"}
 
 
 def doctor(
@@ -241,7 +240,7 @@ def _show(findings: Findings) -> None:
     for title, lines in parts.items():
         table = Table(box=None, pad_edge=False, show_header=False)
         for state, *texts in lines:
-            table.add_row(_mark(state), *map(escape, texts))
+            table.add_row(f"  {MARKS[state]}", *map(escape, texts))
         console.print(title, style="bold")
         console.print(table)
     for problem in findings.problems:
@@ -250,15 +249,6 @@ def _show(findings: Findings) -> None:
     also = f" Optional extras not installed: {', '.join(missing)}." if missing else ""
     verdict = "does not work: see the problems above." if findings.problems else f"works.{also}"
     console.print(f"The installation {verdict}", markup=False)
-
-
-def _mark(state: str) -> str:
-    mark, color = MARKS[state]
-    try:
-        mark.encode(sys.stdout.encoding)
-    except UnicodeEncodeError:
-        mark = PLAIN_MARKS[state]
-    return f"  [{color}]{mark}[/]"
 
 
 def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
@@ -273,11 +263,8 @@ def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
         yield "bad", "devices", f"torch cannot be imported: {devices['fault']}"
     else:
         found = [*devices["cuda"], *(["MPS"] if devices["mps"] else [])]
-        yield (
-            "good",
-            "devices",
-            ", ".join([f"CPU with {devices['threads']} threads", *found]) + ("" if found else "; no GPU"),
-        )
+        with_gpu = f", {', '.join(found)}" if found else "; no GPU"
+        yield "good", "devices", f"CPU with {devices['threads']} threads{with_gpu}"
     is_utf8 = all("utf" in name.lower() for name in findings.encodings.values())
     encodings = ", ".join(f"{name} for {what}" for what, name in findings.encodings.items())
     yield "good" if is_utf8 else "note", "encoding", encodings + ("" if is_utf8 else "; PYTHONUTF8=1 makes it UTF-8")

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from domaincover.cli.arguments import MinCellSize, Page, TableFile, Targets, complete_columns, parsed_targets
+from domaincover.cli.arguments import (
+    DOMAIN,
+    LABEL,
+    DroppedColumns,
+    MinCellSize,
+    Page,
+    TableFile,
+    Targets,
+    choice,
+    column,
+    parsed_targets,
+)
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
@@ -41,78 +52,57 @@ class FitOptions:
 
     table: TableFile
     out: Annotated[Path, typer.Option(help="Folder for the model.")]
-    label: Annotated[str | None, typer.Option(help="Column to predict.", autocompletion=complete_columns)] = None
-    domain: Annotated[
-        str | None,
-        typer.Option(
-            help="Column with the domain of each row: hospital, user, day, …", autocompletion=complete_columns
-        ),
-    ] = None
+    label: Annotated[str | None, column(LABEL)] = None
+    domain: Annotated[str | None, column(DOMAIN)] = None
     method: Annotated[
         Method | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Method that makes the sets: {', '.join(get_args(Method))}; erm and those after it predict single "
-            "labels, or sets with a promise. Default: erm for a promise on tables, else set-cover.",
-            rich_help_panel=SETS,
+        choice(
+            f"Method that makes the sets: {', '.join(get_args(Method))}; erm and those after it predict single labels, "
+            "or sets with a promise. Default: erm for a promise on tables, else set-cover.",
+            SETS,
         ),
     ] = None
     base: Annotated[
         Base | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Model that scores labels: {', '.join(get_args(Base))}; those with boosting go with robust, pooled, "
-            "erm. Default: mlp+boosting, the mean of both, where the method is left to the default and is erm; else "
-            "mlp.",
-            rich_help_panel=SETS,
+        choice(
+            f"Model that scores labels: {', '.join(get_args(Base))}; those with boosting go with robust, pooled, erm. "
+            "Default: mlp+boosting, the mean of both, where the method is left to the default and is erm; else mlp.",
+            SETS,
         ),
     ] = None
     target_recall: Targets = None
     criterion: Annotated[
         CriterionName,
-        typer.Option(
-            metavar="NAME",
-            help="What a domain has to reach: min-recall, of every label, or coverage, of all its rows together.",
-            rich_help_panel=SETS,
-        ),
+        choice("What a domain has to reach: min-recall, of every label, or coverage, of all its rows together.", SETS),
     ] = "min-recall"
     domain_confidence: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Promise that all labels of a new domain are at target with this probability, or none for no promise; "
+        choice(
+            "Promise that all labels of a new domain are at target with this probability, or none for no promise; "
             "default: 0.9 where there are enough domains.",
-            rich_help_panel=PROMISE,
+            PROMISE,
+            "NUMBER",
         ),
     ] = None
     calibration: Annotated[
         FittedCalibration | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"How the promise is calibrated: {', '.join(get_args(FittedCalibration))}; cross-fit (default) has no "
+        choice(
+            f"How the promise is calibrated: {', '.join(get_args(FittedCalibration))}; cross-fit (default) has no "
             "proof, the others have one.",
-            rich_help_panel=PROMISE,
+            PROMISE,
         ),
     ] = None
     on_infeasible: Annotated[
         OnRareLabel | None,
-        typer.Option(
-            metavar="NAME",
-            help="A label in too few domains for the promise: raise an error (default with --domain-confidence), pool "
-            "its rows and promise it by itself (default otherwise), or widen sets by it.",
-            rich_help_panel=PROMISE,
+        choice(
+            "A label in too few domains for the promise: raise an error (default with --domain-confidence), pool its "
+            "rows and promise it by itself (default otherwise), or widen sets by it.",
+            PROMISE,
         ),
     ] = None
-    drop: Annotated[
-        list[str] | None, typer.Option(help="Column to leave out; may be repeated.", autocompletion=complete_columns)
-    ] = None
+    drop: DroppedColumns = None
     hold_out_domains: Annotated[
-        float,
-        typer.Option(
-            metavar="NUMBER",
-            help="Share of the domains held out for the evaluation; 0 for none.",
-            rich_help_panel=EVALUATION,
-        ),
+        float, choice("Share of the domains held out for the evaluation; 0 for none.", EVALUATION, "NUMBER")
     ] = 0.25
     final_fit: Annotated[
         bool,
@@ -203,44 +193,49 @@ class FitOptions:
 
     def with_promise(self, training: LabelledTable) -> tuple[FitOptions, str | None]:
         """Return the options with a promise by default where there are enough domains, and a line that says so."""
-        import numpy as np
-
-        from domaincover.calibration.confidence import domains_needed
-        from domaincover.criteria import criterion_for
-        from domaincover.data.dataset import code_names, count_cells
-        from domaincover.data.splits import n_held_out
-        from domaincover.estimators.assessment import rows_to_train_on
-
         if self._insists or self.method in get_args(ConformalMethod):
             return self._with_scorer(), None
+
+        from domaincover.calibration.confidence import domains_needed
+        from domaincover.promises.reach import Reach
+
+        n_found, n_needed = self._most_domains_of_a_label(training), domains_needed(float(DEFAULT_CONFIDENCE))
+        if n_found < n_needed:
+            n_evaluate = Reach(training.n_domains, self.hold_out_domains).n_evaluate
+            held_out = f" beside the {n_evaluate} held out to evaluate" if n_evaluate else ""
+            return replace(self, domain_confidence=NO_PROMISE)._with_scorer(), (
+                f"The sets only aim at the target in new domains: a promise with probability {DEFAULT_CONFIDENCE} "
+                f"takes {n_needed} domains with {self.cell_size} or more rows of a label (--min-cell-size), and there "
+                f"are {n_found}{held_out}."
+            )
+        promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")._with_scorer()
+        is_coverage, scorer = self.criterion == "coverage", ""
+        what = "the coverage of a new domain is" if is_coverage else "all labels of a new domain are"
+        if promised.base == "mlp+boosting" and self.base is None:
+            scorer = "; labels are scored by the mean of a network and boosting"
+        elif self.training.on_disk and self.method is None and self.base is None:
+            scorer = "; labels are scored by a network, since boosting needs the table in memory"
+        return promised, (
+            f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
+            f"(--domain-confidence none for no promise){scorer}."
+        )
+
+    def _most_domains_of_a_label(self, training: LabelledTable) -> int:
+        """Return how many domains to train on have rows enough of the label that most of them have."""
+        import numpy as np
+
+        from domaincover.criteria import criterion_for
+        from domaincover.data.dataset import code_names, count_cells
+        from domaincover.estimators.assessment import rows_to_train_on
+        from domaincover.promises.reach import domains_with_enough
+
         domains, labels = (code_names(names, "names", len(names)) for names in (training.domains, training.labels))
         rows = np.arange(len(domains.codes))
-        held_out = ""
         if self.hold_out_domains > 0:
             rows = rows_to_train_on(training.domains, self.hold_out_domains, random_state=self.seed)
-            n_evaluate = n_held_out(len(domains.names), self.hold_out_domains)
-            held_out = f" beside the {n_evaluate} held out to evaluate"
         cells = count_cells(domains.codes[rows], labels.codes[rows], len(domains.names), len(labels.names))
-        cells = criterion_for(self.target, labels.names, self.criterion).group_counts(cells)
-        n_found = int((cells >= self.cell_size).sum(axis=0).max())
-        n_needed = domains_needed(float(DEFAULT_CONFIDENCE))
-        if n_found >= n_needed:
-            promised = replace(self, domain_confidence=DEFAULT_CONFIDENCE, on_infeasible="pool")._with_scorer()
-            what = "all labels of a new domain are"
-            what = "the coverage of a new domain is" if self.criterion == "coverage" else what
-            is_mean = promised.base == "mlp+boosting" and self.base is None
-            scorer = "; labels are scored by the mean of a network and boosting" if is_mean else ""
-            if self.training.on_disk and self.method is None and self.base is None:
-                scorer = "; labels are scored by a network, since boosting needs the table in memory"
-            return promised, (
-                f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
-                f"(--domain-confidence none for no promise){scorer}."
-            )
-        return replace(self, domain_confidence=NO_PROMISE)._with_scorer(), (
-            f"The sets only aim at the target in new domains: a promise with probability {DEFAULT_CONFIDENCE} takes "
-            f"{n_needed} domains with {self.cell_size} or more rows of a label (--min-cell-size), and there are "
-            f"{n_found}{held_out}."
-        )
+        counted = criterion_for(self.target, labels.names, self.criterion).group_counts(cells)
+        return int(domains_with_enough(counted, self.cell_size).max())
 
     def _with_scorer(self) -> FitOptions:
         """Return the options with the method and base that were left to the default.
@@ -249,8 +244,7 @@ class FitOptions:
         sets (docs/experiment-log.md); on disk a network alone.
         """
         left_open = self.method is None and self.base is None
-        on_table = self.sources.image_column is None and self.sources.text_column is None
-        if left_open and on_table and self.confidence is not None:
+        if left_open and self.sources.column is None and self.confidence is not None:
             return replace(self, method="erm", base="mlp" if self.training.on_disk else "mlp+boosting")
         return replace(self, method=self.method or "set-cover", base=self.base or "mlp")
 
@@ -278,28 +272,27 @@ class FitOptions:
         is_promised = self.confidence is not None
         promise = f"a --domain-confidence below {self.confidence:g}" if is_promised else "--domain-confidence 0.9"
         base = "--base mlp" if self.base == "boosting" else "--method erm --base boosting"
-        on_table = self.sources.image_column is None and self.sources.text_column is None
-        others = [base] if on_table else []
+        others = [base] if self.sources.column is None else []
         return f"What to try: {', '.join([promise, *others])}, or a lower --target-recall."
 
     def check_enough_domains(self, n_domains: int) -> None:
         """Reject a promise that needs more domains than there are, before training."""
-        from domaincover.calibration.confidence import confidence_text, domains_needed
-        from domaincover.data.splits import n_held_out
+        from domaincover.calibration.confidence import domains_needed
+        from domaincover.promises.reach import Reach
 
         if self.confidence is None or self.on_infeasible == "widen":
             return
-        n_to_train = 1 if self.calibration == "held-out-domains" else 0
-        n_evaluate = n_held_out(n_domains, self.hold_out_domains) if self.hold_out_domains > 0 else 0
-        n_left, n_needed = n_domains - n_evaluate - n_to_train, domains_needed(self.confidence)
-        if n_left < n_needed:
-            beside = " beside one to train on" if n_to_train else ""
-            held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
-            raise InputError(
-                f"--domain-confidence {self.confidence:g} takes {n_needed} domains{beside}, and there are "
-                f"{n_domains}{held_out}; the most that {n_left} allow is {confidence_text(n_left)}. Ask for less, "
-                "add domains, or use --on-infeasible widen for sets that hold every label."
-            )
+        reach = Reach(n_domains, self.hold_out_domains, n_to_train=int(self.calibration == "held-out-domains"))
+        if reach.allows(self.confidence):
+            return
+        beside = " beside one to train on" if reach.n_to_train else ""
+        n_evaluate = reach.n_evaluate
+        held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
+        raise InputError(
+            f"--domain-confidence {self.confidence:g} takes {domains_needed(self.confidence)} domains{beside}, and "
+            f"there are {n_domains}{held_out}; the most that {reach.n_left} allow is {reach.highest}. Ask for less, "
+            "add domains, or use --on-infeasible widen for sets that hold every label."
+        )
 
     def identity(self) -> dict[str, Any]:
         """Return the options that a fit depends on, beside its data and network."""

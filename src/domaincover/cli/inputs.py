@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from domaincover.errors import InputError
+from domaincover.terminal.text_lines import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,16 +128,6 @@ def kinds_in_words(features: Any) -> list[str]:
         *([f"written as: {listed([f'{name} {way}' for name, way in spellings.items()])}"] if spellings else []),
         *doubts[:MOST_NAMES],
     ]
-
-
-def listed(names: Collection[Any]) -> str:
-    """Return names with commas between them, the first of many.
-
-    >>> listed("abc"), listed(range(14))
-    ('a, b, c', '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, … and 2 more')
-    """
-    more = f", … and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(str, islice(names, MOST_NAMES))) + more
 
 
 def _with_paths(frame: pd.DataFrame, data: Table, columns: Sequence[str]) -> pd.DataFrame:

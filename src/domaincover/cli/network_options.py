@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from domaincover.cli.arguments import complete_columns
+from domaincover.cli.arguments import column
 from domaincover.cli.checkpoint_folder import open_command
 from domaincover.errors import InputError
 from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of
 from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ class SourceOptions:
 
     panel: ClassVar = "Images and texts"
 
-    image_column: Annotated[
-        str | None,
-        typer.Option(help="Column with image paths, relative to the table's folder.", autocompletion=complete_columns),
-    ] = None
-    text_column: Annotated[str | None, typer.Option(help="Column with texts.", autocompletion=complete_columns)] = None
+    image_column: Annotated[str | None, column("Column with image paths, relative to the table's folder.")] = None
+    text_column: Annotated[str | None, column("Column with texts.")] = None
     network: Annotated[
         str | None,
         typer.Option(

@@ -156,6 +156,11 @@ class PartRuns:
             kept = f" {n_done:,} of {len(items):,} are finished{hint}." if n_done and hint else ""
             raise InputError(f"{failures[0]}{more}{kept}")
 
+    def all(self, what: str, step: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return what a step returned of each item, in the order of the items."""
+        done = {id(item): result for item, result in self.each(what, step, items)}
+        return [done[id(item)] for item in items]
+
 
 def _outcome(step: Callable[[Item], Result], item: Item) -> PartOutcome:
     """Do a step in one thread, since rounding may depend on their number; what a user can fix becomes a reason."""

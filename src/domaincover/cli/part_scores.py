@@ -1,19 +1,19 @@
 """Scores of a table's parts, and the thresholds that all rows of a domain set, which may lie in many parts.
 
-1. `ScorePart` scores a part's rows, and writes the scores in the order of the part's domains.
-2. `SetThresholds` reads the scores of some domains through memory maps, from all parts that have rows of them, in the
-   order of parts and rows, and returns the thresholds and p-value of each domain: the same numbers as from one file.
+1. `ScorePart` writes the scores of a part's rows, and the domain of each.
+2. `SetThresholds` reads the scores of some domains through memory maps, from all parts, in the order of parts and rows,
+   and returns the thresholds and p-value of each domain: the same numbers as from one file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import pairwise, starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +31,9 @@ from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
-from domaincover.predictors.adapted_domains import AdaptedDomains, Scored
-from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.promised_predictor import AdaptedDomains
 from domaincover.predictors.set_predictor import unwrapped
 from domaincover.saving.models import load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
@@ -89,11 +90,10 @@ class DomainsOfPart(NamedTuple):
 
 
 class ConsecutiveDomains(NamedTuple):
-    """Consecutive domains, and where their scores are: by part the domains, and the first and number of their rows."""
+    """Domains whose scores are read at once: from the first up to the one before the last."""
 
     first: int
     last: int
-    places: list[tuple[int, NDArray[np.int64]]]
 
     def __str__(self) -> str:
         return f"domains {self.first:,} to {self.last:,}"
@@ -101,7 +101,7 @@ class ConsecutiveDomains(NamedTuple):
 
 @dataclass(frozen=True)
 class ScorePart:
-    """Write the scores of a part's rows in the order of their domains."""
+    """Write the scores of a part's rows, and the domain of each."""
 
     model: SavedModel
     domain: str
@@ -115,13 +115,9 @@ class ScorePart:
             domains.append(table.text_of(kept[self.domain]))
         column = pd.concat(domains) if domains else pd.Series([], name=self.domain, dtype=object)
         codes, names = pd.factorize(domain_names(column, range(1, len(column) + 1)))
-        order = np.argsort(codes, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        own = self.scratch / str(part.number)
-        _save(own / "rows.npy", np.stack([codes, place]))
-        for name, values in joined(self.model.load(), rows)._asdict().items():
-            _save(own / f"{name}.npy", values[order])
+        found = {"domains": codes, **joined(self.model.load(), rows)._asdict()}
+        for name, values in found.items():
+            _save(self.scratch / str(part.number) / f"{name}.npy", values)
         return DomainsOfPart(np.asarray(names, object), np.bincount(codes, minlength=len(names)), digest_of_part(part))
 
 
@@ -131,16 +127,21 @@ class SetThresholds:
 
     model: SavedModel
     scratch: Path
+    n_parts: int
 
     def __call__(self, domains: ConsecutiveDomains) -> AdaptedDomains:
         """Return thresholds and p-values, in the order of domains."""
         inner, codes, rows = last_step(self.model.load()), [], []
-        for number, (own, starts, n_rows) in domains.places:
-            places = np.repeat(starts - np.cumsum(n_rows) + n_rows, n_rows) + np.arange(n_rows.sum())
-            codes.append(np.repeat(own, n_rows))
-            rows.append(Scored(*(_mapped(self.scratch, number, name)[places] for name in Scored._fields)))
-        all_codes = np.concatenate(codes) - domains.first
-        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), all_codes, domains.last - domains.first)
+        for number in range(self.n_parts):
+            own = _mapped(self.scratch, number, "codes")
+            if not ((own >= domains.first) & (own < domains.last)).any():
+                continue
+            of_rows = own[_mapped(self.scratch, number, "domains")] - domains.first
+            chosen = np.flatnonzero((of_rows >= 0) & (of_rows < domains.last - domains.first))
+            codes.append(of_rows[chosen])
+            rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in Scored._fields)))
+        n_domains = domains.last - domains.first
+        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), np.concatenate(codes), n_domains)
         return adapted
 
 
@@ -155,37 +156,29 @@ def adapted_table(
     runs: PartRuns, model: SavedModel, domain: str, parts: Sequence[NumberedPart], scratch: Path
 ) -> AdaptedTable:
     """Score all parts, let each domain's rows set its thresholds, and write those where the next steps read them."""
-    found = {part.number: one for part, one in runs.each("Scores of parts", ScorePart(model, domain, scratch), parts)}
-    of_part = [found[part.number] for part in parts]
-    codes, names = pd.factorize(np.concatenate([one.names for one in of_part]))
+    of_part = runs.all("Scores of parts", ScorePart(model, domain, scratch), parts)
+    own_codes, names = joined_names([one.names for one in of_part])
     n_rows = np.zeros(len(names), dtype=np.int64)
-    np.add.at(n_rows, codes, np.concatenate([one.n_rows for one in of_part]))
+    for part, one, own in zip(parts, of_part, own_codes, strict=True):
+        n_rows[own] += one.n_rows
+        _save(scratch / str(part.number) / "codes.npy", own)
     inner = inner_model(model.load())
     thresholds, p_values = np.empty((len(names), len(inner.classes_))), np.empty(len(names))
-    bucket = (np.cumsum(n_rows) - n_rows) * len(inner.classes_) // NUMBERS_AT_ONCE
-    own_codes = np.split(codes, np.cumsum([len(one.names) for one in of_part])[:-1])
-    buckets = list(_buckets(bucket, own_codes, of_part))
-    for domains, adapted in runs.each("Thresholds of domains", SetThresholds(model, scratch), buckets):
+    _, starts = np.unique((np.cumsum(n_rows) - n_rows) * len(inner.classes_) // NUMBERS_AT_ONCE, return_index=True)
+    at_once = list(starmap(ConsecutiveDomains, pairwise([*starts.tolist(), len(names)])))
+    for domains, adapted in runs.each("Thresholds of domains", SetThresholds(model, scratch, len(parts)), at_once):
         thresholds[domains.first : domains.last] = adapted.thresholds
         p_values[domains.first : domains.last] = adapted.p_values
     for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "thresholds.npy", thresholds[own])
-    typed = typed_names(pd.Series(names, dtype=str)).tolist()
-    return AdaptedTable(AdaptedNames(inner, typed, thresholds, p_values), digest_of([one.digest for one in of_part]))
+    return AdaptedTable(AdaptedNames(inner, names, thresholds, p_values), digest_of([one.digest for one in of_part]))
 
 
-def _buckets(
-    bucket: NDArray[np.int64], codes: Sequence[NDArray[np.int64]], of_part: Sequence[DomainsOfPart]
-) -> Iterator[ConsecutiveDomains]:
-    """Yield consecutive domains whose scores are read at once."""
-    places = defaultdict(list)
-    for part, (own, one) in enumerate(zip(codes, of_part, strict=True)):
-        rows = pd.DataFrame({"code": own, "start": np.cumsum(one.n_rows) - one.n_rows, "n_rows": one.n_rows})
-        for number, some in rows.groupby(bucket[own]):
-            places[number].append((part, some.to_numpy().T))
-    numbers, starts = np.unique(bucket, return_index=True)
-    for number, first, last in zip(numbers.tolist(), starts.tolist(), [*starts[1:].tolist(), len(bucket)], strict=True):
-        yield ConsecutiveDomains(first, last, places[number])
+def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[list[NDArray[np.int64]], list[Any]]:
+    """Return the codes of each part's domains among those of all parts, and the names of these."""
+    codes, names = pd.factorize(np.concatenate(of_part))
+    ends = np.cumsum([len(some) for some in of_part])[:-1]
+    return np.split(codes, ends), typed_names(pd.Series(names, dtype=str)).tolist()
 
 
 def scored_blocks(model: Any, table: Table, copied: Sequence[str] = ()) -> Iterator[tuple[Scored, pd.DataFrame]]:
@@ -205,14 +198,14 @@ class ScoresOfPart:
     """The scores of a part's rows and the thresholds of their domains, read through memory maps."""
 
     def __init__(self, scratch: Path, part: NumberedPart) -> None:
-        self._codes, self._places = _mapped(scratch, part.number, "rows")
-        self._scores = _mapped(scratch, part.number, "scores")
-        self._thresholds = _mapped(scratch, part.number, "thresholds")
-        self.n_rows = len(self._codes)
+        self._domains, self._scores, self._thresholds = (
+            _mapped(scratch, part.number, name) for name in ("domains", "scores", "thresholds")
+        )
+        self.n_rows = len(self._domains)
 
     def of_rows(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return the scores of some rows, and the thresholds that they are compared with."""
-        return self._scores[self._places[rows]], self._thresholds[self._codes[rows]]
+        return self._scores[rows], self._thresholds[self._domains[rows]]
 
 
 def digest_of(*content: Any) -> str:

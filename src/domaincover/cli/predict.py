@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, complete_columns
+from domaincover.cli.arguments import ModelFolder, TableFile, column
 from domaincover.cli.outputs import check_not_table, check_output_folder
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
@@ -46,15 +46,9 @@ class PredictOptions:
     ]
     domain: Annotated[
         str | None,
-        typer.Option(
-            help="Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds.",
-            autocompletion=complete_columns,
-        ),
+        column("Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds."),
     ] = None
-    id: Annotated[
-        list[str] | None,
-        typer.Option(help="Column to copy beside the sets; may be repeated.", autocompletion=complete_columns),
-    ] = None
+    id: Annotated[list[str] | None, column("Column to copy beside the sets; may be repeated.")] = None
     top: Annotated[bool, typer.Option("--top", help="Also write the most likely label.")] = False
     scores: Annotated[
         bool, typer.Option("--scores", help="Also write the score of each label, which its threshold is compared with.")
@@ -88,10 +82,9 @@ def predict(options: PredictOptions) -> None:
         data.check_column(name, option)
 
     from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
-    from domaincover.cli.apply import WriteSets
+    from domaincover.cli.apply import WriteSets, n_sets_in_words, sizes_in_words
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
-    from domaincover.cli.set_columns import n_sets_in_words, sizes_in_words
-    from domaincover.predictors.label_scoring import last_step
+    from domaincover.predictors.label_scores import last_step
     from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(model)

@@ -18,7 +18,7 @@ from domaincover.criteria import Criterion, TargetRecall, criterion_for
 from domaincover.data.dataset import Coded, chosen_cell_size, code_names, count_cells
 from domaincover.data.splits import Split, draw_domains, hold_out_share, n_held_out
 from domaincover.errors import InputError
-from domaincover.estimators.base import SetClassifier, indexed
+from domaincover.estimators.base import SetClassifier, generators, indexed
 from domaincover.estimators.calibrated import CalibratedSetClassifier
 from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
@@ -26,12 +26,11 @@ from domaincover.estimators.domain_generalization import DomainGeneralizationCla
 from domaincover.estimators.erm import ERMClassifier
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
-from domaincover.estimators.seeds import generators
 from domaincover.estimators.set_cover import SetCoverClassifier
 from domaincover.evaluation import DomainReport, domain_report
 from domaincover.options import ThresholdKind
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.label_scoring import last_step
+from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.names import as_column
 
 if TYPE_CHECKING:

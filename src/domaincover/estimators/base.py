@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import indexable
+from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 
 from domaincover.data.dataset import code_names
@@ -112,3 +112,13 @@ def _check_targets(classes: NDArray[Any], codes: NDArray[np.int64], types: tuple
             check_classification_targets(classes[codes])
     except (TypeError, ValueError) as error:
         raise InputError(" ".join(str(error).split())[:300]) from error
+
+
+def generators(random_state: Any, purpose: str, n: int = 1) -> list[np.random.Generator]:
+    """Return n independent generators; the same integer and purpose give the same ones.
+
+    Different purposes give independent streams from one seed, such as for unseen and for held-out domains.
+    """
+    seed = check_random_state(random_state).randint(2**31, size=4)
+    children = np.random.SeedSequence([*seed.tolist(), *purpose.encode()]).spawn(n)
+    return [np.random.default_rng(child) for child in children]

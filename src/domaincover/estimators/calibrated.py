@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self, get_args
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,23 +14,22 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from domaincover.calibration.adaptation_fit import ScoredRows
 from domaincover.calibration.confidence import check_feasible
-from domaincover.calibration.scales import Scale, as_they_are, quantile_scale
-from domaincover.criteria import Criterion, check_criterion
+from domaincover.calibration.links import fit_link, log_odds, lowest_positive
+from domaincover.criteria import Criterion, TargetRecall, check_criterion
 from domaincover.data.dataset import count_cells
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.base import SetClassifier, Targets, indexed
+from domaincover.estimators.base import SetClassifier, Targets, generators, indexed
 from domaincover.estimators.folds import Part, plan_parts
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, taken
-from domaincover.estimators.seeds import generators
-from domaincover.options import Calibration, OnInfeasible, OnRareLabel
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.label_scoring import last_step, log_scores_for, scores_for
+from domaincover.networks.threads import one_thread
+from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, OnRareLabel
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, CalibratedPredictor
+from domaincover.predictors.label_scores import has_margins, last_step, log_scores_for
 from domaincover.predictors.names import label_codes
 from domaincover.promises.certificates import seen_among
-
-CROSS_FITTED = ("cross-fit", "jackknife-minmax")
 
 
 class FitPlan(NamedTuple):
@@ -45,29 +45,42 @@ class FitPlan(NamedTuple):
     sample_weight: Any
 
 
+class ScoredParts(NamedTuple):
+    """Calibration rows, and training rows where those set the scale, scored by the estimators of their parts."""
+
+    calibration: ScoredRows
+    training: ScoredRows | None
+
+
 def has_probabilities(classifier: CalibratedSetClassifier) -> bool:
     """Tell whether the estimator gives probabilities."""
     return hasattr(classifier.estimator, "predict_proba")
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
     """Sets from the scores of another classifier, by thresholds from calibration domains.
 
-    Subclasses define the thresholds (`_thresholds`) and their promise (`_promised`, `_promise_in_words`).
+    Subclasses set the thresholds (`_calibrate`) and define their promise (`_promised`, `_promise_in_words`).
     """
 
-    estimator: Any
-    calibration_domains: float | None
-    folds: int | None
-    on_infeasible: OnRareLabel
-    n_jobs: int | None
-    random_state: Any
+    estimator: Any = field(kw_only=False)
+    target_recall: TargetRecall = 0.9
+    criterion: CriterionName = "min-recall"
+    calibration: Calibration = "held-out-domains"
+    calibration_domains: float | None = None
+    folds: int | None = None
+    min_cell_size: int = MIN_CELL_SIZE
+    on_infeasible: OnRareLabel = "raise"
+    n_jobs: int | None = None
+    random_state: Any = None
 
+    _infeasible_options: ClassVar[tuple[str, ...]] = get_args(OnInfeasible)
     _label_types = (str,)  # the only objects that scikit-learn's classifiers accept
 
     @abstractmethod
-    def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
-        """Return the threshold of every label from the scores of calibration rows."""
+    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+        """Set the thresholds from the scores of each part's calibration rows by that part's estimator."""
 
     @abstractmethod
     def _promise_in_words(self) -> str | None:
@@ -78,9 +91,9 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
     def _promised(self) -> float | None:
         """The share whose order statistic is promised, or None without a promise."""
 
-    def _promised_share(self, criterion: Criterion) -> Any:  # noqa: ARG002
-        """Return what is promised to each group of the criterion."""
-        return self._promised
+    def _promised_to(self, criterion: Criterion) -> tuple[Any, str]:  # noqa: ARG002
+        """Return what is promised to each group of the criterion, and its name."""
+        return self._promised, "domain confidence"
 
     def _criterion_of(self, targets: Targets) -> Criterion:
         """Return the criterion for the labels of the data, of which a prefit estimator may know more."""
@@ -88,27 +101,6 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         if known is None:
             return self._criterion_for(targets.classes)
         return self._criterion_for(np.asarray(known)).of_labels(label_codes(targets.classes, np.asarray(known)))
-
-    @property
-    def _promised_what(self) -> str:
-        return "domain confidence"
-
-    @property
-    def _scales_scores(self) -> bool:
-        """Whether scores are rescaled by label or estimator before calibration."""
-        return self.calibration in CROSS_FITTED
-
-    @property
-    def _predicts_with_folds(self) -> bool:
-        """Whether the estimators that calibrate also predict."""
-        return self.calibration == "jackknife-minmax"
-
-    @property
-    def _infeasible_options(self) -> tuple[str, ...]:
-        return get_args(OnInfeasible)
-
-    def _n_folds(self) -> int | None:
-        return self.folds
 
     def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:  # noqa: ARG002
         """Return how labels in too few domains are handled."""
@@ -156,8 +148,6 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         y = targets.classes[targets.labels]
         self.fit_domains_ = self.domains_[np.unique(targets.domains[np.concatenate([part.train for part in parts])])]
         rows = [] if self.calibration == "prefit" else [part.train for part in parts]
-        if self.calibration == "cross-fit" and len(parts) > 1 and not self._predicts_with_folds:
-            rows.append(np.arange(len(y)))
         return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()), weights)
 
     def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
@@ -174,21 +164,22 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             self.estimator_, fitted = self.estimator, [self.estimator]
             label_codes(self.classes_, np.asarray(self.estimator_.classes_))  # rejects labels unknown to the estimator
             self.classes_ = np.asarray(self.estimator_.classes_)
-        elif self._predicts_with_folds and len(parts) > 1:
+        elif len(parts) > 1:
             self.estimators_ = fitted
         else:
-            self.estimator_ = fitted[-1]
+            (self.estimator_,) = fitted
+        self.lowest_, self.links_ = np.zeros((len(fitted), len(self.classes_))), list[dict[str, Any]]()
         if plan.is_infeasible:
             self.calibration_domains_ = self.domains_[:0]
             self.thresholds_ = np.full(len(self.classes_), -np.inf)
         else:
-            self._calibrate(X, targets, parts, fitted[: len(parts)])
+            self._calibrate(X, targets, parts, fitted)
         self.promise_ = self._promise_in_words()
         return self
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each label, averaged over the estimators."""
+        """Return the probability of each label: the normalised geometric mean of the estimators'."""
         return super().predict_proba(X)
 
     def __sklearn_tags__(self) -> Tags:
@@ -207,7 +198,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             )
         if self.folds is not None and (not isinstance(self.folds, int | np.integer) or self.folds < 2):
             raise InputError(f"folds must be an integer of at least 2, or None, got {self.folds!r}.")
-        takes_folds, holds_out = self.calibration in CROSS_FITTED, self.calibration == "held-out-domains"
+        takes_folds, holds_out = self.calibration in LEAVES_OUT, self.calibration == "held-out-domains"
         for name, is_used in (("folds", takes_folds), ("calibration_domains", holds_out)):
             if getattr(self, name) is not None and not is_used:
                 raise InputError(f"{name} has no effect with calibration={self.calibration!r}; leave it out.")
@@ -225,7 +216,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         if self._promised is not None and self.on_infeasible == "widen" and len(targets.domain_names) == 1:
             return [Part(rows, rows[:0])]
         (rng,) = generators(self.random_state, "calibration")
-        return plan_parts(targets, self.calibration, self._n_folds(), self.calibration_domains, self._promised, rng)
+        return plan_parts(targets, self.calibration, self.folds, self.calibration_domains, self._promised, rng)
 
     def _check_promise(self, targets: Targets, parts: Sequence[Part]) -> NDArray[np.bool_]:
         """Reject, before training, too few calibration domains, or domains that the estimator has seen.
@@ -242,8 +233,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         few_left = "calibrate on more of them (calibration_domains, or calibration='cross-fit')"
         return check_feasible(
             counts,
-            self._promised_share(criterion),
-            self._promised_what,
+            *self._promised_to(criterion),
             criterion.group_names(targets.classes.tolist()),
             self._rare_labels(counts),
             can_pool="pool" in self._infeasible_options,
@@ -251,35 +241,43 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             hint=few_left if self.calibration == "held-out-domains" and len(self.domains_) > 1 else "add domains",
         )
 
-    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
-        """Compute the thresholds from the scores of each part's calibration rows by that part's estimator."""
-        labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
-        scaled = self._scales_scores
-        levels, scales = [], []
-        for estimator, part in zip(fitted, parts, strict=True):
-            scales += [self._scale(estimator, X, labels, part.train)] if scaled else []
-            own = taken(X, part.calibrate)
-            levels.append(
-                self._levels(estimator, scales[-1], own) if scaled else scores_for(estimator, own, self.classes_)
-            )
-        if self.calibration == "cross-fit":
-            scales = [self._scale(self.estimator_, X, labels, np.arange(len(labels)))]
-        if scaled:
-            self.score_bases_, self.score_units_ = (np.stack(values) for values in zip(*scales, strict=True))
-        rows = np.concatenate([part.calibrate for part in parts])
-        least = self.min_cell_size if self._promised is not None else 1
-        counts = self._criterion_of(targets).group_counts(cells_of(targets, rows)) >= least
-        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
-        self.thresholds_ = self._thresholds(np.concatenate(levels), labels[rows], targets.domains[rows])
+    def _label_codes(self, targets: Targets) -> NDArray[np.int64]:
+        """Return the place of each row's label in `classes_`, of which a prefit estimator may know more."""
+        return label_codes(targets.classes, self.classes_)[targets.labels]
 
-    def _scale(self, estimator: Any, X: Any, labels: NDArray[np.int64], rows: NDArray[np.int64]) -> Scale:
-        """Return the scale from an estimator's training rows."""
-        if self.calibration == "prefit":
-            return as_they_are(len(self.classes_))  # its training rows are unknown
-        scores = log_scores_for(estimator, taken(X, rows), self.classes_)
-        scale = quantile_scale(scores, labels[rows], self.own_criterion)
-        # Margins share one unit across labels; only different networks need rescaling.
-        return scale.for_all_labels() if getattr(last_step(estimator), "scores_are_margins", False) else scale
+    def _scored_rows(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> ScoredParts:
+        """Return rows with their log-odds by the estimator of their part, and learn what makes these of its scores.
+
+        That is learned from an estimator's own training rows where the promise is proved, since no calibration row may
+        move it, and else from all calibration rows together.
+        """
+        labels, learned, scores = self._label_codes(targets), list[Any](), list[NDArray[Any]]()
+        with one_thread():  # rounding may depend on how rows are dealt out to threads, and thresholds on rounding
+            for model, part in zip(fitted, parts, strict=True):
+                scores.append(log_scores_for(model, taken(X, part.calibrate), self.classes_))
+                if self.calibration in ("held-out-domains", "jackknife-minmax"):
+                    seen = log_scores_for(model, taken(X, part.train), self.classes_)
+                    learned.append(self._learned_of(seen, labels[part.train]))
+        rows = np.concatenate([part.calibrate for part in parts])
+        learned = learned or [self._learned_of(np.concatenate(scores), labels[rows])] * len(fitted)
+        if has_margins(self.estimator):
+            self.links_ = [link._asdict() for link in learned]
+        else:
+            self.lowest_ = np.stack(learned)
+
+        def with_log_odds(by_model: list[NDArray[Any]], rows: NDArray[np.int64]) -> ScoredRows:
+            found = np.exp(np.concatenate([self.mean_.log_probabilities(*each) for each in enumerate(by_model)]))
+            return ScoredRows(log_odds(found), found, labels[rows], targets.domains[rows])
+
+        training = with_log_odds([seen], parts[0].train) if self.calibration == "held-out-domains" else None
+        return ScoredParts(with_log_odds(scores, rows), training)
+
+    def _learned_of(self, scores: NDArray[np.float64], labels: NDArray[np.int64]) -> Any:
+        """Return the link of margins, or of probabilities what stands for 0 of each label."""
+        if not has_margins(self.estimator):
+            return lowest_positive(np.exp(np.minimum(scores, 0.0)))
+        readable = ~np.isposinf(scores).any(axis=1)
+        return fit_link(scores[readable], labels[readable])
 
 
 def cells_of(targets: Targets, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -15,14 +16,16 @@ from domaincover.calibration.rules import (
     pooled_thresholds,
     robust_thresholds,
 )
-from domaincover.criteria import Criterion, TargetRecall
+from domaincover.criteria import Criterion
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
-from domaincover.estimators.calibrated import CalibratedSetClassifier
+from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
 from domaincover.estimators.folds import Part
-from domaincover.options import MIN_CELL_SIZE, Calibration, CriterionName, OnInfeasible, SmallCells
+from domaincover.estimators.scorer_fits import taken
+from domaincover.options import SmallCells
 from domaincover.prediction_sets import check_share
-from domaincover.predictors.calibrated_predictors import ConformalPredictor
+from domaincover.predictors.calibrated_predictors import LEAVES_OUT, ConformalPredictor
+from domaincover.predictors.label_scores import scores_for
 from domaincover.predictors.promise_text import promise_in_words
 
 Rule = Literal["robust", "pooled", "hierarchical", "order", "single"]
@@ -34,6 +37,7 @@ RULES: dict[str, Callable[..., NDArray[np.float64]]] = {
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     """Sets from the scores of any classifier, with each label calibrated separately.
 
@@ -64,17 +68,13 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     domain_confidence : float or None, default=None
         For "order": the probability that a label of a new domain is at target, such as 0.9.
     calibration : str, default="held-out-domains"
-        - "held-out-domains", "jackknife-minmax" and "prefit" calibrate as in `PromisedSetClassifier`. A promise is
-          proved with each of them.
-        - "cross-fit" calibrates each of `folds` groups of domains with an estimator fitted on the others, and predicts
-          with one more estimator fitted on all domains. Scores are put on each estimator's own scale first, quantiles
-          of its training rows. A promise is expected to hold but not proved: the estimator that predicts is none of
-          those calibrated.
+        - "held-out-domains", "cross-fit", "jackknife-minmax" and "prefit" calibrate as in `PromisedSetClassifier`. A
+          promise is proved with each of them but "cross-fit".
         - "training-data" calibrates on the estimator's training rows, as in the paper, without a promise.
     calibration_domains : float or None, default=None
         Share of the domains held out; None is a quarter, or as many as the confidence needs.
     folds : int or None, default=None
-        Number of groups for "cross-fit" (None is 10), or of domains left out for "jackknife-minmax" (None is 25, or as
+        Number of groups for "cross-fit" (None is 5), or of domains left out for "jackknife-minmax" (None is 25, or as
         many as the confidence needs).
     min_cell_size : int, default=20
         A label's (domain, label) cells with fewer examples are pooled into one; with a promise, they are excluded from
@@ -99,7 +99,7 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     calibration_domains_ : array
         Domains used for calibration.
     estimator_, estimators_
-        The fitted estimator; with "jackknife-minmax", the fitted estimators.
+        The fitted estimator; with "cross-fit" and "jackknife-minmax", the fitted estimators.
 
     >>> from domaincover import ConformalSetClassifier, GaussianDomains
     >>> from sklearn.linear_model import LogisticRegression
@@ -109,36 +109,9 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        rule: Rule = "robust",
-        *,
-        target_recall: TargetRecall = 0.9,
-        criterion: CriterionName = "min-recall",
-        domain_confidence: float | None = None,
-        calibration: Calibration = "held-out-domains",
-        calibration_domains: float | None = None,
-        folds: int | None = None,
-        min_cell_size: int = MIN_CELL_SIZE,
-        small_cells: SmallCells = "pool",
-        on_infeasible: OnInfeasible = "raise",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.rule = rule
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.calibration_domains = calibration_domains
-        self.folds = folds
-        self.min_cell_size = min_cell_size
-        self.small_cells = small_cells
-        self.on_infeasible = on_infeasible
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    rule: Rule = field(default="robust", kw_only=False)
+    domain_confidence: float | None = None
+    small_cells: SmallCells = "pool"
 
     @property
     def _needs_domains(self) -> bool:
@@ -150,12 +123,9 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         targets = self.target_recall.values() if isinstance(self.target_recall, Mapping) else [self.target_recall]
         return {"order": self.domain_confidence, "hierarchical": max(targets)}.get(self.rule)
 
-    def _promised_share(self, criterion: Criterion) -> Any:
-        return criterion if self.rule == "hierarchical" else self._promised
-
-    @property
-    def _promised_what(self) -> str:
-        return "target recall, on average," if self.rule == "hierarchical" else super()._promised_what
+    def _promised_to(self, criterion: Criterion) -> tuple[Any, str]:
+        hierarchical = criterion, "target recall, on average,"
+        return hierarchical if self.rule == "hierarchical" else super()._promised_to(criterion)
 
     def _check_settings(self) -> None:
         if self.rule not in get_args(Rule):
@@ -181,24 +151,37 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         return [Part(rows, rows)] if self.rule == "single" else super()._plan(targets)
 
     def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
-        if self.rule != "single":
-            super()._calibrate(X, targets, parts, fitted)
+        if self.rule == "single":
+            return
+        rows = np.concatenate([part.calibrate for part in parts])
+        labels, domains = self._label_codes(targets)[rows], targets.domains[rows]
+        fewest = 1 if self._promised is None else self.min_cell_size
+        counts = self._criterion_of(targets).group_counts(cells_of(targets, rows)) >= fewest
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        if self.calibration in LEAVES_OUT:
+            scores = self._scored_rows(X, targets, parts, fitted).calibration.scores
+        else:
+            scores = scores_for(fitted[0], taken(X, rows), self.classes_)
+        self.thresholds_ = self._thresholds(scores, labels, domains)
 
-    def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
+    def _thresholds(
+        self, scores: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return the threshold of every label from the scores of calibration rows."""
         names = self.classes_.tolist()
         options: dict[str, Any] = {"target_recall": self.own_criterion, "label_names": names}
         if self._promised is None:
             domains = self.own_criterion.merged_domains(domains, labels, len(self.domains_), self.min_cell_size)
             if self.small_cells == "omit":
                 is_large = domains < len(self.domains_)
-                levels, labels, domains = levels[is_large], labels[is_large], domains[is_large]
-            return RULES[self.rule](levels, labels, domains, **options)
+                scores, labels, domains = scores[is_large], labels[is_large], domains[is_large]
+            return RULES[self.rule](scores, labels, domains, **options)
         options |= {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         if self.rule == "order":
             options["domain_confidence"] = self.domain_confidence
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # already warned before training
-            return RULES[self.rule](levels, labels, domains, **options)
+            return RULES[self.rule](scores, labels, domains, **options)
 
     def _promise_in_words(self) -> str | None:
         if self._promised is None:

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
-from domaincover.criteria import Criterion, criterion_for
+from domaincover.criteria import Criterion
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
@@ -77,10 +77,8 @@ class SmallestSets:
     offset. With another criterion, its groups stand for the labels; a label without a target keeps the threshold 0.
     """
 
-    def __init__(self, held_out: HeldOutDomains, target_recall: float | Criterion, min_cell_size: int) -> None:
-        if not isinstance(target_recall, Criterion):
-            target_recall = criterion_for(target_recall, range(held_out.n_labels))
-        self._held_out, self._criterion, self._min_cell_size = held_out, target_recall, min_cell_size
+    def __init__(self, held_out: HeldOutDomains, criterion: Criterion, min_cell_size: int) -> None:
+        self._held_out, self._criterion, self._min_cell_size = held_out, criterion, min_cell_size
 
     def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
         """Return the mean set size."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -18,10 +19,11 @@ from domaincover.errors import InputError
 from domaincover.estimators.base import SetClassifier, indexed
 from domaincover.estimators.scorer_fits import check_takes_weights, fit_on_each, fit_on_rows, taken
 from domaincover.options import CriterionName
-from domaincover.predictors.mean_predictor import MeanPredictor, log_probabilities
+from domaincover.predictors.label_scores import MeanPredictor, log_scores_for
 from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
     """Normalised geometric mean of the probabilities of several classifiers; the set is the most likely label alone.
 
@@ -54,18 +56,11 @@ class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
     (3, 2)
     """
 
-    _label_types = (str,)  # scikit-learn's classifiers take no other objects
+    estimators: Sequence[tuple[str, Any]] = field(kw_only=False)
+    target_recall: TargetRecall = 0.9
+    criterion: CriterionName = "min-recall"
 
-    def __init__(
-        self,
-        estimators: Sequence[tuple[str, Any]],
-        *,
-        target_recall: TargetRecall = 0.9,
-        criterion: CriterionName = "min-recall",
-    ) -> None:
-        self.estimators = estimators
-        self.target_recall = target_recall
-        self.criterion = criterion
+    _label_types = (str,)  # scikit-learn's classifiers take no other objects
 
     @property
     def _needs_domains(self) -> bool:
@@ -119,7 +114,7 @@ class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
         self.lowest_ = np.zeros((len(fitted), len(self.classes_)))
         for k, each in enumerate(fitted):
             if not isinstance(each, SingleLabelPredictor):  # a softmax is never 0
-                self.lowest_[k] = lowest_positive(np.exp(log_probabilities(each, X, self.classes_)))
+                self.lowest_[k] = lowest_positive(np.exp(log_scores_for(each, X, self.classes_)))
         return self
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

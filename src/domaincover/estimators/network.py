@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ from domaincover.data.disk_table import DiskTable
 from domaincover.data.examples import LazyExamples
 from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
-from domaincover.estimators.base import SetClassifier, Targets
-from domaincover.estimators.seeds import generators
+from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
 from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from domaincover.training.batches import ShuffledBatches
     from domaincover.training.engine import Engine
     from domaincover.training.history import History
-    from domaincover.training.loop import Trained
+    from domaincover.training.objectives import Objective
     from domaincover.training.pools import Pool, Shard
     from domaincover.training.settings import TrainingRun, TrainingSettings
 
@@ -42,9 +41,8 @@ Network = NetworkName | MakeNetwork | NetworkInputs
 FEWEST_DOMAINS_TO_HOLD_OUT_FROM = 4
 
 
-@dataclass
-class NetworkFit:
-    """A fit of a classifier: what its arguments become before training, and what training leaves to learn from."""
+class NetworkFit(NamedTuple):
+    """What the arguments of a classifier's `fit` become before training."""
 
     model: NetworkClassifier
     targets: Targets
@@ -54,13 +52,6 @@ class NetworkFit:
     judge: Any
     rngs: list[np.random.Generator]
     engine: Engine
-    trained: Trained | None = None
-
-    @property
-    def history(self) -> History:
-        """The history of the training."""
-        assert self.trained is not None  # noqa: S101 - for the type checker
-        return self.trained.history
 
 
 class _Network(NetworkPredictor, SetClassifier):
@@ -96,7 +87,7 @@ class NetworkClassifier(_Network):
     verbose: bool = False
 
     @abstractmethod
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> Objective:
         """Return the training objective of networks that train together, for at most `n_steps` steps."""
 
     @abstractmethod
@@ -104,7 +95,7 @@ class NetworkClassifier(_Network):
         """Return the criterion that compares weights on held-out domains."""
 
     @abstractmethod
-    def _learn(self, fit: NetworkFit) -> None:
+    def _learn(self, fit: NetworkFit, history: History) -> None:
         """Set the learned attributes of a subclass."""
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
@@ -225,7 +216,7 @@ class NetworkClassifier(_Network):
             self.__dict__.pop(earlier, None)
         return NetworkFit(self, targets, trains, examples, held_out, judge, rngs[1:], engine)
 
-    def _finish(self, fit: NetworkFit, network: nn.Module) -> None:
+    def _finish(self, fit: NetworkFit, network: nn.Module, history: History) -> None:
         """Take over a trained network, and learn the rest from its training."""
         if self._inputs.is_dense:  # from here on the layers score, and network_ is made from them on demand
             from domaincover.networks.perceptrons import to_layers
@@ -233,8 +224,8 @@ class NetworkClassifier(_Network):
             self.layers_ = to_layers(network.to("cpu"))
         else:
             self.network_ = network.to(fit.engine.device)
-        self._learn(fit)
-        self._history = fit.history
+        self._learn(fit, history)
+        self._history = history
         if not self._inputs.is_dense:
             self.network_.to("cpu")
 

@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from domaincover.calibration.adaptation_fit import ScoredRows
+from domaincover.calibration.adaptation import AdaptiveThresholds
+from domaincover.calibration.adaptation_fit import LABEL_COUNTS, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.confidence import order_ranks
-from domaincover.calibration.links import fit_link, log_odds, lowest_positive
+from domaincover.calibration.familiarity import fit_familiarity
 from domaincover.calibration.rules import joint_thresholds
-from domaincover.criteria import TargetRecall, free_thresholds
+from domaincover.criteria import free_thresholds
+from domaincover.data.dataset import count_cells
 from domaincover.errors import check_choice
-from domaincover.estimators.adaptation_learning import learn_adaptation
-from domaincover.estimators.base import Targets
-from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of, has_probabilities
+from domaincover.estimators.base import Targets, generators
+from domaincover.estimators.calibrated import CalibratedSetClassifier, has_probabilities
 from domaincover.estimators.folds import Part
-from domaincover.estimators.scorer_fits import taken
-from domaincover.estimators.seeds import generators
-from domaincover.networks.threads import one_thread
-from domaincover.options import MIN_CELL_SIZE, CriterionName, OnRareLabel, PromiseCalibration
+from domaincover.options import OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
-from domaincover.predictors.label_scoring import has_margins, log_scores_for
-from domaincover.predictors.names import label_codes
 from domaincover.predictors.promised_predictor import PromisedPredictor
 
-FOLDS = 5  # their mean predicts, so more of them cost time at every prediction
 
-
+@dataclass(kw_only=True, eq=False, repr=False)
 class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     """Sets that hold every label of a new domain at the target recall with a given probability.
 
@@ -109,32 +105,11 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     (3, 2)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        target_recall: TargetRecall = 0.9,
-        criterion: CriterionName = "min-recall",
-        domain_confidence: float = 0.9,
-        calibration: PromiseCalibration = "cross-fit",
-        calibration_domains: float | None = None,
-        folds: int | None = None,
-        min_cell_size: int = MIN_CELL_SIZE,
-        on_infeasible: OnRareLabel = "pool",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.target_recall = target_recall
-        self.criterion = criterion
-        self.domain_confidence = domain_confidence
-        self.calibration = calibration
-        self.calibration_domains = calibration_domains
-        self.folds = folds
-        self.min_cell_size = min_cell_size
-        self.on_infeasible = on_infeasible
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    domain_confidence: float = 0.9
+    calibration: PromiseCalibration = "cross-fit"
+    on_infeasible: OnRareLabel = "pool"
+
+    _infeasible_options = get_args(OnRareLabel)
 
     @available_if(has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -145,25 +120,10 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     def _promised(self) -> float:
         return self.domain_confidence
 
-    @property
-    def _scales_scores(self) -> bool:
-        return True  # one number lowers the thresholds of all labels, whose scores must then be comparable
-
-    @property
-    def _predicts_with_folds(self) -> bool:
-        return self.calibration in ("cross-fit", "jackknife-minmax")
-
-    @property
-    def _infeasible_options(self) -> tuple[str, ...]:
-        return get_args(OnRareLabel)
-
     def _check_settings(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
         check_choice("calibration", self.calibration, get_args(PromiseCalibration))
         super()._check_settings()
-
-    def _n_folds(self) -> int | None:
-        return FOLDS if self.folds is None and self.calibration == "cross-fit" else self.folds
 
     def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:
         """Return what happens to labels in too few domains: without any label to promise there is nothing to pool."""
@@ -172,60 +132,48 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         return "raise" if self.on_infeasible == "pool" and none_feasible else self.on_infeasible
 
     def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
-        if self.calibration == "jackknife-minmax":  # every estimator has its own scale, which no rows can move
-            super()._calibrate(X, targets, parts, fitted)
-            self._count_calibration_cells(targets, np.concatenate([part.calibrate for part in parts]))
-            return
-        labels = label_codes(targets.classes, self.classes_)[targets.labels]  # a prefit estimator may know more
-        rows = np.concatenate([part.calibrate for part in parts])
-        training = parts[0].train if self.calibration == "held-out-domains" else None
-        of_parts = zip(fitted, parts, strict=True)
-        with one_thread():  # rounding may depend on how rows are dealt out to threads, and thresholds on rounding
-            raw = np.concatenate(
-                [log_scores_for(each, taken(X, part.calibrate), self.classes_) for each, part in of_parts]
-            )
-            raw_training = None if training is None else log_scores_for(fitted[0], taken(X, training), self.classes_)
-        if has_margins(fitted[0]):
-            on = (raw, rows) if raw_training is None or training is None else (raw_training, training)
-            readable = ~np.isposinf(on[0]).any(axis=1)
-            link = fit_link(on[0][readable], labels[on[1]][readable])
-            self.link_: dict[str, Any] = link._asdict()
-        else:
-            seen = raw if raw_training is None else raw_training
-            self.lowest_ = lowest_positive(np.exp(np.minimum(seen, 0.0)))
-        self._count_calibration_cells(targets, rows[~np.isposinf(raw).any(axis=1)])
-        calibration = self._rows_of(raw, labels[rows], targets.domains[rows])
-        of_training = None
-        if raw_training is not None and training is not None:
-            of_training = self._rows_of(raw_training, labels[training], targets.domains[training])
-        promise = (self.own_criterion, self.domain_confidence, self.min_cell_size, self.on_infeasible)
-        learned = learn_adaptation(calibration, of_training, *promise, generators(self.random_state, "adaptation", 3))
-        for name, value in learned._asdict().items():
-            setattr(self, f"{name}_", value)
-        if not self.own_criterion.constrained.all():
-            self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
-        self.thresholds_ = self._by_label(self.thresholds_)
-
-    def _count_calibration_cells(self, targets: Targets, rows: NDArray[np.int64]) -> None:
-        """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
-        criterion = self._criterion_of(targets)
-        counts = criterion.group_counts(cells_of(targets, rows)) >= self.min_cell_size
-        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
-        self.domains_by_label_ = np.zeros(len(self.classes_), dtype=np.int64)
-        by_label = criterion.by_label(counts.sum(axis=0), 0)
-        self.domains_by_label_[label_codes(targets.classes, self.classes_)] = by_label
-
-    def _thresholds(self, levels: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> Any:
+        """Calibrate fixed thresholds, thresholds for the rows given and for later rows, and what is familiar."""
+        scored = self._scored_rows(X, targets, parts, fitted)
+        calibration, training = scored.calibration.readable, scored.training and scored.training.readable
+        self._count_calibration_cells(calibration)
+        criterion, rngs = self.own_criterion, generators(self.random_state, "adaptation", 3)
+        promise = criterion, self.domain_confidence
+        options: dict[str, Any] = {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
+        options["label_names"] = self.classes_.tolist()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
-            return joint_thresholds(
-                *(levels, labels, domains, self.own_criterion, self.domain_confidence, self.min_cell_size),
-                *(self.classes_.tolist(), self.on_infeasible),
-                comparable=True,  # levels, on scales from training rows
+            if self.calibration == "jackknife-minmax":
+                self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                return
+            options["training"] = training
+            rows = fit_adaptive_thresholds(
+                calibration, *promise, **options, recall_on="rows given", label_counts=(), rng=rngs[0]
             )
+            counts = () if criterion.is_coverage else LABEL_COUNTS
+            later = fit_adaptive_thresholds(
+                calibration, *promise, **options, recall_on="later rows", label_counts=counts, rng=rngs[1]
+            )
+        self.adaptation_, self.later_adaptation_ = _without_residuals(rows), _without_residuals(later)
+        self.residuals_ = _rounded_down(later.residuals)
+        self.familiarity_ = fit_familiarity(*calibration[:2], calibration.domains, criterion, rng=rngs[2])._asdict()
+        if not criterion.constrained.all():
+            self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
+        self.thresholds_ = self._by_label(rows.fixed)
 
-    def _rows_of(self, raw: NDArray[Any], labels: NDArray[np.int64], domains: NDArray[np.int64]) -> ScoredRows:
-        """Return calibration rows on the scale of the thresholds, without those that could not be read."""
-        probabilities = self._probabilities(raw)
-        readable = np.asarray(np.isfinite(probabilities).all(axis=1))
-        return ScoredRows(log_odds(probabilities), probabilities, labels, domains).of(readable)
+    def _count_calibration_cells(self, rows: ScoredRows) -> None:
+        """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
+        n_by_cell = count_cells(rows.domains, rows.labels, len(self.domains_), len(self.classes_))
+        counts = self.own_criterion.group_counts(n_by_cell) >= self.min_cell_size
+        self.calibration_domains_ = self.domains_[counts.any(axis=1)]
+        self.domains_by_label_ = self.own_criterion.by_label(counts.sum(axis=0), 0)
+
+
+def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
+    """Return the numbers other than the residuals, which only labelled rows need."""
+    return {name: value for name, value in found._asdict().items() if name != "residuals"}
+
+
+def _rounded_down(residuals: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return residuals in half the memory, none above what its cell allows."""
+    found = residuals.astype(np.float32)
+    return np.where(found > residuals, np.nextafter(found, np.float32(-np.inf)), found)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.validation import _num_samples, has_fit_parameter
+from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
 
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
-from domaincover.estimators.coded_labels import with_codes
 from domaincover.estimators.network import NetworkClassifier
+from domaincover.predictors.label_scores import input_encoder_of
+
+PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,8 @@ def fit_on_each(
         from domaincover.estimators.stacked_fit import fit_together
 
     fitted = [clone_for(estimator, y, own) for own in rows]
-    fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone)
+    for _ in fit_together(fitted, [tuple(taken(part, own) for part in (X, y, domains)) for own in rows], as_if_alone):
+        pass  # what comes out is for studies; the classifiers are fitted in place
     return fitted
 
 
@@ -132,3 +135,71 @@ def _request(pipeline: Pipeline, name: str) -> None:
         if has_fit_parameter(step, name) and step.get_metadata_routing().fit.requests.get(name) is None:
             step.set_fit_request(**{name: False})
     pipeline.steps[-1][1].set_fit_request(**{name: True})
+
+
+class CodedLabels(ClassifierMixin, BaseEstimator):
+    """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names.
+
+    Classifiers with a promise put it around XGBoost's where labels are text or do not start at 0.
+
+    Parameters
+    ----------
+    estimator : classifier
+        It has `predict_proba`.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self.estimator = estimator
+
+    def fit(self, X: Any, y: Any, **params: Any) -> Self:
+        """Fit the classifier itself; it is not cloned, since this object is made for it."""
+        self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
+        self.estimator_ = self.estimator.fit(X, codes, **params)
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the probabilities of the labels in `classes_`."""
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most likely label."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns."""
+        return int(self.estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns, if the classifier has them."""
+        return self.estimator_.feature_names_in_
+
+    @property
+    def input_encoder_(self) -> Any:
+        """What turns a table's columns into numbers."""
+        return input_encoder_of(self.estimator_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
+def takes_codes_only(estimator: Any) -> bool:
+    """Tell whether a classifier, or the last step of a pipeline, rejects labels other than 0, 1, 2, …"""
+    last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    return type(last).__module__.split(".")[0] in PACKAGES
+
+
+def with_codes(estimator: Any, y: Any) -> Any:
+    """Return the classifier itself, or with its labels coded if it would reject these."""
+    if not takes_codes_only(estimator):
+        return estimator
+    labels = np.unique(np.asarray(y))
+    is_coded = labels.dtype.kind in "iu" and np.array_equal(labels, np.arange(len(labels)))
+    return estimator if is_coded else CodedLabels(estimator)

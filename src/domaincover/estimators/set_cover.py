@@ -17,10 +17,9 @@ from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
     from domaincover.training.history import History
+    from domaincover.training.objectives import Objective
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -112,7 +111,7 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     update_every: int | None = None
     penalty: Penalty = "wrong-label"
 
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> Objective:  # noqa: ARG002
         from domaincover.training.objectives import SetCoverLoss
 
         data = [fit.examples for fit in fits]
@@ -140,7 +139,7 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
 
         return SmallestSets(held_out, self.own_criterion, self.min_cell_size)
 
-    def _learn(self, fit: NetworkFit) -> None:
+    def _learn(self, fit: NetworkFit, history: History) -> None:
         targets, trains, judge = fit.targets, fit.trains, fit.judge
         self.thresholds_ = np.zeros(len(self.classes_))
         if judge is not None:
@@ -151,14 +150,14 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
         if self.criterion == "coverage":
             counts, names = counts.sum(axis=1, keepdims=True), np.array(["any label"], dtype=object)
         row = np.where(counts >= self.min_cell_size, np.arange(n_domains)[:, None], n_domains)
-        last = fit.history.multipliers[-1].astype(np.float32)  # type: ignore[index]
+        last = history.multipliers[-1].astype(np.float32)  # type: ignore[index]
         multipliers = np.where(counts > 0, last[row, np.arange(counts.shape[1])], np.nan)
         self.multipliers_ = pd.DataFrame(
             multipliers,
             index=pd.Index(self.domains_, name="domain", tupleize_cols=False),
             columns=pd.Index(names, name="label", tupleize_cols=False),
         )
-        self.history_ = _history_table(fit.history, self.own_criterion)
+        self.history_ = _history_table(history, self.own_criterion)
 
 
 def usual_multipliers(labels: NDArray[np.int64], n_labels: int) -> list[float]:

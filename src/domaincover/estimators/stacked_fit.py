@@ -17,7 +17,7 @@ from domaincover.data.feature_cache import model_key
 from domaincover.estimators.judges import verdicts
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, OnEpoch, ProgressBar, Tracker
-from domaincover.training.loop import train
+from domaincover.training.loop import Trained, train
 from domaincover.training.pools import make_pool
 from domaincover.training.settings import TrainingRun, TrainingSettings
 
@@ -30,21 +30,13 @@ OWN_SETTINGS = ("target_recall", "random_state", "run")  # in these, networks of
 
 def fit_together(
     models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]], as_if_alone: bool = False
-) -> None:
-    """Fit network classifiers, each on its own (X, y, domains).
+) -> Iterator[tuple[NetworkFit, Trained]]:
+    """Fit network classifiers, each on its own (X, y, domains), and yield the fits in the order in which they end.
 
     Those with the same settings train as one stack; target recall and random state may differ. All networks of a stack
     train as long as the one with the most rows; `as_if_alone` stacks only those with equally many rows, so that each
     gives what it would give alone, up to rounding.
     """
-    for _ in each_fit(models, data, as_if_alone):
-        pass
-
-
-def each_fit(
-    models: Sequence[NetworkClassifier], data: Sequence[tuple[Any, Any, Any]], as_if_alone: bool = False
-) -> Iterator[NetworkFit]:
-    """Yield the fits of `fit_together`, in the order in which they end."""
     alike = defaultdict(list)
     for model, part in zip(models, data, strict=True):
         alike[_settings_key(model)].append((model, part))
@@ -55,8 +47,7 @@ def each_fit(
             for fit in fits:
                 groups[_group_key(fit), len(fit.examples) if as_if_alone else 0].append(fit)
             for group in groups.values():
-                train_together(group)
-                yield from group
+                yield from train_together(group)
 
 
 def _settings_key(model: NetworkClassifier) -> Any:
@@ -84,7 +75,7 @@ def _group_key(fit: NetworkFit) -> Any:
     return shape, examples.n_labels, fit.judge is None, domains_per_batch
 
 
-def train_together(fits: Sequence[NetworkFit]) -> None:
+def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained]]:
     """Train the networks of classifiers with the same settings, as one stack where there are several."""
     lead, engine, data = fits[0].model, fits[0].engine, [fit.examples for fit in fits]
     with lead._reproducible(fits[0].rngs[0]):
@@ -115,8 +106,8 @@ def train_together(fits: Sequence[NetworkFit]) -> None:
             _checkpoints(fits, networks, settings),
         )
         for fit, network, own in zip(fits, networks, trained, strict=True):
-            fit.trained = own
-            fit.model._finish(fit, network)
+            fit.model._finish(fit, network, own.history)
+    return list(zip(fits, trained, strict=True))
 
 
 def _checkpoints(

@@ -6,22 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from domaincover.errors import InputError, check_installed
 from domaincover.files import write_whole
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.mean_predictor import MeanPredictor
-from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
-from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.names import check_fitted
 from domaincover.predictors.set_predictor import SetPredictor
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-    from domaincover.exporting.onnx_graph import OnnxGraph
 
 
 def export_onnx(model: Any, path: str | Path) -> None:
@@ -45,9 +37,10 @@ def export_onnx(model: Any, path: str | Path) -> None:
     from onnx import checker, helper
 
     from domaincover.exporting.onnx_graph import BOOL, DOUBLE, IR_VERSION, OPSETS, OnnxGraph
+    from domaincover.exporting.onnx_scorers import scores_and_sets
 
     graph = OnnxGraph()
-    scores, sets = _scores_and_sets(graph, model)
+    scores, sets = scores_and_sets(graph, model)
     graph.name_output(sets, "sets")
     graph.name_output(scores, "scores")
     shape: list[str | int | None] = ["rows", len(model.classes_)]
@@ -82,83 +75,7 @@ def _check_exportable(model: Any) -> None:
 def _encoding_of(model: SetPredictor) -> Any:
     from domaincover.exporting.onnx_scorers import table_encoding_of
 
-    estimators = model.predictors_ if isinstance(model, CalibratedPredictor) else [model]
-    encodings = [table_encoding_of(each) for each in estimators]
-    return encodings[0]
-
-
-def _scores_and_sets(graph: OnnxGraph, model: Any) -> tuple[str, str]:
-    """Return the scores that thresholds are compared with, and the sets."""
-    from domaincover.exporting.onnx_scorers import raw_scores
-
-    _encoding_of(model)
-    if isinstance(model, PromisedPredictor) and not hasattr(model, "score_units_"):
-        scores = _promised(graph, model)
-    elif isinstance(model, CalibratedPredictor):
-        scores = _calibrated(graph, model)
-    else:
-        scores = raw_scores(graph, model, model.classes_)
-    if isinstance(model, SetCoverPredictor):
-        return scores, _at_thresholds(graph, scores, model.thresholds_.astype(np.float32))
-    if hasattr(model, "thresholds_"):
-        return scores, _at_thresholds(graph, scores, model.thresholds_)
-    highest = graph.only_highest(scores, len(model.classes_))
-    if isinstance(model, SingleLabelPredictor | MeanPredictor):  # what cannot be read may be anything
-        return scores, graph.add("Or", highest, graph.is_unread(scores))
-    return scores, highest
-
-
-def _at_thresholds(graph: OnnxGraph, scores: str, thresholds: NDArray[Any]) -> str:
-    """Put a label into the set unless its score is below its threshold."""
-    return graph.add("Not", graph.add("Less", scores, graph.constant(thresholds.astype(np.float64))))
-
-
-def _calibrated(graph: OnnxGraph, model: CalibratedPredictor) -> str:
-    """Return the scores of one classifier, or the highest rescaled ones of several."""
-    from domaincover.exporting.onnx_scorers import raw_scores
-
-    for each in model.predictors_:
-        if not isinstance(each, NetworkPredictor):  # whose scores are in single precision
-            raise InputError(
-                f"a {type(model).__name__} (calibration={model.calibration!r}) around a {type(each).__name__} cannot "
-                "be exported: a threshold may stand exactly at a score, whose last bits differ in ONNX; "
-                "PromisedSetClassifier(calibration='cross-fit') can."
-            )
-    raw = [raw_scores(graph, each, model.classes_) for each in model.predictors_]
-    if not hasattr(model, "score_units_"):
-        return raw[0]
-    scales = zip(raw, model.score_bases_, model.score_units_, strict=True)
-    levels = [
-        graph.add("Div", graph.add("Sub", each, graph.constant(base)), graph.constant(unit))
-        for each, base, unit in scales
-    ]
-    return graph.add("Max", *levels)
-
-
-def _promised(graph: OnnxGraph, model: PromisedPredictor) -> str:
-    """Return log-odds of the mean of the estimators."""
-    from domaincover.exporting import onnx_scorers
-
-    raw = [onnx_scorers.raw_scores(graph, each, model.classes_) for each in model.predictors_]
-    unread = [graph.any_in_row(graph.is_unread(each)) for each in raw]
-    read = [graph.add("Where", flag, graph.constant(0.0), each) for each, flag in zip(raw, unread, strict=True)]
-    by_model = [_probabilities(graph, model, each) for each in read]
-    found = by_model[0] if len(by_model) == 1 else onnx_scorers.mean_probabilities(graph, by_model)
-    any_unread = onnx_scorers.any_of(graph, unread)
-    return graph.add("Where", any_unread, graph.constant(np.inf), onnx_scorers.log_odds(graph, found))
-
-
-def _probabilities(graph: OnnxGraph, model: PromisedPredictor, raw: str) -> str:
-    """Return probabilities from log-probabilities, or by the link from margins."""
-    from domaincover.exporting.onnx_scorers import without_zeros
-
-    if not hasattr(model, "link_"):
-        lowest = getattr(model, "lowest_", np.zeros(len(model.classes_)))
-        return without_zeros(graph, graph.add("Exp", raw), lowest)
-    unit, intercept = (graph.constant(np.asarray(model.link_[name], dtype=float)) for name in ("unit", "intercept"))
-    linked = graph.add("Add", graph.add("Mul", unit, raw), intercept)
-    unknown = graph.add("IsInf", raw, detect_positive=0)
-    return graph.softmax(graph.add("Where", unknown, graph.constant(-np.inf), linked))
+    return table_encoding_of(model)
 
 
 def _metadata(model: Any) -> dict[str, Any]:

@@ -20,7 +20,7 @@ EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
 
 
 class LabelCheck(NamedTuple):
-    """Counts of one label: examples, domains, and cells that are kept or dropped."""
+    """Counts of one label, or of all: examples, domains, and cells that are kept or dropped."""
 
     label: str
     examples: int
@@ -28,6 +28,20 @@ class LabelCheck(NamedTuple):
     cells_kept: int
     cells_dropped: int
     examples_kept: int
+
+    @classmethod
+    def of(cls, label: str, counts: NDArray[np.int64], min_cell_size: int) -> LabelCheck:
+        """Count from the examples of each cell, domains × labels."""
+        kept = counts >= min_cell_size
+        n_present = int((counts > 0).sum())
+        return cls(
+            label=label,
+            examples=int(counts.sum()),
+            domains=int(counts.any(axis=1).sum()),
+            cells_kept=int(kept.sum()),
+            cells_dropped=n_present - int(kept.sum()),
+            examples_kept=int(counts[kept].sum()),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,25 +137,8 @@ def _listed(folder: str) -> list[str]:
 def _counts(data: DomainDataset, min_cell_size: int) -> dict[str, Any]:
     check_min_cell_size(min_cell_size)
     counts = data.cell_counts()
-    kept = counts >= min_cell_size
-    present = counts > 0
-    return {
-        "examples": int(counts.sum()),
-        "domains": len(data.domain_names),
-        "min_cell_size": min_cell_size,
-        "labels": [
-            LabelCheck(
-                label=str(name),
-                examples=int(counts[:, k].sum()),
-                domains=int(present[:, k].sum()),
-                cells_kept=int(kept[:, k].sum()),
-                cells_dropped=int((present & ~kept)[:, k].sum()),
-                examples_kept=int(counts[kept[:, k], k].sum()),
-            )
-            for k, name in enumerate(data.label_names)
-        ],
-        "cells_kept": int(kept.sum()),
-        "cells_dropped": int((present & ~kept).sum()),
-        "examples_kept": int(counts[kept].sum()),
-        "domains_left": int(kept.any(axis=1).sum()),
-    }
+    own = LabelCheck.of("all", counts, min_cell_size)._asdict()
+    labels = [LabelCheck.of(str(name), counts[:, [k]], min_cell_size) for k, name in enumerate(data.label_names)]
+    n_left = int((counts >= min_cell_size).any(axis=1).sum())
+    del own["label"]
+    return own | {"min_cell_size": min_cell_size, "labels": labels, "domains_left": n_left}

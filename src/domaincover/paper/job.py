@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import count_cells, texts
 from domaincover.data.splits import Split
-from domaincover.estimators.shared_fits import fit_all
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
 from domaincover.paper.methods import PROMISED_FOLDS, study_method
 from domaincover.paper.predictions import Predicted, predicted, training_of
 from domaincover.paper.run_directory import write_json, write_run
+from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import StudyData, draw_study_data

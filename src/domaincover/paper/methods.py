@@ -128,7 +128,7 @@ def _calibrated_erm(run: Run, rule: str, calibration: str) -> Any:
     large_only = run.choices.calibration_cells == "large"
     return ConformalSetClassifier(
         _erm(run),
-        rule,  # type: ignore[arg-type]
+        rule,
         target_recall=run.target_recall,
         calibration=calibration,  # type: ignore[arg-type]
         calibration_domains=half if calibration == "held-out-domains" else None,

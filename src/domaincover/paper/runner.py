@@ -83,11 +83,6 @@ class Workers:
             raise InputError(f"a scheduler's address has the form tcp://host:8786, got {self.scheduler!r}.")
 
 
-def plan_study(study: Study, out: Path, say: Say = lambda _: None) -> StudyPlan:
-    """Return the unfinished jobs of a study."""
-    return plan_studies([study], out, say)
-
-
 def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None) -> StudyPlan:
     """Open the studies' directory, find unfinished runs, and prepare their data.
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import pandas as pd
+
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 from domaincover.paper.collect import read_reports
@@ -32,8 +34,13 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     """
     from domaincover.paper.job import versions  # loads torch, which reading times does not need
 
-    file, config = out / FOLDER / f"{study.dataset}.json", _config(study)
-    if study.setting.trains_whole_networks or _is_measured(file, config):
+    if study.setting.trains_whole_networks:
+        return
+    file = out / FOLDER / f"{study.dataset}.json"
+    run = next(run for run in study.runs() if run.method == "set-cover")
+    config = json.loads(json.dumps(run.to_dict()))
+    if file.exists():
+        check_made_with(_read(file)["config"], config, file)
         return
     on_dataset(study.dataset)
     content = {"config": config, "seconds": _measured(study), "versions": versions()}
@@ -41,19 +48,25 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     write_whole(file, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def read_times(out: Path) -> list[dict[str, Any]]:
+def read_times(out: Path) -> pd.DataFrame:
     """Return seconds of both methods by data set: as measured, or the mean over runs where all layers are trained."""
     rows = _of_whole_networks(out)
     for file in sorted((out / FOLDER).glob("*.json")):
-        try:
-            content = plain_json(file.read_text(encoding="utf-8"))
-            seconds = {name: float(content["seconds"][name]) for name in METHODS}
-            if not all(0 <= value < math.inf for value in seconds.values()):
-                raise ValueError("no times")
-            rows.append({"dataset": file.stem, **seconds, "note": note_on(content["config"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
-    return rows
+        content = _read(file)
+        rows.append({"dataset": file.stem, **content["seconds"], "note": note_on(content["config"])})
+    columns = {"erm": "erm_seconds", "set-cover": "set_cover_seconds"}
+    return pd.DataFrame(rows, columns=["dataset", *columns, "note"]).rename(columns=columns)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        content = plain_json(file.read_text(encoding="utf-8"))
+        seconds = {name: float(content["seconds"][name]) for name in METHODS}
+        if not all(0 <= value < math.inf for value in seconds.values()):
+            raise ValueError("no times")
+        return {"config": dict(content["config"]), "seconds": seconds}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
 
 
 def _of_whole_networks(out: Path) -> list[dict[str, Any]]:
@@ -98,20 +111,3 @@ def _train(run: Run) -> float:
     started = time.perf_counter()
     model.fit(X, y, domains=domains)
     return time.perf_counter() - started
-
-
-def _config(study: Study) -> dict[str, Any]:
-    run = next(run for run in study.runs() if run.method == "set-cover")
-    return json.loads(json.dumps(run.to_dict()))
-
-
-def _is_measured(file: Path, asked: dict[str, Any]) -> bool:
-    """Return whether the times exist; reject those of other settings."""
-    if not file.exists():
-        return False
-    try:
-        made = dict(plain_json(file.read_text(encoding="utf-8"))["config"])
-    except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(f"{file} is no measurement of training times; delete it and run again.") from None
-    check_made_with(made, asked, file)
-    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin
 
 from domaincover.errors import InputError, check_choice, suggestion
 
@@ -60,7 +60,7 @@ def _kind(hint: Any) -> tuple[Any, tuple[str, ...]]:
     """Return one of the types of `IN_WORDS`, and the choices if there are few."""
     if hint == COUNTS:
         return hint, ()
-    if get_origin(hint) is UnionType:  # with None
+    if get_origin(hint) in (Union, UnionType):  # with None
         return _kind(next(part for part in get_args(hint) if part is not NoneType))
     if get_origin(hint) is tuple:
         item, choices = _kind(get_args(hint)[0])

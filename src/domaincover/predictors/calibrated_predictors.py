@@ -1,31 +1,34 @@
-"""Sets from the scores of another classifier, by thresholds that were calibrated on domains."""
+"""Sets from the scores of other classifiers, by thresholds that were calibrated on domains."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.scales import Scale
+from domaincover.calibration.links import Link, log_odds
 from domaincover.criteria import TargetRecall
 from domaincover.options import Calibration, CriterionName
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.label_scoring import (
-    input_encoder_of,
-    last_step,
-    log_scores_for,
-    probabilities_for,
-    scores_for,
-)
+from domaincover.predictors.label_scores import MeanOfModels, input_encoder_of, last_step, scores_for
+from domaincover.predictors.names import check_fitted, n_rows_of
 from domaincover.predictors.set_predictor import SetPredictor
+
+LEAVES_OUT = ("cross-fit", "jackknife-minmax")  # calibrations with an estimator for each group of domains left out
+
+
+class Scored(NamedTuple):
+    """Scores on the scale of the thresholds, and probabilities; +∞ and NaN for rows that could not be read."""
+
+    scores: NDArray[Any]
+    probabilities: NDArray[Any]
 
 
 class CalibratedPredictor(SetPredictor):
-    """Scores of one classifier, or of several on comparable scales, and the thresholds of their sets."""
+    """Log-odds of the mean of one or several classifiers, and the thresholds of their sets."""
 
     target_recall: TargetRecall
     criterion: CriterionName
@@ -36,34 +39,53 @@ class CalibratedPredictor(SetPredictor):
     calibration_domains_: NDArray[Any]
     estimator_: Any
     estimators_: Sequence[Any]
-    score_bases_: NDArray[np.float64]
-    score_units_: NDArray[np.float64]
+    lowest_: NDArray[np.float64]
+    links_: Sequence[dict[str, Any]]
 
     def label_scores(self, X: Any) -> NDArray[Any]:
         """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
 
-        They are the estimator's scores, rescaled where labels or estimators must be comparable.
+        They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest of any estimator.
         """
+        return self.scored(X).scores
+
+    def scored(self, X: Any) -> Scored:
+        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
         check_fitted(self)
-        if not hasattr(self, "score_units_"):
-            return scores_for(self.estimator_, X, self.classes_)
-        scales = map(Scale, self.score_bases_, self.score_units_)
-        levels = (self._levels(*each, X) for each in zip(self.predictors_, scales, strict=True))
-        return reduce(np.maximum, levels)
+        if n_rows_of(X) == 0:  # which scikit-learn's classifiers reject
+            nothing = np.empty((0, len(self.classes_)))
+            return Scored(nothing, nothing)
+        if self.calibration == "jackknife-minmax":
+            scores = reduce(np.maximum, (log_odds(np.exp(each)) for each in self.mean_.by_model(X)))
+            return Scored(scores, scores)
+        probabilities = self.mean_.probabilities(X)
+        return Scored(log_odds(probabilities), probabilities)
 
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         return sets_from_scores(self.label_scores(X), self.thresholds_)
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each label, averaged over the estimators."""
-        return np.mean([probabilities_for(each, X, self.classes_) for each in self.predictors_], axis=0)
+        """Return the probability of each label: the normalised geometric mean of the estimators'."""
+        check_fitted(self)
+        found = self.mean_.probabilities(X)
+        return np.where(np.isnan(found), 1 / found.shape[1], found)  # a row that could not be read may be anything
+
+    @property
+    def mean_(self) -> MeanOfModels:
+        """The mean of the fitted estimators."""
+        links = tuple(Link(**each) for each in self.links_)
+        return MeanOfModels(self.predictors_, self.classes_, self.lowest_, links)
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether several estimators predict, each fitted without a group of the domains."""
+        return hasattr(self, "estimators_")
 
     @property
     def predictors_(self) -> Sequence[Any]:
-        """The fitted estimators that predict: one, or several with "jackknife-minmax"."""
-        check_fitted(self)
-        return self.estimators_ if hasattr(self, "estimators_") else [self.estimator_]
+        """The fitted estimators that predict: one, or several with "cross-fit" and "jackknife-minmax"."""
+        return self.estimators_ if self.leaves_out else [self.estimator_]
 
     @property
     def training_domains_(self) -> NDArray[Any]:
@@ -105,18 +127,31 @@ class CalibratedPredictor(SetPredictor):
         return hasattr(self, "promise_")  # set last
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
-        """Return the unscaled scores, averaged over the estimators."""
-        return np.mean([scores_for(estimator, X, self.classes_) for estimator in self.predictors_], axis=0)
-
-    def _levels(self, estimator: Any, scale: Scale, X: Any) -> NDArray[Any]:
-        """Return the scores in comparable units."""
-        return (log_scores_for(estimator, X, self.classes_) - scale.base) / scale.unit
+        """Return log-odds of the mean of the estimators, which rank the labels of an example."""
+        return log_odds(self.mean_.probabilities(X)) if n_rows_of(X) else self.label_scores(X)
 
 
 class ConformalPredictor(CalibratedPredictor):
-    """Conformal sets, or without thresholds the most likely label alone."""
+    """Conformal sets, or without thresholds the most likely label alone.
+
+    Scores of a single estimator are compared as they are: rules set the threshold of each label by itself.
+    """
+
+    def label_scores(self, X: Any) -> NDArray[Any]:
+        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
+
+        They are the estimator's; with "cross-fit" log-odds of the mean of the estimators, and with "jackknife-minmax"
+        the highest log-odds of any estimator.
+        """
+        check_fitted(self)
+        if self.leaves_out:
+            return super().label_scores(X)
+        return scores_for(self.estimator_, X, self.classes_)
 
     def predict_set(self, X: Any) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`."""
         scores = self.label_scores(X)
         return sets_from_scores(scores, self.thresholds_) if hasattr(self, "thresholds_") else single_label_sets(scores)
+
+    def _likelihoods(self, X: Any) -> NDArray[Any]:
+        return super()._likelihoods(X) if self.leaves_out else self.label_scores(X)

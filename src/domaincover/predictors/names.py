@@ -1,4 +1,4 @@
-"""Labels and domains as codes, and codes as names."""
+"""Labels and domains as codes, and codes as names; with the errors and warnings that scikit-learn expects."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from domaincover.calibration.adaptation import MISSING_LABEL
 from domaincover.data.dataset import code_names, one_dimensional
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.errors import InputError
-from domaincover.predictors.conventions import column_vector_warning, n_rows_of
 
 MOST_NAMES = 5
 ONLY_DOMAIN = "all"  # the domain name if none are given
@@ -98,3 +97,28 @@ def as_names(names: tuple[Any, ...]) -> NDArray[Any]:
     if array is not None and array.dtype != object and {type(name) for name in array.tolist()} == kinds:
         return array
     return np.fromiter(names, dtype=object, count=len(names))
+
+
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of an array, a table or a list."""
+    if hasattr(X, "shape"):
+        return int(X.shape[0])
+    return len(X) if hasattr(X, "__len__") else len(np.asarray(X))
+
+
+def check_fitted(model: Any) -> None:
+    """Raise scikit-learn's error where a model is not fitted."""
+    if not model.__sklearn_is_fitted__():
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(
+            f"This {type(model).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+            "using this estimator."
+        )
+
+
+def column_vector_warning() -> type[Warning]:
+    """Return the category of the warning about labels in a column."""
+    from sklearn.exceptions import DataConversionWarning
+
+    return DataConversionWarning

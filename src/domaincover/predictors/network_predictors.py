@@ -14,7 +14,7 @@ from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.networks.threads import in_threads, n_threads
 from domaincover.prediction_sets import Sets, sets_from_scores, single_label_sets
-from domaincover.predictors.conventions import check_fitted
+from domaincover.predictors.names import check_fitted
 from domaincover.predictors.set_predictor import SetPredictor
 
 ROWS_AT_ONCE = 16_384  # scored per block, so that encoded rows stay in the processor's cache

@@ -5,24 +5,21 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
 from domaincover.calibration.familiarity import FamiliarityTable
-from domaincover.calibration.links import Link, log_odds, mean_probabilities, without_zeros
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
+from domaincover.criteria import Criterion
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
 from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import Sets, sets_from_scores
-from domaincover.predictors.adapted_domains import AdaptedDomains, Scored, moved_domains, thresholds_of_domain
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor
-from domaincover.predictors.conventions import check_fitted, n_rows_of
-from domaincover.predictors.label_scoring import log_scores_for
-from domaincover.predictors.names import ONLY_DOMAIN, coded_domains, known_label_codes
+from domaincover.prediction_sets import Sets
+from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
+from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
 
 if TYPE_CHECKING:
@@ -30,6 +27,37 @@ if TYPE_CHECKING:
 
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
+
+
+class AdaptedDomains(NamedTuple):
+    """The thresholds (domains × labels) and p-values that domains get from their own unlabelled rows."""
+
+    thresholds: NDArray[np.float64]
+    p_values: NDArray[np.float64]
+
+
+def moved_domains(thresholds: NDArray[np.float64], fixed: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which domains have thresholds of their own: with few rows, or rows that say little, they are the fixed."""
+    return np.asarray((thresholds != fixed).any(axis=1))
+
+
+def thresholds_of_domain(
+    adaptation: AdaptiveThresholds,
+    criterion: Criterion,
+    scores: NDArray[Any],
+    probabilities: NDArray[Any],
+    labels: NDArray[np.int64],
+) -> NDArray[np.float64]:
+    """Return the thresholds of the groups of one domain from its rows, some of which may be labelled (else −1)."""
+    is_labelled = labels != MISSING_LABEL
+    evidence = self_calibrated_thresholds(scores, probabilities, np.zeros(len(scores), np.int64), criterion, 1)
+    if is_labelled.any() and criterion.is_coverage:  # their mean score is that of all labels, whichever were picked
+        raise InputError("labelled rows cannot adapt criterion='coverage'; adapt with unlabelled rows: adapt(X).")
+    if not is_labelled.any() or adaptation.entry_of(np.array(len(scores))) == 0:  # too few rows to learn from
+        return adaptation.of_evidence(evidence, np.array([len(scores)]))[0]
+    groups = np.where(is_labelled, criterion.group_of_label[labels], MISSING_LABEL)
+    columns = criterion.constrained
+    return adaptation.of_labelled(scores[:, columns], probabilities[:, columns], groups, evidence)
 
 
 class PromisedPredictor(CalibratedPredictor):
@@ -40,8 +68,6 @@ class PromisedPredictor(CalibratedPredictor):
     later_adaptation_: dict[str, Any]
     residuals_: NDArray[np.float32]
     familiarity_: dict[str, Any]
-    link_: dict[str, Any]
-    lowest_: NDArray[np.float64]
     adapted_: dict[str, Any]
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
@@ -55,7 +81,7 @@ class PromisedPredictor(CalibratedPredictor):
             in one call; None uses the fixed thresholds.
         """
         if domains is None or not self._checked_adaptive():
-            return sets_from_scores(self.scored(X).scores, self.thresholds_)
+            return super().predict_set(X)
         return self.adapted_sets(X, domains)[0]
 
     def adapted_sets(self, X: Any, domains: Any) -> tuple[Sets, ThresholdKind]:
@@ -69,28 +95,6 @@ class PromisedPredictor(CalibratedPredictor):
     def threshold_kind(self) -> ThresholdKind:
         """Which thresholds `predict_set(X)` takes: "adapted" for a model of one domain whose rows moved them."""
         return "adapted" if getattr(self, "adapted_", {}).get("moved") else "fixed"
-
-    def label_scores(self, X: Any) -> NDArray[Any]:
-        """Return the scores that are compared with the thresholds, examples × labels in the order of `classes_`.
-
-        They are log-odds of the mean of the estimators; with "jackknife-minmax", the highest rescaled score of any.
-        """
-        return self.scored(X).scores
-
-    def scored(self, X: Any) -> Scored:
-        """Return the scores and probabilities of rows, from which thresholds are set and sets are made."""
-        check_fitted(self)
-        if n_rows_of(X) == 0:  # which scikit-learn's classifiers reject
-            nothing = np.empty((0, len(self.classes_)))
-            return Scored(nothing, nothing)
-        if hasattr(self, "score_units_"):
-            scores = super().label_scores(X)
-            return Scored(scores, scores)
-        by_model = [self._probabilities(log_scores_for(each, X, self.classes_)) for each in self.predictors_]
-        probabilities = by_model[0] if len(by_model) == 1 else mean_probabilities(np.stack(by_model))
-        scores = log_odds(probabilities)
-        scores[np.isnan(probabilities).any(axis=1)] = np.inf  # nothing is known of it: its set holds every label
-        return Scored(scores, probabilities)
 
     def adapted_domains(self, scored: Scored, domains: NDArray[np.int64], n_domains: int) -> AdaptedDomains:
         """Return each domain's thresholds and p-value from the scores of all its rows; `domains` are codes from 0.
@@ -113,13 +117,6 @@ class PromisedPredictor(CalibratedPredictor):
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
         return self.own_criterion.by_label(thresholds, getattr(self, "free_thresholds_", -np.inf))
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of each label: the normalised geometric mean of the estimators'."""
-        if hasattr(self, "score_units_"):
-            return super().predict_proba(X)
-        found = self.scored(X).probabilities
-        return np.where(np.isnan(found), 1 / found.shape[1], found)  # a row that could not be read may be anything
 
     def domain_thresholds(self, X: Any, domains: Any = None) -> pd.DataFrame:
         """Return the thresholds that each domain's rows set: a row per domain, a column per label."""
@@ -231,25 +228,10 @@ class PromisedPredictor(CalibratedPredictor):
         """The p-value up to which a domain is reported as unusual: 0.05, or the smallest that there can be."""
         return max(UNFAMILIAR, 1 / (self.familiarity_["summaries"].shape[1] + 1))
 
-    def _probabilities(self, raw: NDArray[Any]) -> NDArray[np.float64]:
-        """Return probabilities from an estimator's log-probabilities or margins; NaN where a row could not be read."""
-        unreadable = np.asarray(np.isposinf(raw).any(axis=1))
-        raw = np.where(unreadable[:, None], 0.0, raw).astype(float)
-        if hasattr(self, "link_"):
-            found = Link(**self.link_).probabilities(raw)
-        else:
-            found = without_zeros(np.exp(raw), getattr(self, "lowest_", np.zeros(raw.shape[1])))
-        found[unreadable] = np.nan
-        return found
-
     def _scored_domains(self, X: Any, domains: Any) -> tuple[Scored, Any]:
         self._checked_adaptive(required=True)
         scored = self.scored(X)
         return scored, coded_domains(domains, len(scored.scores))
-
-    def _likelihoods(self, X: Any) -> NDArray[Any]:
-        """Return scores that rank the labels of an example."""
-        return super()._likelihoods(X) if hasattr(self, "score_units_") else self.label_scores(X)
 
     def _checked_adaptive(self, required: bool = False) -> bool:
         """Tell whether thresholds can adapt; raise an error or warn where they cannot."""

@@ -17,8 +17,7 @@ from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, domain_report, report_of_tallies
 from domaincover.options import MIN_CELL_SIZE
 from domaincover.prediction_sets import Sets
-from domaincover.predictors.conventions import check_fitted
-from domaincover.predictors.names import ONLY_DOMAIN, coded_domains, label_codes
+from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, label_codes
 from domaincover.promises.certificates import Certificate, certify
 
 DEFAULT_TARGET = 0.9  # of models without a target of their own, such as a mean
@@ -182,7 +181,8 @@ def predict_set(model: Any, X: Any) -> Sets:
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.model_selection import GridSearchCV, GroupKFold
     >>> from sklearn.pipeline import make_pipeline
-    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder, mean_size_scorer
+    >>> from domaincover import ConformalSetClassifier, GaussianDomains, TableEncoder
+    >>> from domaincover.scoring import mean_size_scorer
     >>> data = GaussianDomains.of_paper(n_features=10).sample(12, 200, np.random.default_rng(0))
     >>> with config_context(enable_metadata_routing=True):
     ...     model = ConformalSetClassifier(LogisticRegression(), random_state=0).set_fit_request(domains=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from domaincover.options import ThresholdKind
+from domaincover.terminal.text_lines import cut, wrapped
+from domaincover.terminal.text_table import table_lines
 
 if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence
@@ -50,22 +51,11 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
         wrapped(f"From {n_domains} domains{_whose(certificate)}, {n_examples:,} examples{thresholds}.", width),
         *([wrapped(certificate.doubt, width)] if certificate.doubt else []),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
-        *([_label_table(certificate)] if certificate.labels else []),
+        *([_label_table(certificate, width)] if certificate.labels else []),
         ["This rests on:", *_points(RESTS_ON, width)],
         ["It does not say:", *_points(DOES_NOT_SAY, width)],
     ]
     return "\n\n".join("\n".join(lines) for lines in parts)
-
-
-def wrapped(words: str, width: int, first: str = "", then: str = "") -> list[str]:
-    """Return lines no longer than the width, none of which begins with a percent sign.
-
-    >>> wrapped("at least 90 % of the time", 12)
-    ['at least', '90 % of the', 'time']
-    """
-    together = words.replace(" %", "\u00a0%")
-    lines = textwrap.wrap(together, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
-    return [line.replace("\u00a0%", " %") for line in lines]
 
 
 def _points(points: Sequence[str], width: int) -> list[str]:
@@ -209,18 +199,14 @@ def _domains(n: int | None) -> str:
     return "1 domain is" if n == 1 else f"{n} domains are"
 
 
-def _label_table(certificate: Certificate) -> list[str]:
+def _label_table(certificate: Certificate, width: int) -> list[str]:
     tested = certificate.domains.next_truly_at_least is not None
-    heads = ("label", "domains", "at target", "interval", "next at least")
-    rows: list[tuple[str, ...]] = [(*heads, *(("shown", "truly at least") if tested else ()))]
+    heads = ["label", "domains", "at target", "interval", "next at least"]
+    heads += ["shown", "truly at least"] if tested else []
+    rows: list[list[str]] = []
     for name, found in certificate.labels.items():
-        readable = "".join(char if char.isprintable() else " " for char in name)
         numbers = (found.n_domains, found.n_at_target, interval_text(found), probability(found.next_at_least))
         truly = found.next_truly_at_least
         truth = () if truly is None else (found.n_shown, probability(truly))
-        rows.append((readable if len(readable) <= 30 else readable[:29] + "…", *map(str, (*numbers, *truth))))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join([row[0].ljust(widths[0]), *(text.rjust(w) for text, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+        rows.append([cut(name, 30), *map(str, (*numbers, *truth))])
+    return table_lines(heads, rows, n_text=1, width=width)

@@ -25,7 +25,8 @@ import numpy as np
 from domaincover.calibration.confidence import domains_needed, highest_confidence, order_ranks
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
-from domaincover.promises.certificate_text import percent, probability, wrapped
+from domaincover.promises.certificate_text import percent, probability
+from domaincover.terminal.text_lines import wrapped
 
 MOST_SPARED = 5
 INDENT = 14

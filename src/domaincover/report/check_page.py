@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,6 @@ MOST_DOMAINS, MOST_COLUMNS = 200, 500
 def write_check_page(path: Path, check: TableCheck, *, title: str, command: str | None = None) -> None:
     """Write the page as one file that needs no network and no script; `command` is what to run next."""
     cells = check.cells
-    n_labels = len(cells.label_names)
     order = np.argsort(cells.counts.sum(axis=1), kind="stable")
     page = rendered(
         "check_page.html",
@@ -38,23 +36,20 @@ def write_check_page(path: Path, check: TableCheck, *, title: str, command: str 
         command=command,
         charts={},
         settings={"min_cell_size": str(cells.min_cell_size), "rows compared": f"{check.n_rows_compared:,}"},
-        findings=[
-            finding._asdict() | {"word": HARM_WORDS[finding.harm], "options": _options(finding.drop)}
-            for finding in check.findings
-        ],
-        routes=[route._asdict() | {"open": OPEN[route.is_open]} for route in check.outlook.routes],
-        chance=f"{100 / n_labels:.0f} %",
-        columns=_columns(check),
-        more_columns=_rest(len(check.columns), MOST_COLUMNS, "columns"),
-        domain=cells.domain,
-        label=cells.label,
-        labels=cells.label_names,
-        rows=[_row(check, int(k)) for k in order[:MOST_DOMAINS]],
-        more_domains=_rest(len(order), MOST_DOMAINS, "domains"),
-        total=f"{cells.counts.sum():,}",
-        sums=[f"{count:,}" for count in cells.counts.sum(axis=0)],
-        enough=[f"{count:,}" for count in (cells.counts >= cells.min_cell_size).sum(axis=0)],
-        min_cell_size=cells.min_cell_size,
+        check=check,
+        cells=cells,
+        harms=HARM_WORDS,
+        answers=OPEN,
+        options=lambda finding: " ".join(f"--drop {shlex.quote(name)}" for name in finding.drop),
+        kind_text=kind_text,
+        missing_text=missing_text,
+        share_text=share_text,
+        much={"tells_label": NEARLY, "tells_domain": TELLS_DOMAIN},
+        n_rows=max(int(cells.counts.sum()), 1),
+        most_columns=MOST_COLUMNS,
+        order=order[:MOST_DOMAINS].tolist(),
+        n_more_domains=max(len(order) - MOST_DOMAINS, 0),
+        enough=(cells.counts >= cells.min_cell_size).sum(axis=0).tolist(),
         limits=limits_in_words(check),
     )
     write_whole(Path(path), page)
@@ -72,44 +67,3 @@ def headline_of(check: TableCheck) -> str:
         case "misleads":
             return f"{len(worst)} column{' gives' if one else 's give'} the label or the domain away."
     return f"Nothing misleads a fit, but {len(worst)} thing{' weakens' if one else 's weaken'} it."
-
-
-def _options(drop: tuple[str, ...]) -> str:
-    return " ".join(f"--drop {shlex.quote(name)}" for name in drop)
-
-
-def _columns(check: TableCheck) -> list[dict[str, Any]]:
-    n_rows = max(int(check.cells.counts.sum()), 1)
-    return [
-        {
-            "name": column.name,
-            "kind": kind_text(column),
-            "examples": ", ".join(column.examples),
-            "distinct": f"{column.n_distinct:,}",
-            "missing": missing_text(column.n_missing / n_rows),
-            "label": _told(column.tells_label, NEARLY),
-            "domain": _told(column.tells_domain, TELLS_DOMAIN),
-        }
-        for column in check.columns[:MOST_COLUMNS]
-    ]
-
-
-def _told(share: float | None, much: float) -> dict[str, Any]:
-    return {
-        "text": share_text(share),
-        "share": None if share is None else f"{100 * share:.0f}",
-        "much": share is not None and share >= much,
-    }
-
-
-def _row(check: TableCheck, domain: int) -> dict[str, Any]:
-    counts = check.cells.counts[domain]
-    return {
-        "name": check.cells.domain_names[domain],
-        "total": f"{counts.sum():,}",
-        "cells": [{"text": f"{count:,}", "few": count < check.cells.min_cell_size} for count in counts.tolist()],
-    }
-
-
-def _rest(n_all: int, most: int, what: str) -> str:
-    return f" {n_all - most:,} more {what} are not shown here." if n_all > most else ""

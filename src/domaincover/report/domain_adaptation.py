@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.dataset import texts
-from domaincover.predictors.adapted_domains import moved_domains
+from domaincover.predictors.promised_predictor import moved_domains
 from domaincover.report.readable import printable
 
 MOST_UNUSUAL = 5  # named in a warning

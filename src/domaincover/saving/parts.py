@@ -42,13 +42,13 @@ class Home(NamedTuple):
 NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
 ESTIMATORS = {
     "Backbone": Home("domaincover.estimators.backbones"),
-    "CodedLabels": Home("domaincover.estimators.coded_labels"),
+    "CodedLabels": Home("domaincover.estimators.scorer_fits"),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
     "DomainGeneralizationClassifier": Home(
         "domaincover.estimators.domain_generalization", (NETWORKS, "SingleLabelPredictor")
     ),
     "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
-    "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.mean_predictor", "MeanPredictor")),
+    "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
     "Pipeline": Home("sklearn.pipeline"),
     "PromisedSetClassifier": Home(
         "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")

@@ -1,19 +1,23 @@
 """Commands whose arguments and options are the fields of a frozen dataclass.
 
 Typer reads the parameters of a function. A command with dozens of options would list them in its signature and pass
-them on one by one; here they are declared once, as fields with typer's annotations, and arrive as one object.
+them on one by one; here they are declared once, as fields with typer's annotations, and arrive as one object. Commands,
+options and choices are completed by typer, paths by the shell; names by what this module gives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
+import typer
+
 Options = TypeVar("Options")
+Completion = Callable[[typer.Context, str], list[str]]
 
 
 def takes(options: type[Options]) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
@@ -57,3 +61,19 @@ def _made(options: type[Options], given: Mapping[str, Any]) -> Options:
         for field in fields(options)  # type: ignore[arg-type]
     }
     return options(**values)
+
+
+def with_commas(names: Callable[[], Iterable[str]]) -> Completion:
+    """Complete the last of several names separated by commas; names given before are not offered again."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:  # noqa: ARG001
+        before = incomplete.rpartition(",")[0]
+        given = before.split(",") if before else []
+        return [",".join([*given, name]) for name in names() if name not in given]
+
+    return complete
+
+
+def one_of(names: Callable[[], Iterable[str]]) -> Completion:
+    """Complete one name."""
+    return lambda ctx, incomplete: [name for name in names() if name.startswith(incomplete)]  # noqa: ARG005

@@ -6,11 +6,14 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from domaincover.terminal.text_lines import cut
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
 GAP = 2
+SHORTEST = 8
 
 
 class TextColumn(NamedTuple):
@@ -87,3 +90,19 @@ def written(parts: Sequence[RenderableType], width: int, color: bool) -> str:
     )
     console.print(*parts, sep="\n")
     return text.getvalue()
+
+
+def table_lines(heads: Sequence[str], rows: Sequence[Sequence[str]], n_text: int, width: int) -> list[str]:
+    """Return the lines of a table whose first columns are text; the last of these is cut where there is no room.
+
+    >>> table_lines(["ward", "rows"], [["north wing", "7"]], n_text=1, width=14)
+    ['ward      rows', 'north w…     7']
+    """
+    columns = [
+        TextColumn(head, texts, place < n_text, SHORTEST if place == n_text - 1 else None)
+        for place, (head, texts) in enumerate(zip(heads, zip(*rows, strict=True), strict=True))
+    ]
+    fitting = fitted(columns, width)
+    shown = [(column._replace(texts=[cut(text, wide) for text in column.texts]), wide) for column, wide in fitting]
+    text = written([table_of(shown, range(len(rows)))], max(width, total(wide for _, wide in shown)), color=False)
+    return [line.rstrip() for line in text.splitlines()]

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domaincover.paper.study_report.captions import caption, left_out_in_words
 from domaincover.paper.study_report.chart_data import (
+    caption,
     cross_limits,
     cross_table,
     curve_limits,
     curve_table,
     has_curves,
+    left_out_in_words,
     random_line,
     recall_boxes,
     share_limits,

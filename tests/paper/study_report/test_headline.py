@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from domaincover.paper.study_report.headline import first_place, what_was_run
+from domaincover.paper.study_report.page import first_place, what_was_run
 from domaincover.paper.study_report.results_table import checked_results
 
 from .made_up import random_domains, results_of

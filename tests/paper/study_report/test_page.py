@@ -9,7 +9,8 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.paper.published import published, published_results
 from domaincover.paper.study_report.chart_data import recall_boxes, unseen_rows
-from domaincover.paper.study_report.page import chart_library, write_page
+from domaincover.paper.study_report.page import write_page
+from domaincover.report.template import chart_library
 
 from .made_up import (
     HOSTILE,

@@ -7,7 +7,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.authors_code import AUTHORS_MARK
-from domaincover.paper.study_report.published_comparison import MEASURES, compared_with_published, measure_texts
+from domaincover.paper.study_report.published_comparison import MEASURES, beside_paper, compared_with_published
 from domaincover.paper.study_report.results_table import RESULT_COLUMNS, checked_results
 from domaincover.paper.study_report.results_text import format_results
 from domaincover.paper.study_report.time_tables import format_times, training_times
@@ -107,7 +107,7 @@ def test_texts_have_the_comparison_below_the_results(results, published, style):
     assert text.startswith(format_results(results, style, color=False))
     below = text[len(format_results(results, style, color=False)) :]
     row = compared_with_published(results, published).iloc[-1].to_dict()
-    texts = [text.replace(" ± ", "±") for text in measure_texts(row, "set_size").values()]
+    texts = [text.replace(" ± ", "±") for text in beside_paper(row, "set_size")]
     below = below.replace(r" $\pm$ ", "±").replace(" ± ", "±")
     assert "Beside the paper" in below
     assert all(shown in below or shown.replace("−", "$-$") in below for shown in texts)
@@ -132,13 +132,13 @@ def test_shares_are_compared_in_points_and_what_rounds_to_nothing_has_no_sign():
         "share_at_target_published": 0.93,
         "share_at_target_published_std": np.nan,
     }
-    assert list(measure_texts(row | {"share_at_target_difference": -0.03}, "share_at_target").values()) == [
+    assert list(beside_paper(row | {"share_at_target_difference": -0.03}, "share_at_target")) == [
         "90 %",
         "93 %",
         "−3",
     ]
-    texts = [measure_texts(row | {"share_at_target_difference": gap}, "share_at_target") for gap in (-0.001, np.nan)]
-    assert [text["share_at_target_difference"] for text in texts] == ["0", "–"]
+    texts = [beside_paper(row | {"share_at_target_difference": gap}, "share_at_target") for gap in (-0.001, np.nan)]
+    assert [text.difference for text in texts] == ["0", "–"]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ MISSING = (
 )
 
 
-class Format(NamedTuple):
+class FileFormat(NamedTuple):
     """A file name extension, and what a file with it is called."""
 
     ending: str
@@ -30,15 +30,15 @@ class Format(NamedTuple):
 
 # By the first bytes of a file.
 FORMATS = {
-    b"PAR1": Format(".parquet", "a Parquet file"),
-    b"ARROW1": Format(".arrow", "an Arrow file"),
-    b"\x1f\x8b": Format(".csv.gz", "gzip data"),
-    b"PK\x03\x04": Format(".zip", "a zip archive or a spreadsheet"),
-    b"\xd0\xcf\x11\xe0": Format(".xls", "an old spreadsheet"),
+    b"PAR1": FileFormat(".parquet", "a Parquet file"),
+    b"ARROW1": FileFormat(".arrow", "an Arrow file"),
+    b"\x1f\x8b": FileFormat(".csv.gz", "gzip data"),
+    b"PK\x03\x04": FileFormat(".zip", "a zip archive or a spreadsheet"),
+    b"\xd0\xcf\x11\xe0": FileFormat(".xls", "an old spreadsheet"),
 }
 
 
-def format_of(start: bytes) -> Format | None:
+def format_of(start: bytes) -> FileFormat | None:
     """Return the format that a file's first bytes tell, None for text."""
     return next((found for magic, found in FORMATS.items() if start.startswith(magic)), None)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from domaincover.errors import InputError, suggestion
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck
@@ -38,7 +38,7 @@ def data_check(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A data set: of WILDS, or of `paper real`.",
+            help="A data set: of WILDS, of `paper real`, or a packaged table.",
             autocompletion=one_of(names_on_disk),
             show_default=False,
         ),

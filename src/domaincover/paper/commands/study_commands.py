@@ -13,8 +13,7 @@ import typer
 from domaincover.errors import InputError, suggestion
 from domaincover.paper.commands.run_studies import run_experiments
 from domaincover.paper.commands.study_options import StudyOptions, dataset_names
-from domaincover.terminal.command_options import takes
-from domaincover.terminal.completion import one_of
+from domaincover.terminal.command_options import one_of, takes
 from domaincover.terminal.messages import text_width
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import typer
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import FigureFormat
-from domaincover.terminal.completion import one_of, with_commas
+from domaincover.terminal.command_options import one_of, with_commas
 
 if TYPE_CHECKING:
     from domaincover.paper.experiment import Experiment

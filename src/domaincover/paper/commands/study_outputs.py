@@ -38,7 +38,7 @@ def make_outputs(experiments: Sequence[Experiment], out: Path, fmt: FigureFormat
         n_made = _made_if_needed(folder, f"{state} {fmt} {experiment}", make, experiment.is_of_paper)
         typer.echo(f"{experiment.name}: {experiment.title or 'tables and figures'}: {folder} ({n_made} files)")
     if tables is not None:
-        _made_if_needed(out, state, lambda: [_write_page(tables, out)])
+        _made_if_needed(out, state, lambda: [write_study_page(tables, out, out / PAGE)])
         say(f"The page is {(out / PAGE).resolve().as_uri()}")
 
 
@@ -158,47 +158,29 @@ def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
     """Return our times, beside the paper's where the experiment is of the paper."""
     from domaincover.paper.published import published_times
     from domaincover.paper.study_report.time_tables import training_times
-
-    return training_times(measured_times(out), published_times() if experiment.is_of_paper else None)
-
-
-def measured_times(out: Path) -> pd.DataFrame:
-    """Return seconds of ERM and SET-COVER by data set."""
-    import pandas as pd
-
     from domaincover.paper.training_times import read_times
 
-    times = pd.DataFrame(read_times(out), columns=["dataset", "erm", "set-cover", "note"])
-    return times.rename(columns={"erm": "erm_seconds", "set-cover": "set_cover_seconds"})
+    return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
     from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figures
+    from domaincover.paper.theory.simulation import read_theory
 
-    content = read_theory(out)
+    content = read_theory(out / "theory")
     if content is None:
         return []
     write_whole(folder / "table.txt", learnability_table(content).encode())
     return [folder / "table.txt", *write_theory_figures(content, folder, formats=(fmt,))]
 
 
-def read_theory(out: Path) -> dict[str, Any] | None:
-    """Return the results of the theory experiment, if it was run in this directory."""
-    from domaincover.paper.theory import simulation as theory
-
-    return theory.read_theory(out / "theory")
-
-
-def _write_page(tables: StudyTables, out: Path) -> Path:
-    write_study_page(tables, out, out / PAGE)
-    return out / PAGE
-
-
-def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
-    """Write the page of all results in a study's directory."""
+def write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
+    """Write the page of all results in a study's directory, and return its path."""
     from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
+    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.training_times import read_times
 
     write_page(
         tables.results,
@@ -206,10 +188,11 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> None:
         page,
         settings=tables.settings,
         published=published() if is_of_paper(out) else None,
-        times=measured_times(out),
-        theory=read_theory(out),
+        times=read_times(out),
+        theory=read_theory(out / "theory"),
         histories=read_histories(out, tables.results),
     )
+    return page
 
 
 def is_of_paper(out: Path) -> bool:
@@ -227,11 +210,13 @@ def print_table(experiment: Experiment, out: Path) -> None:
     from domaincover.paper.study_report.results_text import format_results
     from domaincover.paper.study_report.theory_chart import learnability_table
     from domaincover.paper.study_report.time_tables import format_times
+    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.training_times import read_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    if experiment.kind == "theory" and (content := read_theory(out)) is not None:
+    if experiment.kind == "theory" and (content := read_theory(out / "theory")) is not None:
         text = learnability_table(content)
-    elif experiment.kind == "times" and not measured_times(out).empty:
+    elif experiment.kind == "times" and not read_times(out).empty:
         text = format_times(_compared_times(experiment, out), "table", **look)
     elif experiment.kind == "grid" and (tables := _collected(out)) is not None:
         results = _of(experiment, tables.results)

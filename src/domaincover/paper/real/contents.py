@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.tables.faults import reading
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError
 
@@ -65,6 +64,8 @@ def read_prepared(path: Path, kind: str) -> DatasetTable:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return X, label and domain of an .npz file; nothing is unpickled."""
+    from domaincover.data.tables.faults import reading  # it loads pandas
+
     try:
         with reading(path), path.open("rb") as content, np.load(content, allow_pickle=False) as file:
             arrays = {name: file[name] for name in ARRAYS if name in file}
@@ -88,6 +89,8 @@ def _read_images(path: Path) -> DatasetTable:
 
 def _read_rows(path: Path, kind: str) -> DatasetTable:
     import pyarrow.parquet as pq
+
+    from domaincover.data.tables.faults import reading
 
     with reading(path):
         rows = pq.read_table(path).to_pandas(ignore_metadata=True)

@@ -1,4 +1,4 @@
-"""The tables behind the charts of a study, and the parts of the axes that they take."""
+"""The tables behind the charts of a study, the parts of the axes that they take, and what their marks mean."""
 
 import math
 from collections.abc import Iterable
@@ -15,6 +15,10 @@ REACH = 1.5  # whiskers as in Tukey (1977): the furthest values within this many
 SIZE_SPAN, RECALL_SPAN = 0.1, 0.05  # the least that an axis shows
 ROOM = 0.08  # around the values, in lengths of the axis
 
+CURVES = (
+    "A line per method through its target recalls, whose lines run across; the larger a point, the higher its target. "
+    "Up is safer, left is sharper."
+)
 CROSS_COLUMNS = (
     *("method", "split", "n_domains", "n_seeds"),
     *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
@@ -168,3 +172,37 @@ def curve_limits(curves: pd.DataFrame) -> dict[str, tuple[float, float]]:
 def _quartiles(results: pd.DataFrame, name: str) -> list[str]:
     pairs = zip(results[f"{name}_q25"], results[f"{name}_q75"], strict=True)
     return [f"{low:.3f} – {high:.3f}" for low, high in pairs]
+
+
+def caption(kind: str, n_seeds: int) -> str:
+    """Return the caption of a kind of chart of results over this many seeds."""
+    one = n_seeds == 1
+    spread = "Thin lines: one standard deviation between seeds to either side."
+    spread = "One seed, so the spread between seeds is unknown." if one else spread
+    crosses = (
+        "Points are medians over domains, bars run from the 25th to the 75th percentile; the line is the target, a "
+        "dashed line, where in sight, sets drawn by lot."
+    )
+    texts = {
+        "cross": crosses,
+        "cross-splits": crosses,
+        "curves": CURVES,
+        "share": f"Share of unseen domains where every label’s recall is at least the target. {spread}",
+        "min-recall": (
+            f"Box: the middle half of the unseen domains of {'one seed' if one else f'{n_seeds} seeds together'}; "
+            f"line: their median. Whiskers: the furthest domains within {REACH:g} box lengths; points: single domains "
+            "beyond. Right of the target is safe."
+        ),
+        "coverage": f"Share of unseen domains at target against set size. {spread} Up is safer, left is sharper.",
+    }
+    return texts[kind]
+
+
+def left_out_in_words(results: CheckedResults, dataset: str) -> str:
+    """Return how many methods have no curve since they have one target recall, or an empty text."""
+    own = of_dataset(results, dataset)
+    n_targets = own[own["split"] == "unseen"].groupby("method")["target_recall"].nunique()
+    count = int((n_targets == 1).sum())
+    if not count:
+        return ""
+    return f"{'One method' if count == 1 else f'{count} methods'} with a single target recall left out."

@@ -1,21 +1,18 @@
 """The paper's tables and figures as sections of a page: ours beside the paper's, and what was not run."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.published import WILDS_MISSING, Exhibit, Published, is_quotable
-from domaincover.paper.study_report.captions import caption
-from domaincover.paper.study_report.chart_data import has_curves
+from domaincover.paper.study_report.chart_data import caption, has_curves
 from domaincover.paper.study_report.published_comparison import (
     COMPARED,
-    MEASURES,
     NOT_RUN,
     compared_with_published,
-    measure_texts,
 )
-from domaincover.paper.study_report.results_rows import DAGGER, DEGENERATE, is_best, is_degenerate, rules_in_words
+from domaincover.paper.study_report.results_rows import DEGENERATE, is_best, is_degenerate, rules_in_words
 from domaincover.paper.study_report.results_table import NOTE, CheckedResults, notes_of, of_dataset
 from domaincover.paper.study_report.style import (
     SINGLE_LABEL_METHODS,
@@ -26,33 +23,17 @@ from domaincover.paper.study_report.style import (
     splits_in_order,
 )
 from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
-from domaincover.report.readable import ABSENT, sentence
+from domaincover.report.readable import sentence
 
 TABLES = ("results", "times")
 
 
-class BesidePaper(NamedTuple):
-    """Ours, the paper's, and ours less the paper's, of one measure."""
-
-    ours: str
-    paper: str
-    difference: str
-    bold: bool
-
-
-class Row(NamedTuple):
-    """A method's min recall, set size and share at target."""
-
-    style: MethodStyle
-    cells: list[BesidePaper]
-
-
 class Group(NamedTuple):
-    """The rows of one data set, and why there are none of ours."""
+    """The rows of one data set, ours and the paper's, and why there are none of ours."""
 
     title: str
     note: str
-    rows: list[Row]
+    rows: list[tuple[MethodStyle, dict[Any, Any]]]
 
 
 class Panel(NamedTuple):
@@ -113,6 +94,7 @@ def _section(published: Published, place: int, results: CheckedResults) -> Secti
     if exhibit.kind == "curves":
         run = [name for name in run if has_curves(rows, name)]
     is_table = exhibit.kind in TABLES
+    groups = _groups(published, exhibit, rows) if exhibit.kind == "results" else []
     n_seeds = 1 if rows.empty else int(rows["n_seeds"].max())
     return Section(
         exhibit=exhibit,
@@ -121,8 +103,8 @@ def _section(published: Published, place: int, results: CheckedResults) -> Secti
         missing=_missing_in_words([name for name in exhibit.datasets if name not in run]),
         legend=[] if is_table else list(method_styles(rows[rows["dataset"].isin(run)]["method"]).values()),
         panels=[] if is_table else _panels(exhibit, results, run),
-        groups=_groups(published, exhibit, rows) if exhibit.kind == "results" else [],
-        caption=_rule(published, exhibit, rows) if is_table else caption(exhibit.kind, n_seeds),
+        groups=groups,
+        caption=_rule(groups, rows) if is_table else caption(exhibit.kind, n_seeds),
         notes=notes_of(rows),
     )
 
@@ -136,19 +118,11 @@ def _status(exhibit: Exhibit, run: Sequence[str]) -> str:
     return "" if len(run) == len(exhibit.datasets) else f"{len(run)} of {len(exhibit.datasets)} run"
 
 
-def _rule(published: Published, exhibit: Exhibit, rows: CheckedResults) -> str:
+def _rule(groups: Sequence[Group], rows: CheckedResults) -> str:
     """Return what bold and marked numbers of a table mean."""
-    own = published.results[published.results["source"] == exhibit.name]
-    is_marked = any(_is_marked(row, published.n_labels[row["dataset"]]) for row in own.to_dict("records"))
     said = rules_in_words(rows) if len(rows) else []
-    said += [DEGENERATE] if is_marked and DEGENERATE not in said else []
-    return " ".join(map(sentence, said))
-
-
-def _is_marked(row: Mapping[Any, Any], n_labels: int) -> bool:
-    """Return whether published sets are hardly better than by lot; those of a single label never are."""
-    by_lot = is_hardly_better_than_lot(row["set_size"], size_by_lot(n_labels, row["min_recall"]))
-    return bool(by_lot) and row["method"] not in SINGLE_LABEL_METHODS
+    is_marked = any(row["degenerate_published"] for group in groups for _, row in group.rows)
+    return " ".join(map(sentence, [*said, *([DEGENERATE] if is_marked and DEGENERATE not in said else [])]))
 
 
 def _missing_in_words(datasets: Sequence[str]) -> str:
@@ -179,8 +153,13 @@ def _groups(published: Published, exhibit: Exhibit, rows: CheckedResults) -> lis
     """Return the rows of each data set: what was published, what was run, or both."""
     compared = compared_with_published(rows, published.results, exhibit.experiment)
     compared = compared[compared["source"] == exhibit.name]
+    n_labels = compared["dataset"].map(published.n_labels).astype(float)
+    by_lot = size_by_lot(n_labels, compared["min_recall_published"])
+    says_little = is_hardly_better_than_lot(compared["set_size_published"], by_lot)
+    compared = compared.assign(degenerate_published=says_little & ~compared["method"].isin(SINGLE_LABEL_METHODS))
     marked = rows.assign(best=is_best(rows), degenerate=is_degenerate(rows)) if len(rows) else rows
-    unknown = dict.fromkeys(COMPARED, math.nan) | {"best": False, "degenerate": False}
+    unknown = dict.fromkeys(COMPARED, math.nan)
+    unknown |= dict.fromkeys(("best", "degenerate", "degenerate_published"), False)
     records: dict[tuple[str, str], dict[Any, Any]] = {}
     for row in (*marked.to_dict("records"), *compared.to_dict("records")):
         key = (str(row["dataset"]), str(row["method"]))
@@ -188,24 +167,8 @@ def _groups(published: Published, exhibit: Exhibit, rows: CheckedResults) -> lis
     styles = method_styles([*exhibit.methods, *rows["method"]])
     groups = []
     for dataset in exhibit.datasets:
-        own = {method: records[dataset, method] for method in styles if (dataset, method) in records}
-        n_labels = published.n_labels[dataset]
+        title = f"{dataset_label(dataset)}, {published.n_labels[dataset]} labels"
         note = "" if dataset in set(rows["dataset"]) else _why_missing(dataset)
-        found = [Row(styles[method], _cells(record, n_labels)) for method, record in own.items()]
-        groups.append(Group(f"{dataset_label(dataset)}, {n_labels} labels", note, found))
+        shown = [(style, records[dataset, method]) for method, style in styles.items() if (dataset, method) in records]
+        groups.append(Group(title, note, shown))
     return [group for group in groups if group.rows]
-
-
-def _cells(row: Mapping[Any, Any], n_labels: int) -> list[BesidePaper]:
-    """Return the three measures; bold is the share of the method that comes first."""
-    cells = []
-    for measure in MEASURES:
-        ours, paper, difference = measure_texts(row, measure).values()
-        if measure == "set_size":
-            printed = {"method": row["method"], **{name: row[f"{name}_published"] for name in MEASURES}}
-            ours += f" {DAGGER}" if row["degenerate"] else ""
-            paper += f" {DAGGER}" if _is_marked(printed, n_labels) else ""
-        ours = ABSENT if math.isnan(row[measure]) else ours
-        bold = measure == "share_at_target" and bool(row["best"])
-        cells.append(BesidePaper(ours, paper, "" if difference == ABSENT else difference, bold))
-    return cells

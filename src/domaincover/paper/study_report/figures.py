@@ -13,8 +13,8 @@ from altair.vegalite import SCHEMA_URL
 from domaincover.options import FigureFormat
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Exhibit
-from domaincover.paper.study_report.captions import caption
 from domaincover.paper.study_report.chart_data import (
+    caption,
     cross_limits,
     cross_table,
     curve_limits,

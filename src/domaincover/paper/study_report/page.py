@@ -1,5 +1,6 @@
 """A self-contained HTML page: sentences, tables, interactive plots and their code."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,17 +10,17 @@ import pandas as pd
 from domaincover.files import write_whole
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Published
-from domaincover.paper.study_report.captions import caption, left_out_in_words
-from domaincover.paper.study_report.chart_data import has_curves, unseen_rows
+from domaincover.paper.study_report.chart_data import caption, has_curves, left_out_in_words, unseen_rows
 from domaincover.paper.study_report.chart_templates import PARTS
 from domaincover.paper.study_report.exhibits import exhibit_sections
-from domaincover.paper.study_report.headline import first_place, what_was_run
 from domaincover.paper.study_report.page_data import page_data
+from domaincover.paper.study_report.published_comparison import MEASURES, beside_paper
 from domaincover.paper.study_report.results_rows import (
     HEADS,
     TEXT_HEADS,
     ReadableRow,
     heads_of,
+    is_best,
     readable_rows,
     rules_in_words,
     seeds_and_domains,
@@ -37,7 +38,7 @@ from domaincover.paper.study_report.results_table import (
     targets_of,
 )
 from domaincover.paper.study_report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
-from domaincover.paper.study_report.style import dataset_label
+from domaincover.paper.study_report.style import dataset_label, method_styles
 from domaincover.paper.study_report.theory_chart import (
     MARKS_IN_WORDS,
     learnability_chart,
@@ -54,9 +55,7 @@ from domaincover.paper.study_report.training_curves import (
 )
 from domaincover.report.charts import PAGE_INK
 from domaincover.report.readable import sentence
-from domaincover.report.template import chart_library, rendered
-
-__all__ = ["chart_library", "write_page"]
+from domaincover.report.template import rendered
 
 
 class DatasetSection(NamedTuple):
@@ -111,6 +110,8 @@ def write_page(
         rows=rows,
         heads=HEADS,
         text_heads=TEXT_HEADS,
+        measures=MEASURES,
+        beside_paper=beside_paper,
         heads_of=heads_of,
         seeds_and_domains=seeds_and_domains,
         rule=" ".join(map(sentence, rules_in_words(table))),
@@ -173,3 +174,38 @@ def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str,
     if has_curves(results, dataset):
         found["curves"] = f"{caption('curves', 1)} {left_out_in_words(results, dataset)}".strip()
     return found
+
+
+def what_was_run(results: CheckedResults) -> str:
+    """Return the numbers of methods and data sets, the targets, seeds and domains."""
+    unseen = CheckedResults(results[results["split"] == "unseen"])
+    if unseen.empty:
+        return "These results hold no unseen domains, so they say nothing about new ones."
+    targets = [f"{target:g}" for target in sorted(set(unseen["target_recall"]))]
+    counts = [
+        f"{count} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((unseen["method"].nunique(), "method"), (unseen["dataset"].nunique(), "data set"))
+    ]
+    said = seeds_and_domains(readable_rows(unseen))
+    noun = "target recall" if len(targets) == 1 else "target recalls"
+    return f"{' on '.join(counts)}, {noun} {', '.join(targets)}. {sentence(said)}"
+
+
+def first_place(results: CheckedResults, dataset: str, target_recall: float) -> str:
+    """Return the method with the smallest sets at the highest share of unseen domains at target."""
+    own = (results["dataset"] == dataset) & (results["target_recall"] == target_recall) & (results["split"] == "unseen")
+    rows = results[own & results["share_at_target"].notna()]
+    if rows.empty:
+        return "No unseen domains were evaluated."
+    best = rows[is_best(rows)].sort_values("share_at_target", ascending=False, kind="stable")
+    if best.empty:
+        return "No method has sets worth having: all are hardly smaller than sets drawn by lot with the same recall."
+    first = best.iloc[0]
+    spread = first["share_at_target_std"]
+    doubt = "" if math.isnan(spread) else f" (± {100 * spread:.0f} points between seeds)"
+    doubt = " (one seed: the spread is unknown)" if first["n_seeds"] == 1 else doubt
+    return (
+        f"{method_styles(results['method'])[first['method']].label} keeps every label's recall at {target_recall:g} or "
+        f"more in {100 * first['share_at_target']:.0f} % of unseen domains{doubt}, with {first['set_size']:.2f} of "
+        f"{first['n_labels']} labels per set."
+    )

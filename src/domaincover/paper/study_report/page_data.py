@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.paper.study_report.captions import caption
 from domaincover.paper.study_report.chart_data import (
+    caption,
     cross_table,
     curve_limits,
     curve_table,

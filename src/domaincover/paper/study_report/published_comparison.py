@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -40,6 +40,14 @@ HEADS |= {"source": "Source"}
 SHORT_HEADS = {name: head.replace("difference", "diff.") for name, head in HEADS.items()}
 SHORT_HEADS |= {measure: SHORT_HEADS[measure].replace(" ", "\n") for measure in MEASURES}
 TURNS = ("source", *(f"{measure}_difference" for measure in MEASURES), "target")
+
+
+class BesidePaper(NamedTuple):
+    """Ours and the paper's number, each with its spread, and ours less the paper's."""
+
+    ours: str
+    paper: str
+    difference: str
 
 
 def compared_with_published(
@@ -102,24 +110,22 @@ def beside_table(compared: pd.DataFrame) -> TextTable:
             "source": printable(str(row["source"])),
         }
         for measure in MEASURES:
-            texts |= measure_texts(row, measure)
+            ours, paper, difference = beside_paper(row, measure)
+            texts[measure] = NOT_RUN if math.isnan(row[measure]) else ours
+            texts |= {f"{measure}_published": paper, f"{measure}_difference": difference}
         rows.append(texts)
     text_columns = ("dataset", "method", "target", "source")
     return TextTable(HEADS, rows, text_columns, [None] * len(rows), SHORT_HEADS, TURNS, TITLE)
 
 
-def measure_texts(row: Mapping[Any, Any], measure: str) -> dict[str, str]:
-    """Return our number, the published one, both with their spreads, and the difference; shares in percent."""
+def beside_paper(row: Mapping[Any, Any], measure: str) -> BesidePaper:
+    """Return the texts of one measure, shares in percent and their difference in points."""
     ours, spread = row[measure], row[f"{measure}_std"]
     theirs, their_spread = row[f"{measure}_published"], row[f"{measure}_published_std"]
     difference = row[f"{measure}_difference"]
     if measure == "share_at_target":
-        texts = (percent(ours, spread), percent(theirs, their_spread), signed(100 * difference, 0))
-    else:
-        texts = (with_spread(ours, spread, 2), with_spread(theirs, their_spread, 2), signed(difference, 2))
-    if math.isnan(ours):
-        texts = (NOT_RUN, texts[1], ABSENT)
-    return dict(zip((measure, f"{measure}_published", f"{measure}_difference"), texts, strict=True))
+        return BesidePaper(percent(ours, spread), percent(theirs, their_spread), signed(100 * difference, 0))
+    return BesidePaper(with_spread(ours, spread, 2), with_spread(theirs, their_spread, 2), signed(difference, 2))
 
 
 def signed(value: float, decimals: int) -> str:

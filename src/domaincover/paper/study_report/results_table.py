@@ -74,18 +74,6 @@ def of_experiment(table: AnyTable, dataset: str, target_recall: float) -> AnyTab
     return table[(table["dataset"] == dataset) & (table["target_recall"] == target_recall)]
 
 
-def chosen_target(results: CheckedResults, dataset: str, target_recall: float | None) -> float:
-    """Return the target recall to draw: the given one, or the only one of the data set."""
-    targets = [target for name, target in experiments(results) if name == dataset]
-    if not targets:
-        raise InputError(f"results has no row of data set {dataset!r}.")
-    if target_recall is None and len(targets) > 1:
-        raise InputError(f"data set {dataset!r} has target recalls {targets}; choose one.")
-    if target_recall is not None and target_recall not in targets:
-        raise InputError(f"data set {dataset!r} has no target recall {target_recall}, only {targets}.")
-    return targets[0] if target_recall is None else target_recall
-
-
 def targets_of(results: CheckedResults, dataset: str) -> list[float]:
     """Return the target recalls of a data set, lowest first."""
     return sorted({target for name, target in experiments(results) if name == dataset})
@@ -95,12 +83,6 @@ def main_target(results: CheckedResults, dataset: str) -> float:
     """Return a data set's main target recall: 0.9, as in the paper, or else the highest."""
     targets = targets_of(results, dataset)
     return USUAL_TARGET if USUAL_TARGET in targets else targets[-1]
-
-
-def at_main_targets(results: CheckedResults) -> CheckedResults:
-    """Return the rows of every data set at its main target."""
-    mains = {dataset: main_target(results, dataset) for dataset in set(results["dataset"])}
-    return CheckedResults(results[results["target_recall"] == results["dataset"].map(mains)])
 
 
 def _checked(table: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:

@@ -21,14 +21,10 @@ class StudyEvidence(NamedTuple):
     style: MethodStyle
     n_at_target: int
     n_domains: int
+    share: float
     low: float
     high: float
     next_at_least: float
-
-    @property
-    def share(self) -> float:
-        """The share of unseen domains at target."""
-        return self.n_at_target / self.n_domains
 
 
 def study_evidence(results: CheckedResults, domains: CheckedDomains, dataset: str) -> list[StudyEvidence]:
@@ -48,13 +44,9 @@ def study_evidence(results: CheckedResults, domains: CheckedDomains, dataset: st
     return found
 
 
-def _evidence(style: MethodStyle, n_at_target: int, n_domains: int) -> StudyEvidence:
+def _evidence(style: MethodStyle, n: int, n_domains: int) -> StudyEvidence:
     each_side = (1 + CONFIDENCE) / 2
+    bounds = lower_bound(n, n_domains, each_side), upper_bound(n, n_domains, each_side)
     return StudyEvidence(
-        style=style,
-        n_at_target=n_at_target,
-        n_domains=n_domains,
-        low=float(lower_bound(n_at_target, n_domains, each_side)),
-        high=float(upper_bound(n_at_target, n_domains, each_side)),
-        next_at_least=float(lower_bound(n_at_target, n_domains, CONFIDENCE)),
+        style, n, n_domains, n / n_domains, *map(float, (*bounds, lower_bound(n, n_domains, CONFIDENCE)))
     )

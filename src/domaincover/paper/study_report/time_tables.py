@@ -16,7 +16,12 @@ from domaincover.paper.study_report.text_tables import TextTable, as_csv, as_jso
 from domaincover.report.readable import ABSENT, printable, with_spread
 
 TIME_COLUMNS = ("dataset", "erm_seconds", "set_cover_seconds", "ratio")
-PUBLISHED_COLUMNS = ("erm_minutes_published", "set_cover_minutes_published", "ratio_published", "source")
+PUBLISHED = {
+    "dataset": "key",
+    "erm_minutes": "erm_minutes_published",
+    "set_cover_minutes": "set_cover_minutes_published",
+    "source": "source",
+}
 TIME_HEADS = {
     "dataset": "Data set",
     "erm_seconds": "ERM (s)",
@@ -43,30 +48,20 @@ def training_times(measured: pd.DataFrame, published_times: pd.DataFrame | None 
     Published times (columns dataset, erm_minutes, set_cover_minutes, source) are added as columns, and as rows where
     nothing was measured; those of a quick run are not compared.
     """
-    ratio = measured["set_cover_seconds"] / measured["erm_seconds"].where(measured["erm_seconds"] > 0)
-    note = measured.get(NOTE, "")
-    times = measured.assign(ratio=ratio, **{NOTE: note})[[*TIME_COLUMNS, NOTE]]
-    times = times.sort_values("dataset", key=rank, kind="stable", ignore_index=True)
+    seconds_of_erm = measured["erm_seconds"].where(measured["erm_seconds"] > 0)
+    ratio = measured["set_cover_seconds"] / seconds_of_erm
+    times = measured.assign(ratio=ratio, **{NOTE: measured.get(NOTE, "")})[[*TIME_COLUMNS, NOTE]]
     quotable = is_quotable(times[NOTE])
-    if published_times is None or (len(times) and not quotable.any()):
-        return times
-    missing = [
-        name for name in ("dataset", "erm_minutes", "set_cover_minutes", "source") if name not in published_times
-    ]
-    if missing:
-        raise InputError(f"the published times lack the columns {', '.join(missing)}.")
-    theirs = published_times[["dataset", "erm_minutes", "set_cover_minutes", "source"]].drop_duplicates("dataset")
-    theirs = theirs.rename(columns={f"{name}_minutes": f"{name}_minutes_published" for name in ("erm", "set_cover")})
-    theirs = theirs.assign(
-        ratio_published=theirs["set_cover_minutes_published"] / theirs["erm_minutes_published"],
-    )
-    columns = [*TIME_COLUMNS, *PUBLISHED_COLUMNS, NOTE]
-    joined = times.assign(key=times["dataset"].where(quotable)).merge(
-        theirs.rename(columns={"dataset": "key"}), on="key", how="outer", sort=False
-    )
-    joined["dataset"] = joined["dataset"].fillna(joined["key"])
-    joined[NOTE] = joined[NOTE].fillna("")
-    return joined[columns].sort_values("dataset", key=rank, kind="stable", ignore_index=True)
+    if published_times is not None and (times.empty or quotable.any()):
+        missing = [name for name in PUBLISHED if name not in published_times]
+        if missing:
+            raise InputError(f"the published times lack the columns {', '.join(missing)}.")
+        theirs = published_times[[*PUBLISHED]].drop_duplicates("dataset").rename(columns=PUBLISHED)
+        theirs["ratio_published"] = theirs["set_cover_minutes_published"] / theirs["erm_minutes_published"]
+        joined = times.assign(key=times["dataset"].where(quotable)).merge(theirs, on="key", how="outer", sort=False)
+        joined = joined.assign(dataset=joined["dataset"].fillna(joined["key"]), note=joined[NOTE].fillna(""))
+        times = joined[[*TIME_HEADS, NOTE]]
+    return times.sort_values("dataset", key=rank, kind="stable", ignore_index=True)
 
 
 def times_caption(times: pd.DataFrame) -> str:

@@ -141,7 +141,7 @@ def _trained(
             )
             for rng in rngs
         ]
-        fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True)
+        list(fit_together(models, [(part.examples, part.labels, part.domains) for part in data], as_if_alone=True))
     layers: list[Any] = [model.network_[0] for model in models]
     return (
         np.array([layer.weight.detach().double().numpy() for layer in layers]),
@@ -177,7 +177,7 @@ def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
     if not path.exists():
         return fresh
     content = _content(path)
-    check_made_with(content["settings"], asdict(settings), path)
+    check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
     return content
 
 

@@ -17,11 +17,9 @@ from domaincover import (
     InputError,
     PromisedSetClassifier,
     SetCoverClassifier,
-    mean_size_scorer,
-    min_recall_scorer,
     predict_set,
-    share_at_target_scorer,
 )
+from domaincover.scoring import mean_size_scorer, min_recall_scorer, share_at_target_scorer
 
 DATA = GaussianDomains.of_paper(4).sample(6, 60, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains

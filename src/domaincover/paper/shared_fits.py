@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from inspect import signature
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 import numpy as np
@@ -17,6 +17,9 @@ from domaincover.estimators.network import NetworkClassifier, NetworkFit
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import taken
 from domaincover.options import Iterate
+
+if TYPE_CHECKING:
+    from domaincover.training.loop import Trained
 
 Data = tuple[Any, Any, Any]  # X, y, domains
 
@@ -87,26 +90,26 @@ class _SharedNetworks:
     def fit(self) -> None:
         """Train them all."""
         if self._networks:
-            from domaincover.estimators.stacked_fit import each_fit
+            from domaincover.estimators.stacked_fit import fit_together
 
             found, data = zip(*self._networks.values(), strict=True)
             networks = [by_iterate.get("best") or by_iterate["last"] for by_iterate in found]
             last = {id(by_iterate["best"]): by_iterate["last"] for by_iterate in found if len(by_iterate) > 1}
-            for fit in each_fit(networks, data, as_if_alone=True):
+            for fit, trained in fit_together(networks, data, as_if_alone=True):
                 if id(fit.model) in last:
-                    _fit_with_last_weights(last[id(fit.model)], fit)
+                    _fit_with_last_weights(last[id(fit.model)], fit, trained)
             for network in (*networks, *last.values()):
                 _score_once(network)
 
 
-def _fit_with_last_weights(network: NetworkClassifier, fit: NetworkFit) -> None:
+def _fit_with_last_weights(network: NetworkClassifier, fit: NetworkFit, trained: Trained) -> None:
     """Fit a classifier that equals another's but for the iterate with the last weights of its training."""
     learned = {name: value for name, value in vars(fit.model).items() if name not in fit.model.get_params(deep=False)}
     network.__dict__.update(learned)
     module = copy.deepcopy(fit.model.network_)
-    module.load_state_dict(fit.trained.last)  # type: ignore[union-attr]
+    module.load_state_dict(trained.last)
     network.__dict__.pop("network_", None)
-    network._finish(fit, module)
+    network._finish(fit, module, trained.history)
 
 
 def _score_once(network: NetworkClassifier) -> None:

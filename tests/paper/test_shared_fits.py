@@ -14,8 +14,8 @@ from domaincover import (
     SetCoverClassifier,
 )
 from domaincover.estimators import stacked_fit
-from domaincover.estimators.shared_fits import fit_all
 from domaincover.networks.threads import one_thread
+from domaincover.paper.shared_fits import fit_all
 from domaincover.training.settings import TrainingRun
 
 DATA = GaussianDomains.of_paper(4).sample(12, 40, np.random.default_rng(0))

@@ -16,6 +16,8 @@ from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport
 from domaincover.predictors.set_predictor import DEFAULT_TARGET, unwrapped
 
+__all__ = ["mean_size_scorer", "min_recall_scorer", "share_at_target_scorer"]
+
 NO_DOMAINS = (
     "this scorer compares domains, and was given none: call sklearn.set_config(enable_metadata_routing=True), then "
     "pass domains=… to the fit of a search, params={'domains': …} to cross_validate, or scorer(model, X, y, domains)."

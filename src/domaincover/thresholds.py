@@ -1,0 +1,22 @@
+"""Rules that make thresholds of scores, whoever made the scores, and the criteria that they calibrate for."""
+
+from domaincover.calibration.cell_thresholds import cell_thresholds
+from domaincover.calibration.rules import (
+    hierarchical_thresholds,
+    joint_thresholds,
+    order_thresholds,
+    pooled_thresholds,
+    robust_thresholds,
+)
+from domaincover.criteria import Criterion, criterion_for
+
+__all__ = [
+    "Criterion",
+    "cell_thresholds",
+    "criterion_for",
+    "hierarchical_thresholds",
+    "joint_thresholds",
+    "order_thresholds",
+    "pooled_thresholds",
+    "robust_thresholds",
+]
