@@ -8,7 +8,7 @@ from datetime import date
 from functools import update_wrapper
 from pathlib import Path
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ class SetClassifier(ClassifierMixin, SetPredictor, BaseEstimator):
     `fit` takes the domain of each row (hospital, user, station, …) by keyword; None means a single domain.
     """
 
+    _needs_domains: ClassVar[bool] = True  # whether sets depend on how the training rows are grouped
     _label_types: tuple[type, ...] = (str, int, date)  # in addition to numpy's types
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -54,11 +55,6 @@ class SetClassifier(ClassifierMixin, SetPredictor, BaseEstimator):
             own.__kwdefaults__, own.__qualname__ = inherited.__kwdefaults__, f"{cls.__qualname__}.{name}"
             del own.__wrapped__
             setattr(cls, name, own)
-
-    @property
-    def _needs_domains(self) -> bool:
-        """Whether sets depend on how the training rows are grouped."""
-        return True
 
     def save(self, folder: str | Path) -> None:
         """Save the model to a folder atomically; load it with `domaincover.load`."""

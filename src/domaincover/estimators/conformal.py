@@ -114,7 +114,7 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
     small_cells: SmallCells = "pool"
 
     @property
-    def _needs_domains(self) -> bool:
+    def _needs_domains(self) -> bool:  # type: ignore[override]
         return self.rule != "single"
 
     @property

@@ -60,10 +60,7 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
     """
 
     _merges_small_cells = False  # domains are compared as they are
-
-    @property
-    def _needs_domains(self) -> bool:
-        return True
+    _needs_domains = True
 
     penalty: DomainPenalty = field(default="irm", kw_only=False)
     weight: float | None = None

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
     """What ERM and the methods that compare domains share; held-out domains judge by cross-entropy."""
 
-    @property
-    def _needs_domains(self) -> bool:
-        return False  # the set is one label, however rows are grouped
+    _needs_domains = False  # the set is one label, however rows are grouped
 
     def _judge(self, held_out: HeldOutDomains) -> LowestLoss:
         from domaincover.estimators.judges import LowestLoss

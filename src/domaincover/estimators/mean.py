@@ -60,11 +60,8 @@ class MeanClassifier(MeanPredictor, SetClassifier, _BaseComposition):
     target_recall: TargetRecall = 0.9
     criterion: CriterionName = "min-recall"
 
+    _needs_domains = False  # its classifiers say so themselves
     _label_types = (str,)  # scikit-learn's classifiers take no other objects
-
-    @property
-    def _needs_domains(self) -> bool:
-        return False  # its classifiers say so themselves
 
     def fit(self, X: Any, y: Any, *, domains: Any = None, sample_weight: Any = None) -> Self:
         """Fit a clone of each classifier; those that take domains get them.

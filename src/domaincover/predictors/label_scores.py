@@ -19,20 +19,21 @@ from domaincover.predictors.set_predictor import SetPredictor
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes."""
-    scores = scores_of(estimator, X)
-    if scores.shape[1] == len(classes) and np.array_equal(estimator.classes_, classes):
-        return scores
-    widened = np.full((len(scores), len(classes)), -np.inf)
-    widened[:, label_codes(estimator.classes_, classes)] = scores
-    return widened
+    return _in_order(scores_of(estimator, X), estimator.classes_, classes, -np.inf)
 
 
 def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
     """Return the estimator's probabilities, examples × the given classes; 0 for those that it does not know."""
-    probabilities = np.asarray(estimator.predict_proba(X))
-    widened = np.zeros((len(probabilities), len(classes)), dtype=probabilities.dtype)
-    widened[:, label_codes(estimator.classes_, classes)] = probabilities
-    return widened
+    return _in_order(np.asarray(estimator.predict_proba(X)), estimator.classes_, classes, 0.0)
+
+
+def _in_order(values: NDArray[Any], known: NDArray[Any], classes: NDArray[Any], unknown: float) -> NDArray[Any]:
+    """Return columns of known classes as columns of the given ones."""
+    if np.array_equal(known, classes):
+        return values
+    found = np.full((len(values), len(classes)), unknown, dtype=np.result_type(values, np.float32))
+    found[:, label_codes(known, classes)] = values
+    return found
 
 
 def log_scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[np.float64]:
