@@ -8,7 +8,7 @@ from domaincover.networks.perceptrons import linear
 from domaincover.networks.stacks import stack
 from domaincover.training.batches import ShuffledBatches
 from domaincover.training.loop import train
-from domaincover.training.objectives import CrossEntropy
+from domaincover.training.objectives import CrossEntropy, Objective
 from domaincover.training.pools import MemoryPool, score
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
@@ -215,7 +215,7 @@ def lengths_of_steps(decay):
     """Train by a loss whose gradient has one sign: then every step of Adam is as long as its learning rate."""
     network, path = nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 2)), []  # for torch's own Adam, not our flat one
 
-    class Sum(nn.Module):
+    class Sum(Objective):
         def forward(self, scores, labels, domains):  # noqa: ARG002
             path.append(network[-1].bias.detach().clone())
             return scores.sum((-2, -1))

@@ -14,10 +14,9 @@ from domaincover.options import ERMLoss
 from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from domaincover.estimators.judges import HeldOutDomains, LowestLoss
     from domaincover.training.history import History
+    from domaincover.training.objectives import Objective
 
 
 class SingleLabelNetwork(SingleLabelPredictor, NetworkClassifier):
@@ -85,7 +84,7 @@ validation_domains, device, run, random_state, verbose
         super()._check_settings()
         check_choice("loss", self.loss, get_args(ERMLoss))
 
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> Objective:  # noqa: ARG002
         from domaincover.training.objectives import CrossEntropy, DoubleSoftmaxCrossEntropy
 
         return CrossEntropy() if self.loss == "cross-entropy" else DoubleSoftmaxCrossEntropy()

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from domaincover.training.batches import ShuffledBatches
     from domaincover.training.engine import Engine
     from domaincover.training.history import History
+    from domaincover.training.objectives import Objective
     from domaincover.training.pools import Pool, Shard
     from domaincover.training.settings import TrainingRun, TrainingSettings
 
@@ -86,7 +87,7 @@ class NetworkClassifier(_Network):
     verbose: bool = False
 
     @abstractmethod
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> Objective:
         """Return the training objective of networks that train together, for at most `n_steps` steps."""
 
     @abstractmethod

@@ -17,10 +17,9 @@ from domaincover.options import Penalty, RecallFrom
 from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
     from domaincover.training.history import History
+    from domaincover.training.objectives import Objective
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -112,7 +111,7 @@ class SetCoverClassifier(SetCoverPredictor, NetworkClassifier):
     update_every: int | None = None
     penalty: Penalty = "wrong-label"
 
-    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> nn.Module:  # noqa: ARG002
+    def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> Objective:  # noqa: ARG002
         from domaincover.training.objectives import SetCoverLoss
 
         data = [fit.examples for fit in fits]

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.files import plain_json
 from domaincover.networks.perceptrons import torch_generator
 from domaincover.networks.pretrained import (
@@ -25,7 +26,6 @@ from domaincover.networks.pretrained import (
     first_line,
     load_config,
     model_folder,
-    transformers_for,
 )
 from domaincover.networks.saved_tensors import all_tensors, assign_tensors, copy_tensors
 
@@ -104,7 +104,7 @@ class ImageBackbone(PixelNetwork):
         self.image_size: tuple[int, int] = (config["image_size"][0], config["image_size"][1])
         # Networks with position embeddings interpolate them for other sizes only on request.
         self._interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
-        self.n_features = _count_features(network.config, config)
+        self.n_features = self._count_features()
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Return the network as a JSON-serializable configuration and tensors."""
@@ -112,7 +112,25 @@ class ImageBackbone(PixelNetwork):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return the pooled features."""
-        return _features(self.network, self.normalised(images), self.config, self._interpolates)
+        is_other_size = list(images.shape[-2:]) != as_size(getattr(self.network.config, "image_size", None))
+        options = {"interpolate_pos_encoding": True} if self._interpolates and is_other_size else {}
+        output = self.network(pixel_values=self.normalised(images), **options)
+        pooled: Tensor | None = output.get("pooler_output") if self.config["pooling"] == "pooler" else None
+        if pooled is not None:
+            return pooled.flatten(1)
+        hidden: Tensor = output.last_hidden_state
+        return hidden.mean(dim=(2, 3) if hidden.ndim == 4 else 1)
+
+    def _count_features(self) -> int:
+        """Return the number of features, from a forward pass on the meta device."""
+        without_memory = {name: tensor.to("meta") for name, tensor in all_tensors(self).items()}
+        image = torch.zeros(1, 3, *self.image_size, device="meta")
+        try:
+            with torch.no_grad():
+                return int(functional_call(self, without_memory, image).shape[1])
+        except Exception as error:  # networks that do not accept images fail in different ways
+            kind = self.network.config.model_type
+            raise InputError(f"a {kind!r} cannot be used on images: {first_line(error)}") from error
 
 
 def image_backbone(
@@ -130,7 +148,7 @@ def image_backbone(
     """
     if str(model) == SMALL_CONV:
         return small_convolution(np.random.default_rng(generator))
-    transformers_for("images")
+    check_installed("transformers", "networks on images", "images")
     if str(model) == "resnet-18":
         return _resnet_18(weights, np.random.default_rng(generator))
     if weights is not None:
@@ -153,11 +171,12 @@ def backbone_from_state(config: Any, tensors: Mapping[str, Tensor]) -> ImageBack
         small = SmallConvolution()
         copy_tensors(small, tensors, SMALL_CONV)
         return small
-    transformers_for("images")
+    check_installed("transformers", "networks on images", "images")
     check_settings(config)
     architecture = config_from_data(config["network"], _kinds())
     check_depth(config["network"], len(tensors))
-    network = _empty(architecture, config["pooling"])
+    network = empty_model(architecture)
+    _drop_unused_pooler(network, config["pooling"])
     assign_tensors(network, tensors, "the saved backbone")
     return ImageBackbone(network.eval(), config)
 
@@ -178,35 +197,6 @@ def _backbone(network: PreTrainedModel, settings: dict[str, Any]) -> ImageBackbo
     check_settings(config)
     _drop_unused_pooler(network, config["pooling"])
     return ImageBackbone(network.eval(), config)
-
-
-def _features(network: nn.Module, images: Tensor, config: Mapping[str, Any], interpolates: bool) -> Tensor:
-    is_other_size = list(images.shape[-2:]) != as_size(getattr(network.config, "image_size", None))
-    options = {"interpolate_pos_encoding": True} if interpolates and is_other_size else {}
-    output = network(pixel_values=images, **options)
-    pooled: Tensor | None = output.get("pooler_output") if config["pooling"] == "pooler" else None
-    if pooled is not None:
-        return pooled.flatten(1)
-    hidden: Tensor = output.last_hidden_state
-    return hidden.mean(dim=(2, 3) if hidden.ndim == 4 else 1)
-
-
-def _count_features(architecture: PretrainedConfig, config: Mapping[str, Any]) -> int:
-    """Return the number of features, from a forward pass on the meta device."""
-    network = _empty(architecture, config["pooling"])
-    interpolates = "interpolate_pos_encoding" in inspect.signature(network.forward).parameters
-    try:
-        with torch.no_grad():
-            image = torch.zeros(1, 3, *config["image_size"], device="meta")
-            return int(_features(network.eval(), image, config, interpolates).shape[1])
-    except Exception as error:  # networks that do not accept images fail in different ways
-        raise InputError(f"a {architecture.model_type!r} cannot be used on images: {first_line(error)}") from error
-
-
-def _empty(architecture: PretrainedConfig, pooling: str) -> PreTrainedModel:
-    network = empty_model(architecture)
-    _drop_unused_pooler(network, pooling)
-    return network
 
 
 def _drop_unused_pooler(network: nn.Module, pooling: str) -> None:
@@ -317,11 +307,6 @@ def check_settings(config: Any) -> None:
         raise InputError(f"pooling of an image network must be 'pooler' or 'mean', not {config['pooling']!r}.")
 
 
-def torchvision_names(names: Iterable[str]) -> dict[str, str]:
-    """Return torchvision's name for each transformers name of a ResNet-18 tensor."""
-    return {name: _torchvision_name(name) for name in names}
-
-
 def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None:
     """Load a torchvision state dict, .pth or .safetensors, into transformers' ResNet-18.
 
@@ -337,7 +322,7 @@ def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None
         fc                        none: the head is replaced
     """
     theirs, own = _tensors_in(Path(path)), network.state_dict()
-    names = torchvision_names(own)
+    names = {name: torchvision_name(name) for name in own}
     lacking = [name for name in names.values() if name not in theirs and not name.endswith(OPTIONAL)]
     known = set(names.values())
     extra = [name for name in theirs if name not in known and not name.startswith("fc.")]
@@ -348,7 +333,8 @@ def load_torchvision_weights(network: torch.nn.Module, path: str | Path) -> None
     network.load_state_dict({name: theirs.get(names[name], tensor) for name, tensor in own.items()})
 
 
-def _torchvision_name(name: str) -> str:
+def torchvision_name(name: str) -> str:
+    """Return torchvision's name of a tensor of transformers' ResNet-18."""
     name = re.sub(r"^embedder\.embedder\.convolution", "conv1", name)
     name = re.sub(r"^embedder\.embedder\.normalization", "bn1", name)
     name = re.sub(r"^encoder\.stages\.(\d+)\.layers\.", lambda found: f"layer{int(found[1]) + 1}.", name)

@@ -23,15 +23,6 @@ NAMES_OF_CODE = {"auto_map", "custom_pipelines", "trust_remote_code", "quantizat
 NOT_ARCHITECTURE = {"transformers_version", "architectures", "dtype", "torch_dtype"}
 
 
-def transformers_for(extra: str) -> Any:
-    """Import transformers, or raise an error that names the extra to install."""
-    try:
-        import transformers
-    except ImportError as error:
-        raise InputError(f"this network needs transformers: pip install 'domaincover[{extra}]'.") from error
-    return transformers
-
-
 def model_folder(model: str | Path, *, download: bool = False) -> str:
     """Return a model's folder; a name that is not a folder is downloaded from the hub if `download` permits it."""
     name = os.fspath(model)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from domaincover.data.texts import TextReader, n_tokens
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 from domaincover.networks.pretrained import (
     check_depth,
     complete_model,
@@ -21,7 +21,6 @@ from domaincover.networks.pretrained import (
     load_config,
     model_folder,
     quietly,
-    transformers_for,
 )
 from domaincover.networks.saved_tensors import all_tensors, assign_tensors
 from domaincover.options import TextFeatures
@@ -133,7 +132,7 @@ def text_backbone(
     """Return a text backbone from a folder or, if `download` permits it, from the Hugging Face hub."""
     if features not in get_args(TextFeatures):
         raise InputError(f"features must be 'word-embeddings' or 'encoder', got {features!r}.")
-    transformers_for("text")
+    check_installed("transformers", "networks on texts", "text")
     folder = model_folder(model, download=download)
     config = load_config(folder)
     if config.model_type not in _kinds():
@@ -147,7 +146,7 @@ def text_backbone(
 
 def text_backbone_from_state(content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> TextBackbone:
     """Rebuild a backbone from its configuration and tensors, without executing code or reading other files."""
-    transformers_for("text")
+    check_installed("transformers", "networks on texts", "text")
     vocabulary = vocabulary_from_data(content.get("vocabulary"))
     match content.get("features"):
         case "word-embeddings" if "embeddings" in tensors and tensors["embeddings"].ndim == 2:

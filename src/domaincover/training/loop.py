@@ -18,7 +18,7 @@ from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step
 from domaincover.training.multipliers import CellCounts
-from domaincover.training.objectives import Objective, OwnObjective, SetCoverLoss
+from domaincover.training.objectives import Objective, SetCoverLoss
 from domaincover.training.pools import Batch
 from domaincover.training.selection import BestWeights, shortfall
 from domaincover.training.settings import TrainingSettings
@@ -46,7 +46,7 @@ class DualStep(NamedTuple):
 def train(
     networks: Sequence[nn.Module],
     batches: ShuffledBatches,
-    objective: nn.Module,
+    objective: Objective,
     settings: TrainingSettings,
     listeners: Sequence[Listener] = (),
     judge: Judge | None = None,
@@ -60,8 +60,7 @@ def train(
     training resumes from the newest one, with the same result as without the interruption.
     """
     engine = engine or Engine(str(batches.pool.device))
-    known = objective if isinstance(objective, Objective) else OwnObjective(objective)
-    training = _Training(networks, batches, known, settings, listeners, judge, engine, checkpoints)
+    training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
     try:
         training.run()
         return training.finish()

@@ -45,19 +45,6 @@ class Objective(nn.Module):
         return value.detach(), torch.autograd.grad(value.sum(), known, materialize_grads=True)
 
 
-class OwnObjective(Objective):
-    """A user's module, called with scores, label codes and domain codes."""
-
-    def __init__(self, loss_of: nn.Module) -> None:
-        super().__init__()
-        self.loss_of = loss_of
-
-    def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        """Return the batch's loss, one for each replica of a stack."""
-        loss: Tensor = self.loss_of(scores, labels, domains)
-        return loss
-
-
 class WithGradient(Objective):
     """A loss whose `value_and_slopes` writes the gradient out; for small networks autograd takes longer."""
 
