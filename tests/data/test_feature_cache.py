@@ -1,5 +1,4 @@
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -130,14 +129,8 @@ def test_rows_of_nan_are_returned_and_not_kept(tmp_path):
     features = FeatureCache(tmp_path).features("m", text_keys(TEXTS), 2, unreadable)
     assert np.flatnonzero(np.isnan(features).all(axis=1)).tolist() == [1, 4]
     assert run(tmp_path, TEXTS)[1] == [1]
-
-
-def test_where_nothing_can_be_read_no_shard_is_written(tmp_path):
-    features = FeatureCache(tmp_path).features(
-        "m", text_keys("ab"), 2, lambda rows: [(rows, np.full((len(rows), 2), np.nan, dtype=np.float32))]
-    )
-    assert np.isnan(features).all()
-    assert shards(tmp_path) == []
+    FeatureCache(tmp_path / "none").features("m", text_keys("a"), 2, lambda rows: [(rows, np.full((1, 2), np.nan))])
+    assert shards(tmp_path / "none") == []
 
 
 def torn(content):
@@ -207,14 +200,8 @@ def test_a_file_has_the_key_of_its_bytes_whatever_its_name(tmp_path):
     (tmp_path / "c").write_bytes(b"2")
     one, same, other = file_keys([tmp_path / "a", str(tmp_path / "b"), tmp_path / "c"])
     assert one == same
-    assert one != other
-
-
-def test_a_changed_file_has_another_key(tmp_path):
-    (tmp_path / "a").write_bytes(b"1")
-    before = file_keys([tmp_path / "a"])
     (tmp_path / "a").write_bytes(b"2")
-    assert before != file_keys([tmp_path / "a"])
+    assert one != other == file_keys([tmp_path / "a"])[0]
 
 
 @pytest.mark.parametrize("name", ["missing", "", "zero\0byte"])
@@ -255,6 +242,7 @@ def test_the_key_of_a_model_changes_with_everything_that_it_names():
         key_of((), {"x": 1}, a=a),
     ]
     assert len(set(keys)) == len(keys)
+    assert bytes.fromhex(key_of({"x": "../é"})), "a name for a folder"
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
@@ -262,10 +250,6 @@ def test_tensors_of_torch_have_keys_too(dtype):
     weight = torch.nn.Parameter(torch.arange(4).to(dtype), requires_grad=dtype.is_floating_point)
     assert key_of(a=weight) == key_of(a=weight.detach().clone())
     assert key_of(a=weight) != key_of(a=weight.detach() + 1)
-
-
-def test_a_key_of_a_model_is_a_name_for_a_folder():
-    assert bytes.fromhex(key_of(json.loads('{"x": "../é"}')))
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,10 @@ def test_every_domain_is_drawn_for_training_equally_often():
     assert np.abs(counts - n * 0.25).max() < 4 * deviation
 
 
-def test_more_domains_than_there_are_is_refused():
-    with pytest.raises(InputError, match=r"6 training and 5 unseen .* has 10"):
-        draw_domains(np.arange(10), 6, 5, np.random.default_rng(0))
-
-
-def test_no_training_domain_is_refused():
-    with pytest.raises(InputError, match="got 0 and 5"):
-        draw_domains(np.arange(10), 0, 5, np.random.default_rng(0))
+@pytest.mark.parametrize(("n_train", "message"), [(6, "6 training and 5 unseen .* has 10"), (0, "got 0 and 5")])
+def test_more_domains_than_there_are_and_no_training_domain_are_refused(n_train, message):
+    with pytest.raises(InputError, match=message):
+        draw_domains(np.arange(10), n_train, 5, np.random.default_rng(0))
 
 
 def test_cells_below_the_minimum_size_are_dropped_and_others_kept(data):

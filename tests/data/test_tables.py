@@ -84,13 +84,10 @@ def test_endings_may_be_in_capitals(tmp_path, ending):
     assert len(open_table(tmp_path / f"t{ending}").read()) == 3
 
 
-def test_text_columns_keep_their_leading_zeros(tmp_path):
+def test_text_columns_keep_their_leading_zeros_and_are_text_in_every_block(tmp_path):
     table = open_table(csv_file(tmp_path, "zip,dose\n007,1\n1,2\n"))
     assert next(table.blocks(text_columns={"zip", "not there"}))["zip"].tolist() == ["007", "1"]
     assert table.read(text_columns=["zip"])["zip"].tolist() == ["007", "1"]
-
-
-def test_a_text_column_is_text_in_every_block(tmp_path):
     table = open_table(csv_file(tmp_path, "ward\n1\n2\nA\n\nB\n"))
     assert [block["ward"].tolist() for block in table.blocks(2, text_columns=["ward"])] == [["1", "2"], ["A", "B"]]
 
@@ -103,36 +100,35 @@ def test_the_separator_is_found(tmp_path, separator):
     assert open_table(csv_file(tmp_path, text)).read().to_dict("list") == {"name": ["a,b;c\td"], "long": [2]}
 
 
-def test_commas_in_texts_do_not_hide_semicolons(tmp_path):
-    table = open_table(csv_file(tmp_path, "note, or none;y\nold, frail;1\nyoung;0\n")).read()
-    assert table.to_dict("list") == {"note, or none": ["old, frail", "young"], "y": [1, 0]}
-
-
-def test_a_single_column_needs_no_separator(tmp_path):
-    assert open_table(csv_file(tmp_path, "y\n1\n2\n")).read().to_dict("list") == {"y": [1, 2]}
-
-
-def test_decimal_commas_go_with_semicolons(tmp_path):
-    assert open_table(csv_file(tmp_path, "x;y\n1,5;a\n-2,25;b\n3;c\n")).read()["x"].tolist() == [1.5, -2.25, 3.0]
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("note, or none;y\nold, frail;1\nyoung;0\n", {"note, or none": ["old, frail", "young"], "y": [1, 0]}),
+        ("y\n1\n2\n", {"y": [1, 2]}),
+        ("x;y\n1,5;a\n-2,25;b\n3;c\n", {"x": [1.5, -2.25, 3.0], "y": ["a", "b", "c"]}),
+        ("x;y\n1.5;a\n2.25;1,5\n", {"x": [1.5, 2.25], "y": ["a", "1,5"]}),
+        ('\ufeff\r\n"a",b\r\n\r\n1,"x\r\ny"\r\n2,é', {"a": [1, 2], "b": ["x\r\ny", "é"]}),
+        ("a,b\r1,2\r3,4\r", {"a": [1, 3], "b": [2, 4]}),
+        ("a,b\n1,2,\n3,4,\n", {"a": [1, 3], "b": [2, 4]}),
+    ],
+    ids=[
+        "commas in texts do not hide semicolons",
+        "a single column needs no separator",
+        "decimal commas go with semicolons",
+        "decimal points may go with semicolons",
+        "marks, blank lines and line ends of other systems are no obstacle",
+        "lines may end in carriage returns only",
+        "separators at the end of every row do no harm",
+    ],
+)
+def test_text_is_read_as_it_is_meant(tmp_path, text, columns):
+    assert open_table(csv_file(tmp_path, text)).read().to_dict("list") == columns
 
 
 def test_beside_decimal_commas_points_may_part_thousands_and_are_not_read_as_decimals(tmp_path):
     table = open_table(csv_file(tmp_path, "x;y\n1,5;2.000\n2,25;900\n"))
     assert table.decimal == ","
     assert table.read().to_dict("list") == {"x": [1.5, 2.25], "y": ["2.000", "900"]}
-
-
-def test_decimal_points_may_go_with_semicolons(tmp_path):
-    assert open_table(csv_file(tmp_path, "x;y\n1.5;a\n2.25;1,5\n")).read()["x"].tolist() == [1.5, 2.25]
-
-
-def test_marks_blank_lines_and_line_ends_of_other_systems_are_no_obstacle(tmp_path):
-    table = open_table(csv_file(tmp_path, '\ufeff\r\n"a",b\r\n\r\n1,"x\r\ny"\r\n2,é')).read()
-    assert table.to_dict("list") == {"a": [1, 2], "b": ["x\r\ny", "é"]}
-
-
-def test_lines_may_end_in_carriage_returns_only(tmp_path):
-    assert open_table(csv_file(tmp_path, "a,b\r1,2\r3,4\r")).read().to_dict("list") == {"a": [1, 3], "b": [2, 4]}
 
 
 def test_row_numbers_without_a_name_are_no_column(tmp_path):
@@ -143,10 +139,6 @@ def test_row_numbers_without_a_name_are_no_column(tmp_path):
 
 def test_short_rows_end_in_missing_values(tmp_path):
     assert open_table(csv_file(tmp_path, "a,b\n1\n2,3\n")).read()["b"].isna().tolist() == [True, False]
-
-
-def test_separators_at_the_end_of_every_row_do_no_harm(tmp_path):
-    assert open_table(csv_file(tmp_path, "a,b\n1,2,\n3,4,\n")).read().to_dict("list") == {"a": [1, 3], "b": [2, 4]}
 
 
 def test_a_header_may_be_longer_than_what_tells_the_separator(tmp_path):
@@ -177,23 +169,20 @@ def late(tmp_path_factory):
     return open_table(path).read().iloc[[0, -1]]
 
 
-def test_one_fraction_makes_a_column_of_floats(late):
-    assert late["fraction"].dtype == float
-
-
-def test_one_text_makes_a_column_of_texts_as_they_stand_in_the_file(late):
-    assert late["code"].tolist() == ["007", "B7"]
-
-
-def test_a_long_gap_does_not_make_texts_floats(late):
-    assert late["gap"].isna().tolist() == [True, False]
-    assert late["gap"].iloc[1] == "text"
-    assert late["gap"].dtype == pd.Series(["text", None]).dtype
-
-
-def test_booleans_with_a_gap_stay_booleans(late):
-    assert late["flag"].iloc[0] is True
-    assert late["rare_flag"].iloc[1] is False
+@pytest.mark.parametrize(
+    ("column", "first", "last"),
+    [
+        ("fraction", 1.0, 0.5),
+        ("code", "007", "B7"),
+        ("gap", None, "text"),
+        ("flag", True, None),
+        ("rare_flag", None, False),
+    ],
+)
+def test_a_column_has_one_type_though_its_last_row_tells_it(late, column, first, last):
+    found = [None if pd.isna(value) else value for value in late[column]]
+    assert found == [first, last]
+    assert [type(value) for value in found] == [type(first), type(last)]
 
 
 # Reading Parquet
@@ -413,18 +402,16 @@ def test_a_folder_that_one_may_not_read_is_told(locked):
     ],
 )
 def test_an_unknown_column_is_refused_with_a_suggestion(tmp_path, name, message):
+    table = open_table(csv_file(tmp_path, "hospital,age\nA,1\n"))
+    table.check_column("hospital", "--domain")
     with pytest.raises(InputError, match=message):
-        open_table(csv_file(tmp_path, "hospital,age\nA,1\n")).check_column(name, "--domain")
+        table.check_column(name, "--domain")
 
 
 def test_of_many_columns_the_first_are_listed(tmp_path):
     table = open_table(csv_file(tmp_path, ",".join(f"gene{k}" for k in range(20)) + "\n1\n"))
     with pytest.raises(InputError, match=r"columns are gene0, .*, gene7, … and 12 more\.$"):
         table.check_column("y", "--label")
-
-
-def test_a_known_column_is_accepted(tmp_path):
-    open_table(csv_file(tmp_path, "hospital\nA\n")).check_column("hospital", "--domain")
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

@@ -26,7 +26,6 @@ from domaincover.calibration.cell_thresholds import (
     thresholds_of_cells,
 )
 from domaincover.calibration.confidence import check_feasible, order_ranks
-from domaincover.calibration.scales import as_they_are, scales_of_others
 from domaincover.criteria import Criterion, names_of_groups, targets_by_group, thresholds_by_label
 from domaincover.options import OnInfeasible, OnRareLabel
 from domaincover.prediction_sets import hits_needed
@@ -156,7 +155,7 @@ def joint_thresholds(
     by_cell, lower = np.expand_dims(thresholds_at(own, np.stack([targets, 1 - (1 - targets) / 5])), axes)
     counts = (own.n_by_cell > 0) & ~widened[..., None, :]  # (…confidences, domains, labels)
     in_units = not comparable and own.n_labels > 1
-    base, unit = scales_of_others(by_cell, lower) if in_units else as_they_are(own.n_labels)
+    base, unit = _scales_of_others(by_cell, lower) if in_units else (np.zeros(1), np.ones(1))
     allowed = domain_residuals((by_cell - base) / unit, 0.0, counts)
     level = order_statistic(allowed[..., None, :], np.count_nonzero(counts.any(axis=-1), axis=-1), confidences)
     together = rounded_down(base, unit * level[..., None, None]).min(axis=-2) if in_units else level[..., None]
@@ -170,6 +169,28 @@ def joint_thresholds(
     by_itself = widened.all(axis=-1, keepdims=True) | (in_units & (np.count_nonzero(own.n_by_cell, axis=0) < 2))
     found = np.where(widened, np.where(by_itself, rare, np.minimum(found, rare)), found)
     return thresholds_by_label(found, scores, labels, target_recall)
+
+
+def _scales_of_others(by_cell: Thresholds, lower: Thresholds) -> tuple[Thresholds, Thresholds]:
+    """Return for each domain a base and a unit of every label from the other domains, both (…, domains, labels).
+
+    A label's score becomes (score − base) / unit. Base is the mean cell threshold, and unit the mean distance from
+    there to a `lower` threshold of the same cell; a label without a unit of its own gets the widest of the others. The
+    promise holds for any scale; this one had the smallest sets (docs/experiment-log.md).
+    """
+    with np.errstate(invalid="ignore"):
+        base, unit = _mean_of_others(by_cell), _mean_of_others(by_cell - lower)
+    usable = unit > 0
+    widest = np.where(usable, unit, 0.0).max(axis=-1, keepdims=True, initial=0.0)
+    return base, np.where(usable, unit, np.where(widest > 0, widest, 1.0))
+
+
+def _mean_of_others(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each domain the mean of the other domains' finite values, 0 where they have none."""
+    finite = np.isfinite(values)
+    known = np.where(finite, values, 0.0)
+    count = finite.sum(axis=-2, keepdims=True) - finite
+    return np.where(count > 0, (known.sum(axis=-2, keepdims=True) - known) / np.maximum(count, 1), 0.0)
 
 
 def pooled_row_thresholds(

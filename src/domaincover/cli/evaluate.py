@@ -94,29 +94,32 @@ NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too 
 
 
 class Evaluation(NamedTuple):
-    """A model's report by domain, and what was saved with the model.
+    """A model's report by domain for each kind of thresholds that it has, and what was saved with the model.
 
-    Of a model that can adapt, `other` is the report with the other kind of thresholds, and `adaptation` says by how
-    much thresholds moved.
+    `thresholds` is the kind that is asked for; `adaptation` says by how much those of a model that can adapt moved.
     """
 
-    report: DomainReport
+    by_kind: Mapping[ThresholdKind, DomainReport]
+    thresholds: ThresholdKind
     model: SetPredictor
     settings: Mapping[str, Any]
     extra: Mapping[str, Any]
     target_recall: TargetRecall
-    thresholds: ThresholdKind = "fixed"
-    other: DomainReport | None = None
     adaptation: DomainAdaptation | None = None
+
+    @property
+    def report(self) -> DomainReport:
+        """The report with the thresholds that are asked for."""
+        return self.by_kind[self.thresholds]
 
     @property
     def reports(self) -> dict[str, DomainReport]:
         """The reports by the name of the method, the one asked for first."""
         name = shown_name(self.settings.get("method", "model"))
-        if self.other is None:
+        if len(self.by_kind) == 1:
             return {name: self.report}
-        kinds = ("adapted", "fixed") if self.thresholds == "adapted" else ("fixed", "adapted")
-        return {f"{name}, {kind}": report for kind, report in zip(kinds, (self.report, self.other), strict=True)}
+        kinds = sorted(self.by_kind, key=lambda kind: kind != self.thresholds)
+        return {f"{name}, {kind}": self.by_kind[kind] for kind in kinds}
 
     @property
     def shown_settings(self) -> dict[str, Any]:
@@ -138,25 +141,16 @@ class Evaluation(NamedTuple):
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
-        other: ThresholdKind = "fixed" if self.thresholds == "adapted" else "adapted"
-        by_kind: dict[str, DomainReport | None] = {self.thresholds: self.report, other: self.other}
-        summaries = {
-            kind: None if report is None else report.summary(target_recall).to_dict()
-            for kind, report in sorted(by_kind.items())
-        }
+        summaries = {kind: report.summary(target_recall).to_dict() for kind, report in self.by_kind.items()}
         return {
             "model_sha256": self.settings["sha256"],
             "min_cell_size": self.report.min_cell_size,
             "thresholds": self.thresholds,
             "sets_by_size": self.report.sets_by_size.tolist(),
-            **self._named,
-            **summaries,
+            **({"criterion": "coverage"} if self.report.is_coverage else {}),  # which "min_recall" then is
+            "adapted": summaries.get("adapted"),
+            "fixed": summaries.get("fixed"),
         }
-
-    @property
-    def _named(self) -> dict[str, str]:
-        """The criterion, where it is not the usual one: "min_recall" is then the coverage."""
-        return {"criterion": "coverage"} if self.report.is_coverage else {}
 
     def records(self) -> list[dict[str, Any]]:
         """Return one record per domain, with its p-value and by how much its thresholds moved."""
@@ -172,13 +166,13 @@ class Evaluation(NamedTuple):
         kept = set(report.domain_names)
         rows = [row for row, name in enumerate(self.report.domain_names) if name in kept]
         found = self.subset(rows)
-        return found._replace(report=replace(report, thresholds=found.report.thresholds))
+        judged = replace(report, thresholds=found.report.thresholds)
+        return found._replace(by_kind={**found.by_kind, found.thresholds: judged})
 
     def subset(self, rows: list[int]) -> Evaluation:
         """Return the evaluation of some domains."""
         return self._replace(
-            report=self.report.subset(rows),
-            other=None if self.other is None else self.other.subset(rows),
+            by_kind={kind: report.subset(rows) for kind, report in self.by_kind.items()},
             adaptation=None if self.adaptation is None else self.adaptation.subset(rows),
         ).with_true_kind()
 
@@ -186,7 +180,7 @@ class Evaluation(NamedTuple):
         """Return the evaluation; if no domain's rows moved its thresholds, as one of the fixed ones."""
         if self.adaptation is None or self.adaptation.moved.any():
             return self
-        return self._replace(report=replace(self.report, thresholds="fixed"), thresholds="fixed", other=None)
+        return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
 def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
@@ -229,12 +223,13 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **settings, "table": options.table.name}
     if found is None:
         own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
-        return Evaluation(replace(by_kind[0], thresholds=own), inner, settings, extra, target, own or "fixed")
-    reports = {"adapted": replace(by_kind[0], thresholds="adapted"), "fixed": replace(by_kind[1], thresholds="fixed")}
-    kind: ThresholdKind = options.thresholds or "adapted"
-    other = reports["fixed" if kind == "adapted" else "adapted"]
-    adaptation = found.adaptation(other.domain_names)
-    return Evaluation(reports[kind], inner, settings, extra, target, kind, other, adaptation).with_true_kind()
+        report = replace(by_kind[0], thresholds=own)
+        return Evaluation({own or "fixed": report}, own or "fixed", inner, settings, extra, target)
+    kinds: tuple[ThresholdKind, ...] = ("adapted", "fixed")
+    reports = {kind: replace(report, thresholds=kind) for kind, report in zip(kinds, by_kind, strict=True)}
+    adaptation = found.adaptation(by_kind[0].domain_names)
+    asked = options.thresholds or "adapted"
+    return Evaluation(reports, asked, inner, settings, extra, target, adaptation).with_true_kind()
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

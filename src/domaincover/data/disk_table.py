@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from domaincover.data.tables.table import ROWS_AT_ONCE, Table
-from domaincover.errors import InputError, suggestion
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table, no_column
+from domaincover.errors import InputError
 from domaincover.files import writing
 
 Rows = NDArray[np.int64]
@@ -193,8 +193,7 @@ class DiskTable:
     def _check_columns(self, columns: Sequence[str]) -> None:
         for name in columns:
             if name not in self.columns:
-                known = f"its columns are {', '.join(self.columns[:8])}{', …' if len(self.columns) > 8 else ''}."
-                raise InputError(f"the table has no column {name!r}; {suggestion(name, self.columns, known)}")
+                raise no_column("the table", name, self.columns)
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:

@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import has_lone_surrogate
 from domaincover.data.examples import Block
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_installed
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
-
-MISSING = "texts need the tokenizers package: pip install 'domaincover[text]'."
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,9 @@ def _tokenizer(content: str, pad_id: int, max_tokens: int) -> Tokenizer:
 
 
 def _built(content: str) -> Tokenizer:
-    try:
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise InputError(MISSING) from error
+    check_installed("tokenizers", "texts", "text")
+    from tokenizers import Tokenizer
+
     try:
         return Tokenizer.from_str(content)
     except Exception as error:  # the library raises plain Exceptions

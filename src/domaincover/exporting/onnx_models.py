@@ -6,21 +6,14 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from domaincover.errors import InputError, check_installed
 from domaincover.files import write_whole
-from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
-from domaincover.predictors.label_scores import MeanPredictor
 from domaincover.predictors.names import check_fitted
-from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 from domaincover.predictors.set_predictor import SetPredictor
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
-
-    from domaincover.exporting.onnx_graph import OnnxGraph
 
 
 def export_onnx(model: Any, path: str | Path) -> None:
@@ -44,9 +37,10 @@ def export_onnx(model: Any, path: str | Path) -> None:
     from onnx import checker, helper
 
     from domaincover.exporting.onnx_graph import BOOL, DOUBLE, IR_VERSION, OPSETS, OnnxGraph
+    from domaincover.exporting.onnx_scorers import scores_and_sets
 
     graph = OnnxGraph()
-    scores, sets = _scores_and_sets(graph, model)
+    scores, sets = scores_and_sets(graph, model)
     graph.name_output(sets, "sets")
     graph.name_output(scores, "scores")
     shape: list[str | int | None] = ["rows", len(model.classes_)]
@@ -81,79 +75,7 @@ def _check_exportable(model: Any) -> None:
 def _encoding_of(model: SetPredictor) -> Any:
     from domaincover.exporting.onnx_scorers import table_encoding_of
 
-    estimators = model.predictors_ if isinstance(model, CalibratedPredictor) else [model]
-    encodings = [table_encoding_of(each) for each in estimators]
-    return encodings[0]
-
-
-def _scores_and_sets(graph: OnnxGraph, model: Any) -> tuple[str, str]:
-    """Return the scores that thresholds are compared with, and the sets."""
-    from domaincover.exporting.onnx_scorers import raw_scores
-
-    _encoding_of(model)
-    if isinstance(model, ConformalPredictor) and not model.leaves_out:
-        scores = _as_they_are(graph, model)
-    elif isinstance(model, CalibratedPredictor):
-        scores = _log_odds(graph, model)
-    else:
-        scores = raw_scores(graph, model, model.classes_)
-    if isinstance(model, SetCoverPredictor):
-        return scores, _at_thresholds(graph, scores, model.thresholds_.astype(np.float32))
-    if hasattr(model, "thresholds_"):
-        return scores, _at_thresholds(graph, scores, model.thresholds_)
-    highest = graph.only_highest(scores, len(model.classes_))
-    if isinstance(model, SingleLabelPredictor | MeanPredictor):  # what cannot be read may be anything
-        return scores, graph.add("Or", highest, graph.is_unread(scores))
-    return scores, highest
-
-
-def _at_thresholds(graph: OnnxGraph, scores: str, thresholds: NDArray[Any]) -> str:
-    """Put a label into the set unless its score is below its threshold."""
-    return graph.add("Not", graph.add("Less", scores, graph.constant(thresholds.astype(np.float64))))
-
-
-def _as_they_are(graph: OnnxGraph, model: CalibratedPredictor) -> str:
-    """Return the scores of the estimator of a conformal classifier."""
-    from domaincover.exporting.onnx_scorers import raw_scores
-
-    (estimator,) = model.predictors_
-    if not isinstance(estimator, NetworkPredictor):  # whose scores are in single precision
-        raise InputError(
-            f"a {type(model).__name__} (calibration={model.calibration!r}) around a {type(estimator).__name__} cannot "
-            "be exported: a threshold may stand exactly at a score, whose last bits differ in ONNX; "
-            "calibration='cross-fit' can, and PromisedSetClassifier."
-        )
-    return raw_scores(graph, estimator, model.classes_)
-
-
-def _log_odds(graph: OnnxGraph, model: CalibratedPredictor) -> str:
-    """Return log-odds of the mean of the estimators, or with "jackknife-minmax" the highest of any of them."""
-    from domaincover.exporting import onnx_scorers
-
-    raw = [onnx_scorers.raw_scores(graph, each, model.classes_) for each in model.predictors_]
-    unread = [graph.any_in_row(graph.is_unread(each)) for each in raw]
-    read = [graph.add("Where", flag, graph.constant(0.0), each) for each, flag in zip(raw, unread, strict=True)]
-    by_model = [_probabilities(graph, model, number, each) for number, each in enumerate(read)]
-    if model.calibration == "jackknife-minmax":
-        each_by_itself = [onnx_scorers.log_odds(graph, probabilities) for probabilities in by_model]
-        found = graph.add("Max", *each_by_itself)
-    else:
-        mean = by_model[0] if len(by_model) == 1 else onnx_scorers.mean_probabilities(graph, by_model)
-        found = onnx_scorers.log_odds(graph, mean)
-    return graph.add("Where", onnx_scorers.any_of(graph, unread), graph.constant(np.inf), found)
-
-
-def _probabilities(graph: OnnxGraph, model: CalibratedPredictor, number: int, raw: str) -> str:
-    """Return the probabilities of one of the estimators from log-probabilities, or by its link from margins."""
-    from domaincover.exporting.onnx_scorers import without_zeros
-
-    if not model.links_:
-        return without_zeros(graph, graph.add("Exp", raw), model.lowest_[number])
-    link = model.links_[number]
-    unit, intercept = (graph.constant(np.asarray(link[name], dtype=float)) for name in ("unit", "intercept"))
-    linked = graph.add("Add", graph.add("Mul", unit, raw), intercept)
-    unknown = graph.add("IsInf", raw, detect_positive=0)
-    return graph.softmax(graph.add("Where", unknown, graph.constant(-np.inf), linked))
+    return table_encoding_of(model)
 
 
 def _metadata(model: Any) -> dict[str, Any]:

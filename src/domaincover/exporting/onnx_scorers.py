@@ -9,25 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST
+from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST, Link
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
 from domaincover.exporting.onnx_encoding import encoded
 from domaincover.exporting.onnx_graph import DOUBLE, SINGLE, OnnxGraph
 from domaincover.exporting.onnx_trees import is_boosting, tree_probabilities
 from domaincover.networks.dense_layers import DenseLayers
-from domaincover.predictors.label_scores import MeanPredictor
+from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
+from domaincover.predictors.label_scores import MeanOfModels, MeanPredictor
 from domaincover.predictors.names import label_codes
-from domaincover.predictors.network_predictors import NetworkPredictor, SingleLabelPredictor
+from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
 
 LOWEST_TREE_PROBABILITY = 1e-30  # its logarithm stands for that of 0
 
 
 def table_encoding_of(estimator: Any) -> TableEncoding:
     """Return what turns a table's columns into numbers; reject an estimator that cannot be exported, by name."""
-    if isinstance(estimator, MeanPredictor):
-        encodings = [table_encoding_of(each) for each in estimator.estimators_]
+    if isinstance(estimator, MeanPredictor | CalibratedPredictor):
+        of_estimators = estimator.estimators_ if isinstance(estimator, MeanPredictor) else estimator.predictors_
+        encodings = [table_encoding_of(each) for each in of_estimators]
         return encodings[0]
     if isinstance(estimator, NetworkPredictor):
         return _encoding_of_network(estimator)
@@ -54,6 +57,53 @@ def _encoding_of_network(estimator: NetworkPredictor) -> TableEncoding:
             f"this {name} has standardize=False and rejects rows with missing values, which ONNX cannot do."
         )
     return estimator.encoder_
+
+
+def scores_and_sets(graph: OnnxGraph, model: Any) -> tuple[str, str]:
+    """Return the scores that thresholds are compared with, and the sets."""
+    table_encoding_of(model)
+    if isinstance(model, ConformalPredictor) and not model.leaves_out:
+        scores = _as_they_are(graph, model)
+    elif isinstance(model, CalibratedPredictor):
+        scores = _log_odds(graph, model)
+    else:
+        scores = raw_scores(graph, model, model.classes_)
+    if isinstance(model, SetCoverPredictor):
+        return scores, _at_thresholds(graph, scores, model.thresholds_.astype(np.float32))
+    if hasattr(model, "thresholds_"):
+        return scores, _at_thresholds(graph, scores, model.thresholds_)
+    highest = graph.only_highest(scores, len(model.classes_))
+    if isinstance(model, SingleLabelPredictor | MeanPredictor):  # what cannot be read may be anything
+        return scores, graph.add("Or", highest, graph.is_unread(scores))
+    return scores, highest
+
+
+def _at_thresholds(graph: OnnxGraph, scores: str, thresholds: NDArray[Any]) -> str:
+    """Put a label into the set unless its score is below its threshold."""
+    return graph.add("Not", graph.add("Less", scores, graph.constant(thresholds.astype(np.float64))))
+
+
+def _as_they_are(graph: OnnxGraph, model: CalibratedPredictor) -> str:
+    """Return the scores of the estimator of a conformal classifier."""
+    (estimator,) = model.predictors_
+    if not isinstance(estimator, NetworkPredictor):  # whose scores are in single precision
+        raise InputError(
+            f"a {type(model).__name__} (calibration={model.calibration!r}) around a {type(estimator).__name__} cannot "
+            "be exported: a threshold may stand exactly at a score, whose last bits differ in ONNX; "
+            "calibration='cross-fit' can, and PromisedSetClassifier."
+        )
+    return raw_scores(graph, estimator, model.classes_)
+
+
+def _log_odds(graph: OnnxGraph, model: CalibratedPredictor) -> str:
+    """Return log-odds of the mean of the estimators, or with "jackknife-minmax" the highest of any of them."""
+    by_model, unread = _probabilities_by_model(graph, model.mean_)
+    if model.calibration == "jackknife-minmax":
+        found = graph.add("Max", *(log_odds(graph, each) for each in by_model))
+    else:
+        mean = by_model[0] if len(by_model) == 1 else mean_probabilities(graph, by_model)
+        found = log_odds(graph, mean)
+    return graph.add("Where", unread, graph.constant(np.inf), found)
 
 
 def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
@@ -92,20 +142,31 @@ def _log_softmax(graph: OnnxGraph, scores: str) -> str:
 
 def _mean(graph: OnnxGraph, estimator: MeanPredictor) -> str:
     """Return the log of the normalised geometric mean of several classifiers' probabilities; +∞ for unread rows."""
-    raw = [_log_probabilities(graph, each, estimator.classes_) for each in estimator.estimators_]
+    for each in estimator.estimators_:
+        if not (isinstance(each, SingleLabelPredictor | MeanPredictor) or hasattr(each, "steps")):
+            raise InputError(f"a mean with a {type(each).__name__} in it cannot be exported.")
+    mean = MeanOfModels(estimator.estimators_, estimator.classes_, estimator.lowest_)
+    by_model, unread = _probabilities_by_model(graph, mean)
+    return graph.add("Where", unread, graph.constant(np.inf), graph.add("Log", mean_probabilities(graph, by_model)))
+
+
+def _probabilities_by_model(graph: OnnxGraph, mean: MeanOfModels) -> tuple[list[str], str]:
+    """Return each classifier's probabilities, and which rows some classifier could not read."""
+    raw = [raw_scores(graph, each, mean.classes) for each in mean.models]
     unread = any_of(graph, [graph.any_in_row(graph.is_unread(each)) for each in raw])
-    by_model = [
-        without_zeros(graph, graph.add("Exp", graph.add("Where", unread, graph.constant(0.0), each)), lowest)
-        for each, lowest in zip(raw, estimator.lowest_, strict=True)
-    ]
-    found = graph.add("Log", mean_probabilities(graph, by_model))
-    return graph.add("Where", unread, graph.constant(np.inf), found)
+    read = [graph.add("Where", unread, graph.constant(0.0), each) for each in raw]
+    if mean.links:
+        return [_linked(graph, *each) for each in zip(mean.links, read, strict=True)], unread
+    by_model = zip(read, mean.lowest, strict=True)
+    return [without_zeros(graph, graph.add("Exp", each), lowest) for each, lowest in by_model], unread
 
 
-def _log_probabilities(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
-    if isinstance(estimator, SingleLabelPredictor | MeanPredictor) or hasattr(estimator, "steps"):
-        return raw_scores(graph, estimator, classes)
-    raise InputError(f"a mean with a {type(estimator).__name__} in it cannot be exported.")
+def _linked(graph: OnnxGraph, link: Link, margins: str) -> str:
+    """Return probabilities from margins."""
+    scaled = graph.add("Mul", graph.constant(np.float64(link.unit)), margins)
+    linked = graph.add("Add", scaled, graph.constant(np.asarray(link.intercept, dtype=float)))
+    unknown = graph.add("IsInf", margins, detect_positive=0)
+    return graph.softmax(graph.add("Where", unknown, graph.constant(-np.inf), linked))
 
 
 def rounded(graph: OnnxGraph, values: str) -> str:

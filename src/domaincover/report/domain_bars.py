@@ -10,21 +10,12 @@ from numpy.typing import NDArray
 from domaincover.evaluation import DomainReport
 from domaincover.report.domain_adaptation import DomainAdaptation
 from domaincover.report.domain_chart import ROOM, DomainChartData
+from domaincover.report.readable import GLYPHS
 
 MOST_SINGLE_SIZES = 9
 WIDE_BINS = ((6, 9), (10, 19), (20, 49), (50, 99))  # beyond five labels, where sizes are many
 STEPS = (0.01, 0.02, 0.05, 0.1, 0.2)  # widths of the bins of recalls
 MOST_STEPS = 10
-GLYPHS = {
-    "circle": "●",
-    "square": "■",
-    "diamond": "◆",
-    "triangle-up": "▲",
-    "triangle-down": "▼",
-    "triangle-right": "▶",
-    "triangle-left": "◀",
-    "cross": "✚",
-}
 
 
 class Bar(NamedTuple):

@@ -9,6 +9,17 @@ from domaincover.data.dataset import texts
 
 ABSENT = "–"
 MOST_DECIMALS = 9
+# Shapes of marks as characters.
+GLYPHS = {
+    "circle": "●",
+    "square": "■",
+    "diamond": "◆",
+    "triangle-up": "▲",
+    "triangle-down": "▼",
+    "triangle-right": "▶",
+    "triangle-left": "◀",
+    "cross": "✚",
+}
 
 
 def printable(name: str) -> str:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from domaincover.promises.certificate_text import WORTH_SAYING, interval_text, probability
 from domaincover.promises.certificate_text import percent as confidence
-from domaincover.report.domain_bars import GLYPHS
-from domaincover.report.readable import ABSENT, percent, sentence
+from domaincover.report.readable import ABSENT, GLYPHS, percent, sentence
 
 if TYPE_CHECKING:
     import jinja2

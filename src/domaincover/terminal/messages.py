@@ -42,19 +42,11 @@ def warnings_as_notes() -> Iterator[None]:
         say(f"Note: {as_options(' '.join(message.split()), _arguments.get())}")
 
 
-class _SaidLines(logging.Handler):
-    """Prints the records of logging as messages."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Print a record without its level and time."""
-        say(record.getMessage())
-
-
 @contextmanager
 def logs_as_messages(*, all_of_them: bool) -> Iterator[None]:
     """Print what the library logs: all of it, or, where no terminal shows a bar, a line every now and then."""
     logger = logging.getLogger("domaincover")
-    handler, level = _SaidLines(), logger.level
+    handler, level = logging.StreamHandler(), logger.level  # to standard error, without level and time
     if not all_of_them and sys.stderr.isatty():
         yield
         return

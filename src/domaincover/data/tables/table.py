@@ -133,16 +133,7 @@ class Table(ABC):
     def check_column(self, name: str, option: str) -> None:
         """Raise if there is no such column, and suggest a similar one."""
         if name not in self.columns:
-            given = f" ({option})" if option else ""
-            raise InputError(f"{self.path} has no column {name!r}{given}; {self._suggestion(name)}")
-
-    def _suggestion(self, name: str) -> str:
-        by_plain_name = {column.strip().casefold(): column for column in self.columns}
-        near = difflib.get_close_matches(name.strip().casefold(), by_plain_name, n=1)
-        if near:
-            return f"did you mean {by_plain_name[near[0]]!r}?"
-        more = f", … and {len(self.columns) - 8} more" if len(self.columns) > 8 else ""
-        return f"its columns are {', '.join(self.columns[:8])}{more}."
+            raise no_column(str(self.path), name, self.columns, f" ({option})" if option else "")
 
     def _wanted(
         self, columns: Sequence[str] | None, text_columns: Collection[str] = (), prose: Collection[str] = ()
@@ -183,6 +174,17 @@ class MemoryTable(Table):
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         return zip(self._blocks(rows_at_once, wanted), _slices(self._copies(copied), rows_at_once), strict=True)
+
+
+def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -> InputError:
+    """Return the error for a column that a table lacks, with a similar one."""
+    by_plain_name = {column.strip().casefold(): column for column in columns}
+    near = difflib.get_close_matches(name.strip().casefold(), by_plain_name, n=1)
+    more = f", … and {len(columns) - 8} more" if len(columns) > 8 else ""
+    listed = f"its columns are {', '.join(columns[:8])}{more}."
+    return InputError(
+        f"{place} has no column {name!r}{option}; {f'did you mean {by_plain_name[near[0]]!r}?' if near else listed}"
+    )
 
 
 def _slices(table: pd.DataFrame, rows_at_once: int) -> Iterator[pd.DataFrame]:

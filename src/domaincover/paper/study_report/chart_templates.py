@@ -7,7 +7,7 @@ however many data sets, targets and comparisons it can show.
 from typing import Any
 
 from domaincover.paper.study_report.style import KNOWN_METHODS
-from domaincover.report.charts import SCREEN, Look, Spec
+from domaincover.report.charts import SCREEN, Look, Spec, layer, tooltip
 
 THICKNESS = 0.56  # of a bar or box, in rows
 PARTS = {"recall": "Recall by cell", "size": "Mean set size", "multipliers": "Multiplier by cell"}
@@ -62,10 +62,6 @@ def filled(node: Any, values: dict[str, Any]) -> Any:
     return values[node[1:]] if isinstance(node, str) and node.startswith("@") else node
 
 
-def _layer(data: str, mark: Spec, **encoding: Any) -> Spec:
-    return {"data": {"name": data}, "mark": mark, "encoding": encoding}
-
-
 def _on(ends: str, field: str, axis: Spec | None = None) -> Spec:
     """Return a field on an axis between "@ends"; of layers with axes of their own, one draws it for the others."""
     scale = {"domain": f"@{ends}", "zero": False, "nice": False}
@@ -76,15 +72,6 @@ def _end(field: str) -> Spec:
     return {"field": field}
 
 
-def _tooltip(*lines: tuple[str, str, str | None]) -> list[Spec]:
-    """Return a tooltip of fields with their titles and formats; without a format a field is text."""
-    return [
-        {"field": field, "title": title, "type": "nominal"}
-        | ({"type": "quantitative", "format": form} if form is not None else {})
-        for field, title, form in lines
-    ]
-
-
 def _point(look: Look, size: float = 1.0) -> Spec:
     return {"type": "point", "size": size * look.point, "strokeWidth": 0.6 * look.stroke}
 
@@ -93,11 +80,11 @@ def _targets(look: Look, **mark: Any) -> Spec:
     """Return lines across at the targets, which stand on an axis at the right."""
     label = "'target ' + datum.label" if look is SCREEN else "datum.label"
     axis = BARE | {"orient": "right", "values": "@targets", "format": "~g", "labelExpr": label}
-    return _layer("target", {"type": "rule", "style": "target-line", **mark}, y=_on("recall", "target", axis))
+    return layer("target", {"type": "rule", "style": "target-line", **mark}, y=_on("recall", "target", axis))
 
 
 def _cross(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("label", "Method", None),
         ("min_recall", "Median min recall", ".3f"),
         ("min_recall_quartiles", "Quartiles of min recall", None),
@@ -109,16 +96,15 @@ def _cross(look: Look) -> Spec:
     )
     line = {"type": "rule", "strokeWidth": look.stroke}
     size, recall = _on("size", "set_size", BOTTOM), _on("recall", "min_recall")
-    method = {"stroke": COLOR, "opacity": _opacity(look, 1), "tooltip": tooltip}
-    medians = _layer("rows", _point(look), x=size, y=_on("recall", "min_recall", LEFT), **method | POINT)
+    method = {"stroke": COLOR, "opacity": _opacity(look, 1), "tooltip": said}
+    medians = layer("rows", _point(look), x=size, y=_on("recall", "min_recall", LEFT), **method | POINT)
     layers = [
-        _layer("random_line", {"type": "line", "style": "random-line", "clip": True}, x=size, y=recall),
+        layer("random_line", {"type": "line", "style": "random-line", "clip": True}, x=size, y=recall),
         _targets(look),
         *([_single_domains(look)] if look is SCREEN else []),
-        _layer("rows", line, x=_on("size", "set_size_q25", BOTTOM), x2=_end("set_size_q75"), y=recall, **method),
-        _layer("rows", line, x=size, y=_on("recall", "min_recall_q25"), y2=_end("min_recall_q75"), **method),
-        # The legend is clickable only if the selection is in a layer with the legend's field.
-        medians | ({"params": [CHOSEN]} if look is SCREEN else {}),
+        layer("rows", line, x=_on("size", "set_size_q25", BOTTOM), x2=_end("set_size_q75"), y=recall, **method),
+        layer("rows", line, x=size, y=_on("recall", "min_recall_q25"), y2=_end("min_recall_q75"), **method),
+        medians,
     ]
     return {"layer": layers, "resolve": {"axis": {"y": "independent"}}}
 
@@ -132,7 +118,7 @@ def _opacity(look: Look, usual: float) -> Spec:
 
 
 def _single_domains(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("domain", "Domain", None),
         ("label", "Method", None),
         ("seed", "Seed", None),
@@ -142,11 +128,13 @@ def _single_domains(look: Look) -> Spec:
         ("recalls", "Recall by label", None),
     )
     place = {"x": _on("size", "set_size", BOTTOM), "y": _on("recall", "min_recall")}
-    return _layer("points", _point(look, 0.2), **place, **POINT, opacity=_opacity(look, 0.45), tooltip=tooltip)
+    points = layer("points", _point(look, 0.2), **place, **POINT, opacity=_opacity(look, 0.45), tooltip=said)
+    # The legend is clickable only if the selection is in the first layer with the legend's field.
+    return points | {"params": [CHOSEN]}
 
 
 def _share(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("label", "Method", None),
         ("text", "Domains at target", None),
         ("n_domains", "Domains", ""),
@@ -159,22 +147,22 @@ def _share(look: Look) -> Spec:
 
     bar = BLOCK | {"strokeWidth": 0.6 * look.stroke}
     layers = [
-        _layer("rows", bar, x=x("share"), y=ROW, fill=COLOR, stroke=COLOR, tooltip=tooltip),
-        _layer("rows", {"type": "rule", "style": "spread"}, x=x("low"), x2=_end("high"), y=ROW, tooltip=tooltip),
-        _layer("rows", {"type": "text", "style": "number", "dx": 6}, x=x("end"), y=ROW, text=_end("text")),
+        layer("rows", bar, x=x("share"), y=ROW, fill=COLOR, stroke=COLOR, tooltip=said),
+        layer("rows", {"type": "rule", "style": "spread"}, x=x("low"), x2=_end("high"), y=ROW, tooltip=said),
+        layer("rows", {"type": "text", "style": "number", "dx": 6}, x=x("end"), y=ROW, text=_end("text")),
     ]
     return {"layer": layers}
 
 
 def _min_recall(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("label", "Method", None),
         ("median", "Median min recall", ".3f"),
         ("q25", "25th percentile", ".3f"),
         ("q75", "75th percentile", ".3f"),
         ("n", "Domains, all seeds", ""),
     )
-    of_point = _tooltip(
+    of_point = tooltip(
         ("domain", "Domain", None),
         ("label", "Method", None),
         ("seed", "Seed", None),
@@ -186,24 +174,24 @@ def _min_recall(look: Look) -> Spec:
     box = BLOCK | {"strokeWidth": 0.6 * look.stroke}
     tick = {"type": "tick", "style": "median", "size": THICKNESS * look.row}
     point = {"type": "point", "size": look.small_point, "filled": True, "opacity": 0.8}
-    row = {"y": ROW, "tooltip": tooltip}
+    row = {"y": ROW, "tooltip": said}
     low = _on("recall", "low", BOTTOM | {"grid": True})
     outlier = {"color": COLOR, "shape": POINT["shape"], "tooltip": of_point}
-    unknown = _layer("rows", {"type": "text", "style": "number", "text": "no min recall"}, x={"value": 6}, y=ROW)
+    unknown = layer("rows", {"type": "text", "style": "number", "text": "no min recall"}, x={"value": 6}, y=ROW)
     layers = [
-        _layer("target", {"type": "rule", "style": "target-line"}, x=_on("recall", "target", above)),
-        _layer("rows", whisker, x=low, x2=_end("q25"), color=COLOR, **row),
-        _layer("rows", whisker, x=_on("recall", "q75"), x2=_end("high"), color=COLOR, **row),
-        _layer("rows", box, x=_on("recall", "q25"), x2=_end("q75"), fill=COLOR, stroke=COLOR, **row),
-        _layer("rows", tick, x=_on("recall", "median"), **row),
-        _layer("outliers", point, x=_on("recall", "min_recall"), y=ROW, **outlier),
+        layer("target", {"type": "rule", "style": "target-line"}, x=_on("recall", "target", above)),
+        layer("rows", whisker, x=low, x2=_end("q25"), color=COLOR, **row),
+        layer("rows", whisker, x=_on("recall", "q75"), x2=_end("high"), color=COLOR, **row),
+        layer("rows", box, x=_on("recall", "q25"), x2=_end("q75"), fill=COLOR, stroke=COLOR, **row),
+        layer("rows", tick, x=_on("recall", "median"), **row),
+        layer("outliers", point, x=_on("recall", "min_recall"), y=ROW, **outlier),
         unknown | {"transform": [{"filter": "!isValid(datum.median)"}]},
     ]
     return {"layer": layers, "resolve": {"axis": {"x": "independent"}}}
 
 
 def _curves(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("label", "Method", None),
         ("target", "Target recall", ""),
         ("min_recall", "Median min recall", ".3f"),
@@ -214,17 +202,17 @@ def _curves(look: Look) -> Spec:
     by_target = {"field": "target", "type": "ordinal", "scale": growing, "legend": None}
     line = {"type": "line", "strokeWidth": 0.8 * look.stroke, "opacity": 0.7}
     x, order = _on("size", "set_size", BOTTOM), {"field": "target", "type": "quantitative"}
-    point = POINT | {"size": by_target, "tooltip": tooltip}
+    point = POINT | {"size": by_target, "tooltip": said}
     layers = [
         _targets(look, opacity=0.35, strokeDash=[3, 3]),
-        _layer("rows", line, x=x, y=_on("recall", "min_recall", LEFT), stroke=COLOR, order=order),
-        _layer("rows", _point(look) | {"opacity": 1}, x=x, y=_on("recall", "min_recall"), **point),
+        layer("rows", line, x=x, y=_on("recall", "min_recall", LEFT), stroke=COLOR, order=order),
+        layer("rows", _point(look) | {"opacity": 1}, x=x, y=_on("recall", "min_recall"), **point),
     ]
     return {"layer": layers, "resolve": {"axis": {"y": "independent"}}}
 
 
 def _coverage(look: Look) -> Spec:
-    tooltip = _tooltip(
+    said = tooltip(
         ("label", "Method", None),
         ("text", "Domains at target", None),
         ("size_text", "Median set size", None),
@@ -232,13 +220,13 @@ def _coverage(look: Look) -> Spec:
         ("n_seeds", "Seeds", ""),
     )
     line = {"type": "rule", "strokeWidth": 0.6 * look.stroke}
-    method = {"stroke": COLOR, "tooltip": tooltip}
+    method = {"stroke": COLOR, "tooltip": said}
     left = LEFT | {"format": "%"}
     size, share = _on("size", "set_size", BOTTOM), _on("recall", "share", left)
     layers = [
-        _layer("rows", line, x=_on("size", "size_low", BOTTOM), x2=_end("size_high"), y=share, **method),
-        _layer("rows", line, x=size, y=_on("recall", "low", left), y2=_end("high"), **method),
-        _layer("rows", _point(look) | {"opacity": 1}, x=size, y=share, **method | POINT),
+        layer("rows", line, x=_on("size", "size_low", BOTTOM), x2=_end("size_high"), y=share, **method),
+        layer("rows", line, x=size, y=_on("recall", "low", left), y2=_end("high"), **method),
+        layer("rows", _point(look) | {"opacity": 1}, x=size, y=share, **method | POINT),
     ]
     return {"layer": layers}
 
@@ -254,21 +242,19 @@ def _training(part: str, look: Look) -> Spec:
 
     layers = []
     if part == "recall":
-        layers.append(_layer("target", {"type": "rule", "style": "target-line"}, y=y("target")))
+        layers.append(layer("target", {"type": "rule", "style": "target-line"}, y=y("target")))
     if part != "size":
         value = part.removesuffix("s")
-        tooltip = _tooltip(
-            ("cell", "Domain, label", None), ("step", "Dual step", ""), (value, value.capitalize(), ".3f")
-        )
-        cells = _layer("steps", {"type": "line", "style": "cell-line"}, x=step, y=y(value), tooltip=tooltip)
+        said = tooltip(("cell", "Domain, label", None), ("step", "Dual step", ""), (value, value.capitalize(), ".3f"))
+        cells = layer("steps", {"type": "line", "style": "cell-line"}, x=step, y=y(value), tooltip=said)
         cells["encoding"]["detail"] = {"field": "cell", "type": "nominal"}
         layers.append(cells | {"transform": [{"flatten": ["cell", value]}]})
-    layers.append(_layer("steps", {"type": "line", "style": "summary-line"}, x=step, y=y(summary)))
-    tooltip = _tooltip(
+    layers.append(layer("steps", {"type": "line", "style": "summary-line"}, x=step, y=y(summary)))
+    said = tooltip(
         ("label", "Iterate of", None),
         ("step", "Dual step", ""),
         ("lowest", "Lowest recall", ".3f"),
         ("set_size", "Mean set size", ".2f"),
     )
-    layers.append(_layer("iterates", _point(look) | {"opacity": 1}, x=step, y=y(summary), **POINT, tooltip=tooltip))
+    layers.append(layer("iterates", _point(look) | {"opacity": 1}, x=step, y=y(summary), **POINT, tooltip=said))
     return {"layer": layers}

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from domaincover.report.readable import GLYPHS as SHAPE_GLYPHS
 from domaincover.report.readable import unused_name
 
 
@@ -86,16 +87,8 @@ FURTHER_LOOKS = (
     ("#7f8000", "square"),
     ("#9a4fae", "diamond"),
 )
-GLYPHS = {
-    "circle": "●",
-    "square": "■",
-    "triangle-up": "▲",
-    "diamond": "◆",
+GLYPHS = SHAPE_GLYPHS | {
     STAR: "★",
-    "triangle-down": "▼",
-    "triangle-right": "▶",
-    "triangle-left": "◀",
-    "cross": "✚",
     SALTIRE: "✕",
     SPARK: "✦",
     HALF_DISC: "◗",
