@@ -215,10 +215,6 @@ class DomainReport:
         without = tuple(self.domain_names[row] for row in np.flatnonzero(~does_count))
         return replace(judged.subset(does_count), left_out=(*self.left_out, *without)) if without else judged
 
-    def targets(self, target_recall: TargetRecall) -> NDArray[np.float64]:
-        """Return the target of each label, NaN where it is not constrained; all the same with coverage."""
-        return self.under(target_recall).judged_by.targets
-
     def at_target(self, target_recall: TargetRecall) -> NDArray[np.bool_]:
         """Return for each domain whether all that counts there is at its target."""
         return self.under(target_recall).margin >= 0

@@ -117,6 +117,9 @@ def test_a_workbook_is_read_in_blocks(tmp_path):
     table = open_table(workbook(tmp_path / "t.xlsx", visits=TABLE))
     blocks = list(table.blocks(2, columns=["number"]))
     assert [len(block) for block in blocks] == [2, 1]
+    for copied in ([], ["day"], ["number"]):
+        pairs = list(table.blocks_with_copies(2, ["number"], copied))
+        assert [(block.shape, kept.shape) for block, kept in pairs] == [((n, 1), (n, len(copied))) for n in (2, 1)]
 
 
 def test_empty_sheets_of_a_workbook_do_not_count_and_two_full_ones_are_refused(tmp_path):

@@ -158,12 +158,6 @@ def test_word_embeddings_are_found_under_a_prefix(copied):
     assert torch.equal(features_of(text_backbone(copied), TEXTS), expected)
 
 
-def test_word_embeddings_that_two_files_hold_come_from_the_model_as_transformers_reads_it(copied):
-    expected = features_of(text_backbone(copied), TEXTS)
-    save_file({"embeddings.word_embeddings.weight": torch.zeros(12, 32)}, copied / "other.safetensors")
-    assert torch.equal(features_of(text_backbone(copied), TEXTS), expected)
-
-
 @pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
 def test_weights_in_half_precision_become_single(copied, features):
     weights = {name: tensor.half() for name, tensor in load_file(copied / "model.safetensors").items()}
@@ -286,11 +280,12 @@ def test_the_tokenizer_of_another_model_is_refused(copied, features):
     assert "the tokenizer has 13 tokens but the model embeds 12" in refusal(copied, features)
 
 
-def test_weights_that_are_missing_are_refused_instead_of_drawn(copied):
+@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
+def test_weights_that_are_missing_are_refused_instead_of_drawn(copied, features):
     weights = load_file(copied / "model.safetensors")
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
-    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, "encoder")
+    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, features)
 
 
 @pytest.mark.parametrize("features", ["word-embeddings", "encoder"])

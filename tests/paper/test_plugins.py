@@ -175,8 +175,8 @@ def test_a_plug_in_that_has_changed_is_not_taken_for_what_this_process_read(tmp_
 def test_where_too_few_domains_train_for_a_promise_its_methods_are_left_out_with_a_note():
     load_plugins([PLUGIN])
     notes = []
-    few = {"sizes": Sizes(5, 6, 60, 60), "min_cell_size": 5}
-    experiment = Experiment("x", datasets=("clinics",), methods=("erm", "joint"), settings=few)
+    few = {"settings": {"min_cell_size": 5}, "sizes": Sizes(5, 6, 60, 60)._asdict()}
+    experiment = Experiment("x", datasets=("clinics",), methods=("erm", "joint"), **few)
     (study,) = experiment.studies((), False, notes.append)
     assert study.methods == ("erm",)
     assert notes[0].startswith(

@@ -117,7 +117,7 @@ class Experiment:
         """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
         for dataset in self.present_datasets(sources, note):
             source = next((source for source in sources if source.name == dataset), None)
-            sizes = self.settings.get("sizes")
+            sizes = None
             if self.sizes and source is None:
                 sizes = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
             shared: dict[str, Any] = {"source": source, "sizes": sizes, **self.settings, "quick": quick}

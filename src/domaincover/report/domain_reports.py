@@ -56,8 +56,8 @@ def all_targets(target_recall: TargetRecall) -> list[float]:
 
 def label_targets(report: DomainReport, target_recall: TargetRecall) -> list[float]:
     """Return the target that each label's recall is compared with: NaN, with coverage too, for none."""
-    judged = report.under(target_recall)
-    return [math.nan] * len(report.label_names) if judged.is_coverage else judged.targets(target_recall).tolist()
+    criterion = report.under(target_recall).judged_by
+    return [math.nan] * len(report.label_names) if criterion.is_coverage else criterion.targets.tolist()
 
 
 def measure_of(report: DomainReport) -> str:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from domaincover.errors import InputError
 from domaincover.saving.values import Json, from_json, to_json
 
-MOST_FEATURES = 10_000_000
+MOST_FEATURES = 10_000_000  # bounds the memory of the one row that is predicted as a check
 LIGHTGBM_OBJECTIVES = re.compile(r"(binary|multiclass|multiclassova)( [a-z_]+:[0-9.e+\-]+)*")
 # Of a LightGBM tree, by type: as many numbers as it has leaves, or splits.
 OF_LEAVES = {"leaf_value": float, "leaf_weight": float, "leaf_count": int}
@@ -165,15 +165,20 @@ class LightGBMForest(NamedTuple):
     has_names: bool
 
 
-def _need(fact: bool | np.bool_, what: str) -> None:
+def need(fact: bool | np.bool_, what: str) -> None:
+    """Reject what no fitted model is like."""
     if not fact:
-        raise InputError(f"boosted trees: {what}; no model that can be saved is like that.")
+        raise InputError(f"{what}; no fitted model is like that.")
 
 
-def _check_children(left: NDArray[Any], right: NDArray[Any], split: NDArray[Any], n_nodes: int) -> None:
-    """Require both children of every split to follow it, within the tree."""
+def _need(fact: bool | np.bool_, what: str) -> None:
+    need(fact, f"boosted trees: {what}")
+
+
+def check_children(left: NDArray[Any], right: NDArray[Any], split: NDArray[Any], n_nodes: int) -> None:
+    """Require both children of every split to follow it, so that every walk ends, and to lie within the tree."""
     inside = (left > split) & (right > split) & (left < n_nodes) & (right < n_nodes)
-    _need(inside.all(), "a node refers to a child out of bounds")
+    need(inside.all(), "a tree node refers to a child out of bounds")
 
 
 def checked_lightgbm(content: bytes, n_classes: int) -> LightGBMForest:
@@ -228,7 +233,7 @@ def _lightgbm_tree(text: str, number: int, n_features: int) -> str:
         for child in (left, right):  # leaves are numbered -1, -2, …
             _need((child >= -n_leaves).all(), "a node refers to a leaf out of bounds")
         left, right = (np.where(child < 0, n_splits, child) for child in (left, right))
-        _check_children(left, right, split, n_splits + 1)
+        check_children(left, right, split, n_splits + 1)
         _need(((kept["split_feature"] >= 0) & (kept["split_feature"] < n_features)).all(), "a column is out of bounds")
         _need(((kept["decision_type"] & 1) == 0).all(), "a tree has categories")
         _need(np.isin(kept["decision_type"], range(0, 12, 2)).all(), "a missing value has no side")
@@ -326,7 +331,7 @@ def _xgboost_tree(tree: Json, number: int, n_features: int) -> dict[str, Json]:
     left, right, column, parents = (kept[name] for name in names)
     split = np.flatnonzero(left != -1)
     _need(np.array_equal(split, np.flatnonzero(right != -1)), "a node has one child")
-    _check_children(left[split], right[split], split, n_nodes)
+    check_children(left[split], right[split], split, n_nodes)
     _need((parents[left[split]] == split).all() and (parents[right[split]] == split).all(), "a parent is wrong")
     _need((((parents >= 0) & (parents < n_nodes)) | (parents == NO_PARENT)).all(), "a parent is out of bounds")
     _need(((column >= 0) & (column < n_features)).all(), "a column is out of bounds")

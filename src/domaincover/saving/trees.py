@@ -20,9 +20,8 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
 from sklearn.tree._tree import Tree
 
-from domaincover.errors import InputError
+from domaincover.saving.boosters import MOST_FEATURES, check_children, need
 
-MOST_FEATURES = 10_000_000  # bounds the memory of the one row that is predicted as a check
 BITSET = 8  # 32-bit words, one bit per category
 
 
@@ -64,42 +63,31 @@ def _held_by(item: object) -> list[object]:
     return held + [value for name, value in attributes.items() if name != in_place]
 
 
-def _need(fact: bool | np.bool_, what: str) -> None:
-    if not fact:
-        raise InputError(f"{what}; no fitted model is like that.")
-
-
-def _check_steps(left: NDArray[Any], right: NDArray[Any], rows: NDArray[Any], n_nodes: int) -> None:
-    """Require children to follow their parent, so that every walk ends, and to lie within the tree."""
-    inside = (left > rows) & (right > rows) & (left < n_nodes) & (right < n_nodes)
-    _need(inside.all(), "a tree node refers to a child out of bounds")
-
-
 def _check_tree(tree: Any) -> None:
     counted = tree.node_count == tree.capacity >= 1 and tree.n_outputs >= 1
-    _need(counted, "a tree's node count is wrong")
+    need(counted, "a tree's node count is wrong")
     inner = np.flatnonzero(tree.children_left != -1)
-    _check_steps(tree.children_left[inner], tree.children_right[inner], inner, tree.node_count)
+    check_children(tree.children_left[inner], tree.children_right[inner], inner, tree.node_count)
     feature = tree.feature[inner]
-    _need(((feature >= 0) & (feature < tree.n_features)).all(), "a tree splits on a column out of bounds")
+    need(((feature >= 0) & (feature < tree.n_features)).all(), "a tree splits on a column out of bounds")
 
 
 def _check_decision_tree(model: Any) -> None:
     if "tree_" in vars(model):  # else it was not fitted
-        _need(type(model.tree_) is Tree, "the tree_ of a decision tree is not a tree")
+        need(type(model.tree_) is Tree, "the tree_ of a decision tree is not a tree")
         _check_tree(model.tree_)
         fits = model.tree_.n_features == model.n_features_in_
-        _need(fits, "a tree and its classifier have different numbers of columns")
+        need(fits, "a tree and its classifier have different numbers of columns")
 
 
 def _reject_bare_tree(tree: object) -> None:  # noqa: ARG001
-    _need(False, "a tree is outside of a decision tree")
+    need(False, "a tree is outside of a decision tree")
 
 
 def _check_ensemble(model: Any) -> None:
     for tree in np.ravel(vars(model).get("estimators_", [])):
         fits = isinstance(tree, BaseDecisionTree) and tree.tree_.n_features == model.n_features_in_
-        _need(fits, "a tree and its forest have different numbers of columns")
+        need(fits, "a tree and its forest have different numbers of columns")
 
 
 def _check_boosting(model: Any) -> None:
@@ -108,34 +96,34 @@ def _check_boosting(model: Any) -> None:
         return
     _check_ensemble(model)
     trees = model.estimators_
-    _need(all(type(tree) is DecisionTreeRegressor for tree in trees.ravel()), "boosting contains a non-tree")
-    _need(model.n_features_in_ <= MOST_FEATURES, f"boosting has more than {MOST_FEATURES} columns")
+    need(all(type(tree) is DecisionTreeRegressor for tree in trees.ravel()), "boosting contains a non-tree")
+    need(model.n_features_in_ <= MOST_FEATURES, f"boosting has more than {MOST_FEATURES} columns")
     start = model._raw_predict_init(np.zeros((1, model.n_features_in_), dtype=np.float32))
-    _need(start.shape[1] == trees.shape[1], "boosting and its initial prediction have different numbers of labels")
+    need(start.shape[1] == trees.shape[1], "boosting and its initial prediction have different numbers of labels")
 
 
 def _check_hist_boosting(model: Any) -> None:
     if "_predictors" not in vars(model):
         return
     categorical = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)
-    _need(len(categorical) == model._n_features, "boosting and its bins have different numbers of columns")
+    need(len(categorical) == model._n_features, "boosting and its bins have different numbers of columns")
     for tree in (tree for stage in model._predictors for tree in stage):
         _check_hist_tree(tree, categorical)
 
 
 def _check_hist_tree(tree: Any, categorical: NDArray[np.bool_]) -> None:
     nodes, bitsets = tree.nodes, (tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets)
-    _need(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) >= 1, "a tree has no nodes")
+    need(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) >= 1, "a tree has no nodes")
     inner = np.flatnonzero(nodes["is_leaf"] == 0)
-    _check_steps(nodes["left"][inner], nodes["right"][inner], inner, len(nodes))
+    check_children(nodes["left"][inner], nodes["right"][inner], inner, len(nodes))
     feature = nodes["feature_idx"][inner]
     known = ((feature >= 0) & (feature < len(categorical))).all()
-    _need(known, "a tree splits on a column out of bounds")
+    need(known, "a tree splits on a column out of bounds")
     by_category = nodes["is_categorical"][inner] != 0
-    _need(categorical[feature[by_category]].all(), "a tree splits a numeric column by category")
+    need(categorical[feature[by_category]].all(), "a tree splits a numeric column by category")
     rows = nodes["bitset_idx"][inner][by_category]
     for bits in bitsets:
-        _need(bits.ndim == 2 and bits.shape[1] == BITSET and (rows < len(bits)).all(), "a category is out of bounds")
+        need(bits.ndim == 2 and bits.shape[1] == BITSET and (rows < len(bits)).all(), "a category is out of bounds")
 
 
 def _rebuild(tree: Any) -> None:
@@ -145,7 +133,7 @@ def _rebuild(tree: Any) -> None:
 
 
 def _check_sparse(matrix: Any) -> None:
-    _need(matrix.format in ("csr", "csc"), "a sparse matrix is neither csr nor csc")
+    need(matrix.format in ("csr", "csc"), "a sparse matrix is neither csr nor csc")
     matrix.check_format(full_check=True)
 
 

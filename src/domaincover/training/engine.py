@@ -61,17 +61,19 @@ class Engine:
         """Return the sum over processes."""
         return values
 
-    def whole(self, own: Tensor, n: int) -> Tensor:  # noqa: ARG002 - for several processes
+    def whole(self, own: Tensor, n: int) -> Tensor:
         """Return the complete batch of n examples, (replica, example, …), gathered from all processes."""
-        return own
+        whole = own.new_zeros(len(own), n, *own.shape[2:])
+        whole[:, self.shard.part_of_batch(n)] = own
+        return self.sum(whole)
 
     def own_part(self, whole: Tensor) -> Tensor:
         """Return this process's part of a complete batch."""
-        return whole
+        return whole[:, self.shard.part_of_batch(whole.shape[1])]
 
     def agree(self, wish: bool) -> bool:
         """Return whether any process passes True."""
-        return wish
+        return bool(self.sum(torch.tensor(float(wish))) > 0)
 
     def share_buffers(self, network: nn.Module) -> None:
         """Copy the main process's buffers, such as running means, to all processes."""
@@ -116,20 +118,6 @@ class Accelerated(Engine):
         """Return the sum over processes."""
         on_device = values.to(self._accelerator.device)
         return cast(Tensor, self._accelerator.reduce(on_device, "sum")).to(values.device)
-
-    def whole(self, own: Tensor, n: int) -> Tensor:
-        """Return the complete batch of n examples, gathered from all processes."""
-        whole = own.new_zeros(len(own), n, *own.shape[2:])
-        whole[:, self.shard.part_of_batch(n)] = own
-        return self.sum(whole)
-
-    def own_part(self, whole: Tensor) -> Tensor:
-        """Return this process's part of a complete batch."""
-        return whole[:, self.shard.part_of_batch(whole.shape[1])]
-
-    def agree(self, wish: bool) -> bool:
-        """Return whether any process passes True."""
-        return bool(self.sum(torch.tensor(float(wish))) > 0)
 
     def share_buffers(self, network: nn.Module) -> None:
         """Copy the main process's buffers to all processes."""

@@ -173,7 +173,8 @@ class MemoryTable(Table):
     def _with_copies(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        return zip(self._blocks(rows_at_once, wanted), _slices(self._copies(copied), rows_at_once), strict=True)
+        blocks, copies = self._blocks(rows_at_once, wanted), _slices(self._copies(copied), rows_at_once)
+        return ((block, next(copies) if copied else pd.DataFrame(index=block.index)) for block in blocks)
 
 
 def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -> InputError:

@@ -10,6 +10,8 @@ import typer
 
 from domaincover.errors import InputError, suggestion
 from domaincover.terminal.command_options import one_of
+from domaincover.terminal.messages import text_width
+from domaincover.terminal.text_table import table_lines
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck
@@ -125,9 +127,5 @@ def _label_table(check: FolderCheck) -> list[str]:
     from domaincover.paper.folder_check import LabelCheck
 
     total = LabelCheck("all", check.examples, check.domains, check.cells_kept, check.cells_dropped, check.examples_kept)
-    texts = [HEADS, *([row.label, *(f"{count:,}" for count in row[1:])] for row in [*check.labels, total])]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return [
-        "  ".join([name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(counts, widths[1:], strict=True))])
-        for name, *counts in texts
-    ]
+    rows = [[row.label, *(f"{count:,}" for count in row[1:])] for row in [*check.labels, total]]
+    return table_lines(HEADS, rows, n_text=1, width=text_width())
