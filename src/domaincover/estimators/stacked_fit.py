@@ -127,7 +127,7 @@ def _checkpoints(
         digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
         digest.update(fingerprint(part.examples))
     about: dict[str, Any] = {"classifier": type(lead).__name__, "networks": len(fits), "data": digest.hexdigest()}
-    about |= {"layout": 5}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
+    about |= {"layout": 6}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
     about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
     return run.open_checkpoints(about | params | {"settings": asdict(replace(settings, iterate="best"))})
 
