@@ -10,7 +10,7 @@ import transformers
 from torch import nn
 
 from domaincover.errors import InputError
-from domaincover.estimators.backbones import Scorer
+from domaincover.estimators.backbones import with_head
 from domaincover.networks.image_models import (
     _backbone,
     backbone_from_state,
@@ -525,5 +525,5 @@ class TestState:
 def test_a_scorer_is_its_head_on_its_backbone(folder_of):
     backbone = image_backbone(folder_of("resnet"))
     head = linear(backbone.n_features, 3, np.random.default_rng(0))
-    scorer = Scorer(backbone, head)
+    scorer = with_head(backbone, head)
     assert torch.equal(scorer(images(2, 32)), head(backbone(images(2, 32))))

@@ -46,8 +46,8 @@ class FlatAdam:
         n_steps, mean, square = (self.state[self._weights][name] for name in ("step", "exp_avg", "exp_avg_sq"))
         n_steps += 1
         parts: Any = [self._weights], [self._gradient], [mean], [square], [], [n_steps]
-        numbers: Any = {"lr": self.param_groups[0]["lr"], "beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
-        torch._fused_adam_(*parts, **numbers, amsgrad=False, maximize=False)
+        usual: Any = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8}
+        torch._fused_adam_(*parts, **usual, lr=self.param_groups[0]["lr"], amsgrad=False, maximize=False)
 
 
 def saved_state(adam: Any) -> dict[str, Tensor]:
