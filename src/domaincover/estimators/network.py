@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.judges import HeldOutDomains
     from domaincover.estimators.source_network import SourceNetwork
     from domaincover.training.engine import Engine
-    from domaincover.training.history import History
+    from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
     from domaincover.training.settings import TrainingRun, TrainingSettings
 
