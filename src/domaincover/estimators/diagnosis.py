@@ -109,7 +109,7 @@ def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetReca
     n, hits = map(criterion.group_counts, unseen.tallies[:2])
     targets = criterion.group_targets
     overlaps = np.asarray(((share(hits, n) < targets) & (reference < targets)).any(axis=1))
-    breaks = _broken(n, hits, reference).any(axis=1)
+    breaks = np.asarray(_broken(n, hits, reference).any(axis=1))
     found = Diagnosis(
         failure="none",
         accuracy_seen=float(seen.coverage.mean()),

@@ -196,22 +196,21 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)  # avoids copying a single large table
 
 
-def score(network: nn.Module, examples: NDArray[Any] | LazyExamples, rows_at_once: int = 65_536) -> NDArray[Any]:
-    """Return the network's scores, (example, label); unreadable examples score infinity for every label."""
-    network.eval()
-    weights = next(network.parameters())
-    return score_blocks(network, examples, weights.device, weights.dtype, rows_at_once)
-
-
 @torch.no_grad()
-def score_blocks(
+def score(
     network: Callable[[Tensor], Tensor],
     examples: NDArray[Any] | LazyExamples,
-    device: torch.device | str,
-    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
     rows_at_once: int = 65_536,
 ) -> NDArray[Any]:
-    """Return scores computed in blocks, without gradient; lazy examples are read on demand."""
+    """Return a network's scores, (example, label), computed in blocks; lazy examples are read on demand.
+
+    Unreadable examples score infinity for every label.
+    """
+    dtype = torch.float32
+    if isinstance(network, nn.Module):
+        weights = next(network.eval().parameters())
+        device, dtype = weights.device, weights.dtype
     if not isinstance(examples, LazyExamples):
         rows = row_blocks(len(examples), rows_at_once)
         blocks = [network(torch.as_tensor(examples[some[0] : some[-1] + 1]).to(device, dtype)).cpu() for some in rows]
