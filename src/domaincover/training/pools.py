@@ -208,8 +208,7 @@ def score(
     Unreadable examples score infinity for every label.
     """
     dtype = torch.float32
-    if isinstance(network, nn.Module):
-        weights = next(network.eval().parameters())
+    if isinstance(network, nn.Module) and (weights := next(network.eval().parameters(), None)) is not None:
         device, dtype = weights.device, weights.dtype
     if not isinstance(examples, LazyExamples):
         rows = row_blocks(len(examples), rows_at_once)
