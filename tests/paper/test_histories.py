@@ -7,7 +7,7 @@ from domaincover.paper.collect import read_histories
 from domaincover.paper.job import plan_jobs, run_job
 from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
-from domaincover.paper.study_report.training_curves import best_step
+from domaincover.paper.study_report.chart_data import best_step
 
 SETTINGS = {"seeds": (0, 1), "epochs": 4, "min_cell_size": 20, "quick": True}
 RESULTS = pd.DataFrame({"dataset": ["synthetic-10"], "method": ["set-cover"], "target_recall": [0.9]})

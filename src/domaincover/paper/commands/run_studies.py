@@ -153,7 +153,7 @@ def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
 
 def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick: bool) -> list[Failure]:
     """Do what is not a grid of runs, alone on this machine: training times and the theory; return what failed."""
-    from domaincover.paper.theory.simulation import TheorySettings, run_theory
+    from domaincover.paper.theory import TheorySettings, run_theory
     from domaincover.paper.training_times import measure_times
 
     def theory() -> None:

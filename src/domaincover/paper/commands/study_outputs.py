@@ -99,7 +99,7 @@ def _grid(experiment: Experiment, tables: StudyTables, folder: Path, out: Path, 
     from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
-    from domaincover.paper.study_report.results_text import format_results
+    from domaincover.paper.study_report.tables import format_results
 
     results, domains = (_of(experiment, table) for table in (tables.results, tables.domains))
     if results.empty:
@@ -146,7 +146,7 @@ def _of(experiment: Experiment, table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _times(experiment: Experiment, folder: Path, out: Path) -> list[Path]:
-    from domaincover.paper.study_report.time_tables import format_times
+    from domaincover.paper.study_report.tables import format_times
 
     times = _compared_times(experiment, out)
     if times.empty:
@@ -157,21 +157,21 @@ def _times(experiment: Experiment, folder: Path, out: Path) -> list[Path]:
 def _compared_times(experiment: Experiment, out: Path) -> pd.DataFrame:
     """Return our times, beside the paper's where the experiment is of the paper."""
     from domaincover.paper.published import published_times
-    from domaincover.paper.study_report.time_tables import training_times
+    from domaincover.paper.study_report.tables import training_times
     from domaincover.paper.training_times import read_times
 
     return training_times(read_times(out), published_times() if experiment.is_of_paper else None)
 
 
 def _theory(folder: Path, out: Path, fmt: FigureFormat) -> list[Path]:
-    from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figures
-    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.study_report.theory_chart import learnability_table, write_theory_figure
+    from domaincover.paper.theory import read_theory
 
     content = read_theory(out / "theory")
     if content is None:
         return []
     write_whole(folder / "table.txt", learnability_table(content).encode())
-    return [folder / "table.txt", *write_theory_figures(content, folder, formats=(fmt,))]
+    return [folder / "table.txt", write_theory_figure(content, folder, fmt)]
 
 
 def write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
@@ -179,7 +179,7 @@ def write_study_page(tables: StudyTables, out: Path, page: Path) -> Path:
     from domaincover.paper.collect import read_histories
     from domaincover.paper.published import published
     from domaincover.paper.study_report.page import write_page
-    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.theory import read_theory
     from domaincover.paper.training_times import read_times
 
     write_page(
@@ -207,10 +207,9 @@ def is_of_paper(out: Path) -> bool:
 
 def print_table(experiment: Experiment, out: Path) -> None:
     """Print the table of one experiment."""
-    from domaincover.paper.study_report.results_text import format_results
+    from domaincover.paper.study_report.tables import format_results, format_times
     from domaincover.paper.study_report.theory_chart import learnability_table
-    from domaincover.paper.study_report.time_tables import format_times
-    from domaincover.paper.theory.simulation import read_theory
+    from domaincover.paper.theory import read_theory
     from domaincover.paper.training_times import read_times
 
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
@@ -240,7 +239,7 @@ def results(
     """
     from domaincover.paper.collect import collect
     from domaincover.paper.published import published_results
-    from domaincover.paper.study_report.results_text import format_results
+    from domaincover.paper.study_report.tables import format_results
 
     table = collect(directory).results
     if style in ("table", "md", "latex") and not all_splits:
