@@ -11,7 +11,7 @@ from domaincover.evaluation import domain_report
 from domaincover.paper.collect import collect
 from domaincover.paper.run_directory import is_finished, open_study, write_json, write_run
 from domaincover.paper.study import Run
-from domaincover.paper.study_report.tables import format_results
+from domaincover.paper.study_report.study_tables import format_results
 from domaincover.paper.theory import read_theory
 from domaincover.paper.training_times import read_times
 from tests.fuzz.answers import answer, is_refused

@@ -41,7 +41,7 @@ def no_plugin_stays(monkeypatch):
 
 
 def of_clinics(*names, **changes):
-    return Study("clinics", names, seeds=(0, 1), **changes)
+    return Study(study_dataset("clinics"), names, seeds=(0, 1), **changes)
 
 
 def do(study, out, **means):
@@ -142,15 +142,18 @@ def test_data_of_two_dimensions_need_no_table():
     [
         ("import no_such_module_anywhere", "cannot be imported: ModuleNotFoundError"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
-        ('from domaincover import register_method\nregister_method("erm")(None)', "method 'erm' is already registered"),
         (
-            'from domaincover import register_dataset\nregister_dataset("votes")(None)',
+            'from domaincover.study import register_method\nregister_method("erm")(None)',
+            "method 'erm' is already registered",
+        ),
+        (
+            'from domaincover.study import register_dataset\nregister_dataset("votes")(None)',
             "a dataset 'votes' already exists",
         ),
-        ('from domaincover import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
-        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "is reserved"),
+        ('from domaincover.study import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
+        ('from domaincover.study import register_dataset\nregister_dataset("results")(None)', "is reserved"),
         (
-            'from domaincover import register_dataset\nregister_dataset("x", rows=3)(None)',
+            'from domaincover.study import register_dataset\nregister_dataset("x", rows=3)(None)',
             "has an unknown setting 'rows'",
         ),
     ],
@@ -177,7 +180,7 @@ def test_where_too_few_domains_train_for_a_promise_its_methods_are_left_out_with
     notes = []
     few = {"settings": {"min_cell_size": 5}, "sizes": Sizes(5, 6, 60, 60)._asdict()}
     experiment = Experiment("x", datasets=("clinics",), methods=("erm", "joint"), **few)
-    (study,) = experiment.studies((), False, notes.append)
+    (study,) = experiment.studies({}, False, notes.append)
     assert study.methods == ("erm",)
     assert notes[0].startswith(
         "erm-joint is left out on clinics: a domain confidence of 0.9 takes 9 calibration domains"
@@ -195,14 +198,18 @@ def test_a_penaltys_weight_is_taken_from_a_file():
 def test_runs_that_train_differently_are_not_one_job():
     from domaincover.paper.job import plan_jobs
 
-    runs = [run for epochs in (1, 2) for run in Study("synthetic-10", ("erm",), seeds=(0,), epochs=epochs).runs()]
+    runs = [
+        run
+        for epochs in (1, 2)
+        for run in Study(study_dataset("synthetic-10"), ("erm",), seeds=(0,), epochs=epochs).runs()
+    ]
     assert [len(job.runs) for job in plan_jobs(runs)] == [1, 1]
 
 
 def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     from domaincover.paper.job import plan_jobs
 
-    (job,) = plan_jobs(Study("synthetic-10", ("erm",), seeds=(0,)).runs())
+    (job,) = plan_jobs(Study(study_dataset("synthetic-10"), ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
     assert done.is_input
     assert "this worker cannot read" in done.reason
@@ -272,7 +279,7 @@ def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
 def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
     from domaincover.paper.runner import plan_studies
 
-    both = [Study("synthetic-10", ("erm",), epochs=epochs) for epochs in (1, 2)]
+    both = [Study(study_dataset("synthetic-10"), ("erm",), epochs=epochs) for epochs in (1, 2)]
     with pytest.raises(InputError, match=r"two experiments have synthetic-10/erm/.* with epochs 1 and 2"):
         plan_studies(both, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
@@ -281,7 +288,7 @@ def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
 def test_a_method_that_cannot_be_run_on_a_data_set_is_left_out_of_an_experiment_with_a_note(monkeypatch):
     notes = []
     monkeypatch.setattr("domaincover.paper.experiment.why_not", lambda name, *_: "why" if name == "mmd" else None)
-    (study,) = Experiment("x", datasets=("synthetic-10",), methods=("erm", "mmd")).studies((), False, notes.append)
+    (study,) = Experiment("x", datasets=("synthetic-10",), methods=("erm", "mmd")).studies({}, False, notes.append)
     assert study.methods == ("erm",)
     assert notes == ["mmd is left out on synthetic-10: why"]
 

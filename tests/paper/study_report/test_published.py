@@ -9,7 +9,7 @@ from domaincover.errors import InputError
 from domaincover.paper.authors_code import AUTHORS_MARK
 from domaincover.paper.collect import RESULT_COLUMNS
 from domaincover.paper.study_report.results_table import in_order
-from domaincover.paper.study_report.tables import (
+from domaincover.paper.study_report.study_tables import (
     MEASURES,
     beside_paper,
     compared_with_published,

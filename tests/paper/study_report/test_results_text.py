@@ -12,8 +12,8 @@ import pytest
 from domaincover.errors import InputError
 from domaincover.paper.collect import RESULT_COLUMNS
 from domaincover.paper.study_report.results_table import columns_of, in_order, is_best, readable_rows, seeds_and_domains
+from domaincover.paper.study_report.study_tables import format_results, format_times, training_times
 from domaincover.paper.study_report.style import SINGLE_LABEL_METHODS
-from domaincover.paper.study_report.tables import format_results, format_times, training_times
 
 from .made_up import METHODS, SECONDS, published_numbers, random_domains, results_of
 

@@ -26,6 +26,7 @@ from domaincover.paper.study_report.results_table import (
     targets_of,
     unseen_rows,
 )
+from domaincover.paper.study_report.study_tables import COMPARED, NOT_RUN, compared_with_published
 from domaincover.paper.study_report.style import (
     COMPARISON_LABELS,
     SINGLE_LABEL_METHODS,
@@ -36,7 +37,6 @@ from domaincover.paper.study_report.style import (
     short_label,
     splits_in_order,
 )
-from domaincover.paper.study_report.tables import COMPARED, NOT_RUN, compared_with_published
 from domaincover.prediction_sets import is_hardly_better_than_lot, size_by_lot
 from domaincover.report.readable import sentence, unused_name
 

@@ -40,8 +40,14 @@ from domaincover.paper.study_report.results_table import (
     targets_of,
     unseen_rows,
 )
+from domaincover.paper.study_report.study_tables import (
+    MEASURES,
+    beside_paper,
+    times_caption,
+    times_table,
+    training_times,
+)
 from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles
-from domaincover.paper.study_report.tables import MEASURES, beside_paper, times_caption, times_table, training_times
 from domaincover.paper.study_report.theory_chart import (
     MARKS_IN_WORDS,
     learnability_chart,
