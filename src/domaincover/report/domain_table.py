@@ -57,7 +57,8 @@ def domain_columns(
 ) -> list[DomainColumn]:
     """Return the full table of domains, column by column, worst domain first."""
     (_, model), *others = shown.items()
-    measure, n_labels = "worst recall" if isinstance(target_recall, Mapping) else measure_of(model), len(model.label_names)
+    measure = "worst recall" if isinstance(target_recall, Mapping) else measure_of(model)
+    n_labels = len(model.label_names)
     what, worst = measure.capitalize(), worst_labels(model)
     rows = range(len(worst))
     short = shortened([str(name) for name in model.label_names], LONGEST_HEAD)
