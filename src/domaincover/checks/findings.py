@@ -13,7 +13,7 @@ from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnC
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import all_caught_size, conditional_size
 from domaincover.promises.reach import Reach, domains_with_enough
-from domaincover.terminal.text_lines import counted, listed
+from domaincover.terminal.text import counted, listed
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
 HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")

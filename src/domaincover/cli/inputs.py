@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -227,10 +227,12 @@ def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     return names
 
 
-def domains_in(data: Table, domain: str) -> list[str]:
-    """Return the domains of a table in the order in which they are met."""
+def domains_in(data: Table, domain: str | None) -> list[str]:
+    """Return the domains of a table in the order in which they are met; none without their column."""
     from domaincover.data.identity import canonical_texts
 
+    if domain is None or domain not in data.columns:
+        return []
     return canonical_texts(data.read([domain], [domain])[domain].dropna()).unique().tolist()
 
 

@@ -26,7 +26,7 @@ from domaincover.calibration.confidence import domains_needed, highest_confidenc
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.certificate_text import percent, probability
-from domaincover.terminal.text_lines import wrapped
+from domaincover.terminal.text import wrapped
 
 MOST_SPARED = 5
 INDENT = 14
