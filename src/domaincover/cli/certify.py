@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import typer
 
@@ -62,7 +62,11 @@ def certify(options: CertifyOptions) -> None:
         from domaincover.report.certificate_page import write_certificate_page
 
         settings = in_texts({**judged.settings, "target_recall": target, "confidence": options.confidence})
-        about = {"versions": versions_here(), "date": datetime.date.today(), "promise": judged.model.promise}
+        about: dict[str, Any] = {
+            "versions": versions_here(),
+            "date": datetime.date.today(),
+            "promise": judged.model.promise,
+        }
         write_certificate_page(html, certificate, judged.report, target, settings, notes=notes, **about)
         say_page(html)
     if options.style == "json":

@@ -24,6 +24,7 @@ import typer
 
 from domaincover.errors import InputError, one_line
 from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
+from domaincover.terminal.command_options import option
 from domaincover.terminal.processes import DIED, in_turn, local_cluster, on_cluster
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class PartOptions:
         "Work on parts in so many processes of this machine, through dask; default: one part after the other.", min=1
     )
     scheduler: str | None = option(
-        "Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they read and write the same files.",
+        "Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they share its files.",
         metavar="ADDRESS",
     )
     scratch: Path | None = option(
