@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import typer
 
@@ -51,23 +51,20 @@ def certify(options: CertifyOptions) -> None:
         check_criterion("min-recall", asked)
     given = evaluated(options)
     judged, n_domains = _unseen(given, leave_out=options.unseen_only), len(given.report.domain_names)
-    if n_seen := n_domains - len(judged.report.domain_names):
-        say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
-    target = judged.target_recall if asked is None else asked
+    n_seen, target = n_domains - len(judged.report.domain_names), judged.target_recall if asked is None else asked
     judged, seen = judged.under(target), given.model.seen_domains_
     certificate = certificates.certify(judged.report, target, confidence=options.confidence, seen_domains=seen)
+    if n_seen:
+        say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
     lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)
     notes = [line for line in lines if line is not None]
     if html is not None:
         from domaincover.report.certificate_page import write_certificate_page
 
-        settings = in_texts({**judged.settings, "target_recall": target, "confidence": options.confidence})
-        about: dict[str, Any] = {
-            "versions": versions_here(),
-            "date": datetime.date.today(),
-            "promise": judged.model.promise,
-        }
-        write_certificate_page(html, certificate, judged.report, target, settings, notes=notes, **about)
+        versions, promise, today = versions_here(), judged.model.promise, datetime.date.today()
+        settings = {**judged.settings, "target_recall": target, "confidence": options.confidence, **versions}
+        subject = html, certificate, judged.report, target, in_texts(settings)
+        write_certificate_page(*subject, versions=versions, date=today, promise=promise, notes=notes)
         say_page(html)
     if options.style == "json":
         print_json({**certificate.to_dict(), **judged.both_ways(target)})

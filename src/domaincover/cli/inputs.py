@@ -95,7 +95,7 @@ def read_training(
     return LabelledTable(_with_paths(X, data, [image_column]) if image_column else X, labels, domains)
 
 
-def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
+def note_on_memory(data: Table, n_columns: int, memory: float) -> str | None:
     """Return a line if a table is probably too large for a memory of so many bytes."""
     needed = (data.n_rows or 0) * n_columns * BYTES_OF_VALUE
     if needed <= memory:

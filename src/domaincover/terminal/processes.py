@@ -7,6 +7,7 @@ process was killed, or its cluster is gone.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import warnings
@@ -36,10 +37,10 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory_of_machine() -> int:
-    """Return the bytes of the machine's memory; a terabyte where the system does not say."""
+def memory_of_machine() -> float:
+    """Return the bytes of the machine's memory; infinitely many where the system does not say."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return 10**12
+        return math.inf
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
