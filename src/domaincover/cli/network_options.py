@@ -66,7 +66,7 @@ class SourceOptions:
     @property
     def kind(self) -> str:
         """What the column holds: images or texts, or nothing without one."""
-        return "images" if self.image_column else "texts" if self.text_column else ""
+        return "images" if self.image_column is not None else "" if self.text_column is None else "texts"
 
     def for_table(self, data: Table) -> SourceOptions:
         """Check the columns; a folder of images has its own."""
