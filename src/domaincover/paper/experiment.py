@@ -160,7 +160,7 @@ class Experiment:
                 elif one not in present:
                     present[one] = study_dataset(one)
             wanted |= {one: present[one] for one in members if one in present}
-            if name in FOLDERS and not any(one in present for one in members):
+            if name in FOLDERS and folders.get(name) is None:
                 note(LEFT_OUT[name])
         return [self._sized(dataset, quick) for dataset in wanted.values()]
 

@@ -14,9 +14,11 @@ import typer
 
 from domaincover.errors import InputError
 from domaincover.options import FigureFormat, TableStyle
-from domaincover.terminal.command_options import one_of, takes, with_commas
+from domaincover.terminal.command_options import argument, one_of, option, takes, with_commas
+from domaincover.terminal.messages import if_stopped
 
 ALL, LIST, REAL = "all", "list", "real"
+RUNS_ARE_KEPT = "finished runs are kept, and the same command continues from there"
 StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a study.", show_default=False)]
 
 
@@ -50,78 +52,55 @@ def settable_keys() -> list[str]:
 class StudyOptions:
     """Options of a study, whether of the paper or of a TOML file."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."),
-    ] = None
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds: 0, 1, …; default: the experiment's.")] = None
-    datasets: Annotated[
-        str,
-        typer.Option(
-            help="Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
-            autocompletion=with_commas(dataset_names),
-        ),
-    ] = ""
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
-            autocompletion=one_of(settable_keys),
-        ),
-    ] = None
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes; default: the number of cores, or one for large networks.")
-    ] = None
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
-    ] = None
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="Module or .py file that registers data sets or methods; may be repeated.")
-    ] = None
-    as_authors: Annotated[
-        bool,
-        typer.Option(
-            "--as-authors",
-            help="Where the paper's text is silent, do as the code that its authors released; default: the text alone. "
-            "The choices are in docs/method.md. Short for --set as_authors=true.",
-        ),
-    ] = False
-    quick: Annotated[bool, typer.Option("--quick", help="Smoke run: few epochs, domains and rows, one seed.")] = False
-    wilds: Annotated[
-        Path | None, typer.Option(help="Folder with released WILDS data sets, or one of them; those found take part.")
-    ] = None
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
-        ),
-    ] = None
-    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format of the figures.")] = "png"
+    out: Path | None = option(
+        "Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."
+    )
+    seeds: int | None = option("Number of seeds: 0, 1, …; default: the experiment's.")
+    datasets: str = option(
+        "Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
+        "",
+        autocompletion=with_commas(dataset_names),
+    )
+    assignments: list[str] | None = option(
+        "Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=one_of(settable_keys),
+    )
+    jobs: int | None = option("Processes; default: the number of cores, or one for large networks.")
+    scheduler: str | None = option("Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
+    plugin: list[str] | None = option("Module or .py file that registers data sets or methods; may be repeated.")
+    as_authors: bool = option(
+        "Where the paper's text is silent, do as the code that its authors released; default: the text alone. The "
+        "choices are in docs/method.md. Short for --set as_authors=true.",
+        False,
+    )
+    quick: bool = option("Smoke run: few epochs, domains and rows, one seed.", False)
+    wilds: Path | None = option("Folder with released WILDS data sets, or one of them; those found take part.")
+    data: Path | None = option(
+        "Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
+    )
+    figure_format: FigureFormat = option("File format of the figures.", "png", "--format")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperOptions(StudyOptions):
     """Arguments and options of `paper`."""
 
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME…",
-            help="Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four "
-            "synthetic ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
-            autocompletion=one_of(study_names),
-            show_default=False,
-        ),
-    ]
+    names: list[str] = argument(
+        "Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four synthetic "
+        "ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
+        "NAME…",
+        autocompletion=one_of(study_names),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(StudyOptions):
     """Arguments and options of `run`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File of the experiment.", show_default=False)]
+    file: Path = argument("File of the experiment.", "FILE.toml")
 
 
 @takes(PaperOptions)
@@ -137,6 +116,7 @@ def paper(options: PaperOptions) -> None:
     if options.names == [LIST]:
         print_list()
         return
+    if_stopped(RUNS_ARE_KEPT)
     if REAL in options.names and options.data is None:
         raise InputError(
             "real data sets are read from a folder; give --data, such as the one into which AudioMNIST was cloned."
@@ -154,6 +134,7 @@ def run(options: FileOptions) -> None:
     from domaincover.paper.commands.run_studies import run_experiments
     from domaincover.paper.experiment import read_experiment
 
+    if_stopped(RUNS_ARE_KEPT)
     run_experiments(lambda: [read_experiment(options.file)], options)
 
 
@@ -197,4 +178,5 @@ def figures(
     """
     from domaincover.paper.commands.study_outputs import write_figures
 
+    if_stopped("finished figures are kept, and the same command draws all")
     write_figures(directory, out, figure_format)
