@@ -55,7 +55,7 @@ def fit(options: FitOptions) -> None:
         from domaincover.data.disk_table import DiskTable
 
         training = read_training(data, [], *options.roles, min_domains)
-        training = training._replace(X=DiskTable.of(data, features, options.training.scratch, first_row=1))
+        training = training._replace(X=DiskTable(data, features, options.training.scratch, first_row=1))
     else:
         if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
             say(note)

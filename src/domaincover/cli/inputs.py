@@ -110,7 +110,7 @@ def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind
     from domaincover.data.disk_table import DiskTable
-    from domaincover.data.learned_rows import learned_rows
+    from domaincover.data.encoding import learned_rows
     from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
     if isinstance(features, DiskTable):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -22,7 +21,7 @@ import pyarrow.parquet as pq
 
 from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
 from domaincover.data.tables.faults import reading
-from domaincover.data.tables.table import Table, Wanted
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table, Wanted
 from domaincover.errors import InputError
 
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -32,27 +31,36 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # "007" is a name
 
 
 class TypedTable(Table):
-    """A table whose format has types, read as Arrow tables."""
+    """A table whose format has types, read as Arrow tables; `schema` has its columns and their types."""
 
-    @abstractmethod
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
+    def __init__(self, path: Path, schema: Any, n_rows: int) -> None:
+        self.schema, self.n_rows = schema, n_rows
+        # Without unnamed row numbers of pandas.
+        columns = [name for name in schema.names if not INDEX_COLUMN.fullmatch(name)]
+        if not columns:
+            raise InputError(f"{path} has no columns.")
+        super().__init__(path, columns, n_rows > 0)
 
     def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
         """Return a copied column as `text_columns` are read."""
         return as_text(copied)
 
+    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
+        """Return columns to copy without rows."""
+        return copies(self.schema.empty_table(), copied)
+
+    def arrow(self, columns: list[str]) -> Any:
+        """Return some columns as one Arrow table."""
+        nothing = pa.schema([self.schema.field(name) for name in columns]).empty_table()
+        return pa.concat_tables([nothing, *self.arrow_blocks(ROWS_AT_ONCE, columns)])
+
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         return to_pandas(self.arrow(wanted.columns), wanted.texts)
 
-    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
-        for block in self.arrow_blocks(rows_at_once, wanted.columns):
-            yield to_pandas(block, wanted.texts)
-
-    def _with_copies(
+    def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for block in self.arrow_blocks(rows_at_once, _distinct(wanted.columns, copied)):
+        for block in self.arrow_blocks(rows_at_once, list(dict.fromkeys([*wanted.columns, *copied]))):
             kept = copies(block, copied)
             yield to_pandas(block.select(wanted.columns), wanted.texts), kept
 
@@ -62,8 +70,8 @@ class ArrowTable(TypedTable):
 
     def __init__(self, path: Path) -> None:
         with _arrow_file(path) as file:
-            self.n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
-            super().__init__(path, _named(path, file.schema.names), self.n_rows > 0)
+            n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+            super().__init__(path, file.schema, n_rows)
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""
@@ -74,46 +82,19 @@ class ArrowTable(TypedTable):
                 for start in range(0, batch.num_rows, rows_at_once):
                     yield pa.Table.from_batches([batch.slice(start, rows_at_once)])
 
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
-        with _arrow_file(self.path) as file:
-            table = file.read_all().select(columns)
-            table.validate(full=True)
-            return table
-
 
 class ParquetTable(TypedTable):
     """A Parquet file."""
 
-    n_rows: int
-
     def __init__(self, path: Path) -> None:
         with _parquet_file(path) as file:
-            self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, _named(path, self._schema.names), self.n_rows > 0)
+            super().__init__(path, file.schema_arrow, file.metadata.num_rows)
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""
-        for stored in self._stored_blocks(rows_at_once, columns):
-            yield self._completed(stored, columns)
-
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
         with _parquet_file(self.path) as file:
-            return self._completed(file.read(self._stored(columns)), columns)
-
-    def _stored_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        with _parquet_file(self.path) as file:
-            for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
-                yield pa.Table.from_batches([batch])
-
-    def _stored(self, columns: list[str]) -> list[str]:
-        """Return which columns to read from the file."""
-        return columns
-
-    def _completed(self, stored: Any, columns: list[str]) -> Any:
-        """Return the columns asked for, in their order, from those that were read."""
-        return stored.select(columns)
+            for batch in file.iter_batches(rows_at_once, columns=columns):
+                yield pa.Table.from_batches([batch]).select(columns)
 
 
 class PartTable(ParquetTable):
@@ -123,7 +104,11 @@ class PartTable(ParquetTable):
         super().__init__(path)
         self.root = root
         self.folder_values = _folder_values(path.relative_to(root))
-        self.types = {name: self._schema.field(name).type for name in self.columns}
+        if twice := self.folder_values.keys() & {*self.columns}:
+            raise InputError(f"{path} has the column {min(twice)!r}, and so has its folder's name; remove one.")
+        fields = [self.schema.field(name) for name in self.columns]
+        self.schema = pa.schema([*fields, *(pa.field(name, pa.null()) for name in self.folder_values)])
+        self.columns, self._stored = tuple(self.schema.names), self.columns
 
     @property
     def name(self) -> str:
@@ -135,32 +120,19 @@ class PartTable(ParquetTable):
         """The folder from which paths in the table start."""
         return self.root
 
-    def join(self, columns: Sequence[str], types: dict[str, Any]) -> None:
+    def join(self, schema: Any) -> None:
         """Take the columns and types of the whole table."""
-        self.columns, self.types = tuple(columns), types
+        self.schema, self.columns = schema, tuple(schema.names)
 
-    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
-        """Return columns to copy without rows."""
-        return copies(self._schema.empty_table(), copied)
-
-    def _with_copies(
-        self, rows_at_once: int, wanted: Wanted, copied: list[str]
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for stored in self._stored_blocks(rows_at_once, _distinct(wanted.columns, copied)):
-            for name in self.folder_values.keys() & {*copied}:
-                stored = stored.append_column(name, self._column(stored, name))
-            kept = copies(stored, copied)  # with the types of this part
-            yield to_pandas(self._completed(stored, wanted.columns), wanted.texts), kept
-
-    def _stored(self, columns: list[str]) -> list[str]:
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
         # One more where none is stored, for the number of rows.
-        return [name for name in columns if name not in self.folder_values] or self._schema.names[:1]
-
-    def _completed(self, stored: Any, columns: list[str]) -> Any:
-        return pa.table({name: self._column(stored, name) for name in columns})
+        stored = [name for name in columns if name not in self.folder_values] or [*self._stored[:1]]
+        for block in super().arrow_blocks(rows_at_once, stored):
+            yield pa.table({name: self._column(block, name) for name in columns})
 
     def _column(self, stored: Any, name: str) -> Any:
-        kind = self.types[name]
+        kind = self.schema.field(name).type
         if name in self.folder_values:
             value = self.folder_values[name]
             known = int(value) if value is not None and pa.types.is_integer(kind) else value
@@ -176,19 +148,14 @@ class PartsTable(TypedTable):
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.parts = [PartTable(path / name, path) for name in names]
-        first = self.parts[0]
-        types = dict(first.types)
+        types = {field.name: field.type for field in self.parts[0].schema}
         for part in self.parts:
-            _check_alike(part, first)
-            if part.types != types:
-                _widen(types, part)
-        columns = [*first.columns, *first.folder_values]
-        for name in first.folder_values:
+            _widen(types, part, self.parts[0])
+        for name in self.parts[0].folder_values:
             types[name] = _type_of_values([part.folder_values[name] for part in self.parts])
-        self.n_rows = sum(part.n_rows for part in self.parts)
-        super().__init__(path, columns, self.n_rows > 0)
+        super().__init__(path, pa.schema(types.items()), sum(part.n_rows for part in self.parts))
         for part in self.parts:
-            part.join(columns, types)
+            part.join(self.schema)
 
     @property
     def base(self) -> Path:
@@ -204,10 +171,6 @@ class PartsTable(TypedTable):
         """Read some columns as Arrow tables of at most `rows_at_once` rows."""
         for part in self.parts:
             yield from part.arrow_blocks(rows_at_once, columns)
-
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
-        return pa.concat_tables(part.arrow(columns) for part in self.parts)
 
 
 def part_names(folder: Path) -> list[str]:
@@ -232,10 +195,6 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "_"))
 
 
-def _distinct(columns: list[str], copied: list[str]) -> list[str]:
-    return list(dict.fromkeys([*columns, *copied]))
-
-
 def _folder_values(path: Path) -> dict[str, str | None]:
     """Return the columns that a path's folders give.
 
@@ -253,39 +212,20 @@ def _type_of_values(values: Sequence[str | None]) -> Any:
     return pa.int64() if known and all(WHOLE_NUMBER.fullmatch(value) for value in known) else pa.string()
 
 
-def _check_alike(part: PartTable, first: PartTable) -> None:
-    """Reject a part whose columns are not those of the first."""
+def _widen(types: dict[str, Any], part: PartTable, first: PartTable) -> None:
+    """Replace types by those that hold the columns of a part as well; reject a part with others than the first."""
     for one, other in ((part, first), (first, part)):
-        lacking = [name for name in _columns_of(other) if name not in _columns_of(one)]
-        if lacking:
+        if lacking := [name for name in other.columns if name not in one.columns]:
             raise InputError(f"{one.path} has no column {lacking[0]!r}, which {other.path} has; parts need the same.")
-    twice = [name for name in part.folder_values if name in part.columns]
-    if twice:
-        raise InputError(f"{part.path} has the column {twice[0]!r}, and so has its folder's name; remove one.")
-
-
-def _columns_of(part: PartTable) -> dict[str, Any]:
-    return part.types | part.folder_values
-
-
-def _widen(types: dict[str, Any], part: PartTable) -> None:
-    """Replace types by those that hold the columns of a part as well."""
-    for name, own in part.types.items():
+    for field in part.schema:
         try:
-            both = [pa.schema([(name, kind)]) for kind in (types[name], own)]
-            types[name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
+            both = [pa.schema([(field.name, kind)]) for kind in (types[field.name], field.type)]
+            types[field.name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
         except pa.ArrowException:
             raise InputError(
-                f"{part.path}: column {name!r} is {own}, but {types[name]} in parts before it; write one type."
+                f"{part.path}: column {field.name!r} is {field.type}, but {types[field.name]} in parts before it; "
+                "write one type."
             ) from None
-
-
-def _named(path: Path, names: list[str]) -> list[str]:
-    """Return the columns without unnamed row numbers of pandas."""
-    named = [name for name in names if not INDEX_COLUMN.fullmatch(name)]
-    if not named:
-        raise InputError(f"{path} has no columns.")
-    return named
 
 
 @contextmanager
