@@ -143,9 +143,9 @@ def bins_of(column: pd.Series[Any], kind: Kind) -> Codes:
         rank = np.argsort(np.argsort(-counts, kind="stable"))
         return np.minimum(np.append(rank, -1)[codes], MOST_BINS) + 1  # code −1 (missing) selects the last
     values = read_days(column) if kind == "date" else read_numbers(column)
-    codes, distinct = pd.factorize(values)
+    codes, known = pd.factorize(values)
     n_bins = min(max(len(values) // ROWS_PER_BIN, 2), MOST_BINS)
-    if len(distinct) > max(n_bins, FEWEST_BINS) or len(distinct) == len(values):
+    if len(known) > max(n_bins, FEWEST_BINS) or len(known) == len(values):
         edges = np.unique(np.quantile(values[codes >= 0], np.linspace(0, 1, n_bins + 1)[1:-1]))
         codes = np.where(codes < 0, -1, np.searchsorted(edges, values, side="right"))
     return codes + 1

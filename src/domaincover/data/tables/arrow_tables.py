@@ -33,6 +33,8 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # "007" is a name
 class TypedTable(Table):
     """A table whose format has types, read as Arrow tables; `schema` has its columns and their types."""
 
+    n_rows: int
+
     def __init__(self, path: Path, schema: Any, n_rows: int) -> None:
         self.schema, self.n_rows = schema, n_rows
         # Without unnamed row numbers of pandas.
