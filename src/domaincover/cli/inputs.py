@@ -170,7 +170,7 @@ class ModelColumns(NamedTuple):
         """
         first = 1
         texts = {*self.categories, *(() if data.has_types else self.spellings)}
-        for block, kept in data.blocks_with_copies(rows_at_once, self.used, list(ids), texts, self.prose):
+        for block, kept in data.blocks(rows_at_once, self.used, texts, self.prose, list(ids)):
             self._check_decimals(block, data, first)
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), kept
             first += len(block)

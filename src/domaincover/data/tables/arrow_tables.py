@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
@@ -19,7 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.arrow_columns import copies, to_pandas
 from domaincover.data.tables.faults import reading
 from domaincover.data.tables.table import ROWS_AT_ONCE, Table, Wanted
 from domaincover.errors import InputError
@@ -36,25 +37,26 @@ class TypedTable(Table):
     n_rows: int
 
     def __init__(self, path: Path, schema: Any, n_rows: int) -> None:
-        self.schema, self.n_rows = schema, n_rows
+        self.schema = self._own_schema = schema
+        self.n_rows = n_rows
         # Without unnamed row numbers of pandas.
         columns = [name for name in schema.names if not INDEX_COLUMN.fullmatch(name)]
         if not columns:
             raise InputError(f"{path} has no columns.")
         super().__init__(path, columns, n_rows > 0)
 
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return as_text(copied)
-
     def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
         """Return columns to copy without rows."""
-        return copies(self.schema.empty_table(), copied)
+        return copies(self._own_schema.empty_table(), copied)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+        return (self._joined(block, columns) for block in self._own_blocks(rows_at_once, columns))
 
     def arrow(self, columns: list[str]) -> Any:
         """Return some columns as one Arrow table."""
-        nothing = pa.schema([self.schema.field(name) for name in columns]).empty_table()
-        return pa.concat_tables([nothing, *self.arrow_blocks(ROWS_AT_ONCE, columns)])
+        blocks = list(self.arrow_blocks(ROWS_AT_ONCE, columns))
+        return pa.concat_tables(blocks or [self.schema.empty_table().select(columns)])
 
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         return to_pandas(self.arrow(wanted.columns), wanted.texts)
@@ -62,9 +64,17 @@ class TypedTable(Table):
     def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for block in self.arrow_blocks(rows_at_once, list(dict.fromkeys([*wanted.columns, *copied]))):
+        for block in self._own_blocks(rows_at_once, list(dict.fromkeys([*wanted.columns, *copied]))):
             kept = copies(block, copied)
-            yield to_pandas(block.select(wanted.columns), wanted.texts), kept
+            yield to_pandas(self._joined(block, wanted.columns), wanted.texts), kept
+
+    @abstractmethod
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns with the types of the file."""
+
+    def _joined(self, block: Any, columns: list[str]) -> Any:
+        """Return some columns of a block with the types of the whole table."""
+        return block.select(columns)
 
 
 class ArrowTable(TypedTable):
@@ -75,8 +85,7 @@ class ArrowTable(TypedTable):
             n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
             super().__init__(path, file.schema, n_rows)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         with _arrow_file(self.path) as file:
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k).select(columns)
@@ -92,11 +101,10 @@ class ParquetTable(TypedTable):
         with _parquet_file(path) as file:
             super().__init__(path, file.schema_arrow, file.metadata.num_rows)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         with _parquet_file(self.path) as file:
             for batch in file.iter_batches(rows_at_once, columns=columns):
-                yield pa.Table.from_batches([batch]).select(columns)
+                yield pa.Table.from_batches([batch])
 
 
 class PartTable(ParquetTable):
@@ -108,9 +116,6 @@ class PartTable(ParquetTable):
         self.folder_values = _folder_values(path.relative_to(root))
         if twice := self.folder_values.keys() & {*self.columns}:
             raise InputError(f"{path} has the column {min(twice)!r}, and so has its folder's name; remove one.")
-        fields = [self.schema.field(name) for name in self.columns]
-        self.schema = pa.schema([*fields, *(pa.field(name, pa.null()) for name in self.folder_values)])
-        self.columns, self._stored = tuple(self.schema.names), self.columns
 
     @property
     def name(self) -> str:
@@ -126,23 +131,27 @@ class PartTable(ParquetTable):
         """Take the columns and types of the whole table."""
         self.schema, self.columns = schema, tuple(schema.names)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         # One more where none is stored, for the number of rows.
-        stored = [name for name in columns if name not in self.folder_values] or [*self._stored[:1]]
-        for block in super().arrow_blocks(rows_at_once, stored):
-            yield pa.table({name: self._column(block, name) for name in columns})
+        stored = [name for name in columns if name not in self.folder_values] or self._own_schema.names[:1]
+        for block in super()._own_blocks(rows_at_once, stored):
+            for name in self.folder_values.keys() & {*columns}:
+                value, kind = self.folder_values[name], self.schema.field(name).type
+                known = int(value) if value is not None and pa.types.is_integer(kind) else value
+                block = block.append_column(name, pa.repeat(pa.scalar(known, kind), block.num_rows))
+            yield block
 
-    def _column(self, stored: Any, name: str) -> Any:
-        kind = self.schema.field(name).type
-        if name in self.folder_values:
-            value = self.folder_values[name]
-            known = int(value) if value is not None and pa.types.is_integer(kind) else value
-            return pa.repeat(pa.scalar(known, kind), stored.num_rows)
-        try:
-            return stored[name] if stored[name].type == kind else stored[name].cast(kind)
-        except pa.ArrowException as error:
-            raise InputError(f"{self.path}: column {name!r} is not {kind}, as in other parts: {error}") from error
+    def _joined(self, block: Any, columns: list[str]) -> Any:
+        joined = block.select(columns)
+        for k, name in enumerate(columns):
+            kind = self.schema.field(name).type
+            if block[name].type != kind:
+                try:
+                    joined = joined.set_column(k, name, block[name].cast(kind))
+                except pa.ArrowException as error:
+                    what = f"column {name!r} is not {kind}, as in other parts"
+                    raise InputError(f"{self.path}: {what}: {error}") from error
+        return joined
 
 
 class PartsTable(TypedTable):
@@ -150,10 +159,11 @@ class PartsTable(TypedTable):
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.parts = [PartTable(path / name, path) for name in names]
-        types = {field.name: field.type for field in self.parts[0].schema}
+        first = self.parts[0]
+        types = {name: first.schema.field(name).type for name in first.columns}
         for part in self.parts:
-            _widen(types, part, self.parts[0])
-        for name in self.parts[0].folder_values:
+            _widen(types, part, first)
+        for name in first.folder_values:
             types[name] = _type_of_values([part.folder_values[name] for part in self.parts])
         super().__init__(path, pa.schema(types.items()), sum(part.n_rows for part in self.parts))
         for part in self.parts:
@@ -169,8 +179,7 @@ class PartsTable(TypedTable):
         """The files that the table consists of."""
         return [part.path for part in self.parts]
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         for part in self.parts:
             yield from part.arrow_blocks(rows_at_once, columns)
 
@@ -217,16 +226,17 @@ def _type_of_values(values: Sequence[str | None]) -> Any:
 def _widen(types: dict[str, Any], part: PartTable, first: PartTable) -> None:
     """Replace types by those that hold the columns of a part as well; reject a part with others than the first."""
     for one, other in ((part, first), (first, part)):
-        if lacking := [name for name in other.columns if name not in one.columns]:
+        own = {*one.columns, *one.folder_values}
+        if lacking := [name for name in (*other.columns, *other.folder_values) if name not in own]:
             raise InputError(f"{one.path} has no column {lacking[0]!r}, which {other.path} has; parts need the same.")
-    for field in part.schema:
+    for name in part.columns:
+        known, kind = types[name], part.schema.field(name).type
         try:
-            both = [pa.schema([(field.name, kind)]) for kind in (types[field.name], field.type)]
-            types[field.name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
+            both = [pa.schema([(name, one)]) for one in (known, kind)]
+            types[name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
         except pa.ArrowException:
             raise InputError(
-                f"{part.path}: column {field.name!r} is {field.type}, but {types[field.name]} in parts before it; "
-                "write one type."
+                f"{part.path}: column {name!r} is {kind}, but {known} in parts before it; write one type."
             ) from None
 
 

@@ -86,10 +86,6 @@ class CsvTable(Table):
         for block in self._text_blocks(rows_at_once, both):
             yield block[wanted.columns], block[copied]
 
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return copied.where(~copied.isin(MISSING), None)
-
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
         blocks = list(self._text_blocks(ROWS_AT_ONCE, wanted))

@@ -94,30 +94,16 @@ class Table(ABC):
         columns: Sequence[str] | None = None,
         text_columns: Collection[str] = (),
         prose: Collection[str] = (),
-    ) -> Iterator[pd.DataFrame]:
+        copied: Sequence[str] = (),
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
 
-        `text_columns` are read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose`
-        columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
+        Beside each block are its `copied` columns as they are: with their types, or as their text. `text_columns` are
+        read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose` columns only empty
+        values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
-        blocks = self.blocks_with_copies(rows_at_once, columns, (), text_columns, prose)
-        return (block for block, _ in blocks)
-
-    def blocks_with_copies(
-        self,
-        rows_at_once: int,
-        columns: Sequence[str] | None,
-        copied: Sequence[str],
-        text_columns: Collection[str] = (),
-        prose: Collection[str] = (),
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        """Read blocks of some columns, and beside each the columns to copy as they are: their types, or their text."""
         wanted = self._wanted(columns, text_columns, prose)
         return self._blocks(rows_at_once, wanted, self._wanted(copied).columns)
-
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return copied
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
