@@ -17,8 +17,7 @@ from domaincover.checks.findings import Cells, Finding, Route, findings_of, rout
 from domaincover.data.dataset import check_min_cell_size, code_names, count_cells, one_dimensional, texts
 from domaincover.errors import InputError
 from domaincover.options import MIN_CELL_SIZE
-from domaincover.terminal.text_lines import counted, cut, wrapped
-from domaincover.terminal.text_table import table_lines
+from domaincover.terminal.text import counted, cut, table_lines, wrapped
 
 HARM_WORDS = {"stops": "Stops a fit", "misleads": "Misleads", "weakens": "Weakens", "note": "Good to know"}
 MOST_DOMAINS, MOST_LABELS, MOST_COLUMNS = 12, 6, 40
