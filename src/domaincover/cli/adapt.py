@@ -43,8 +43,12 @@ def adapt(
     if label is not None:
         data.check_column(label, "--label")
 
+    import numpy as np
+
     from domaincover.cli.adaptable import inner_model
     from domaincover.cli.part_scores import joined, scored_blocks
+    from domaincover.data.tables import ROWS_AT_ONCE
+    from domaincover.predictors.set_predictor import unwrapped
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}
@@ -53,8 +57,13 @@ def adapt(
     settings = extra.get("settings", {})
     adapted_to = _only_domain(data, settings.get("domain"))
     with warnings_as_notes(), rejected_rows_as_input_error(model):
-        scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
-        adapted = inner.adapt_to_scored(scored, labels)
+        if labels is None:
+            adapted = inner.adapt_to_scored(joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)]))
+        else:
+            blocks = [unwrapped(fitted, X) for X, _ in columns.blocks(data, ROWS_AT_ONCE, ())]
+            scored = joined(fitted, [own.scored(X) for own, X in blocks])
+            encoded = np.concatenate([own.encoded_features(X) for own, X in blocks])
+            adapted = inner.adapt_to_scored(scored, labels, encoded)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
@@ -96,7 +105,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     from domaincover.report.domain_adaptation import DomainAdaptation
 
     used, level = adapted.adapted_, model.unfamiliar_level
-    rows = f"{counted(used['rows'], 'row')}, {used['labelled_rows']:,} of them labelled"
+    rows = f"{counted(used['rows'], 'row')}, {used['labels']:,} of them labelled"
     p_value = used["p_value"]
     if p_value is None:
         familiar = "No p-value of the domain: the rows are too few to compare it with those that calibrated."

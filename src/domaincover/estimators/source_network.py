@@ -132,6 +132,26 @@ class SourceNetwork(NetworkInputs):
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
         return encoder.freeze(backbone, self.device(device)).features(X)
 
+    def last_features(
+        self, encoder: SourceEncoder, network: nn.Module, X: NDArray[Any], device: str
+    ) -> NDArray[np.float32]:
+        """Return frozen features, or those before the head of a network that was trained as a whole.
+
+        There are none of a user's own network. NaN for sources that cannot be read.
+        """
+        encoder.use(device)
+        if not encoder.is_lazy:
+            return np.asarray(encoder.encode(X))
+        if not isinstance(network, Scorer):
+            return np.empty((len(X), 0), dtype=np.float32)
+        backbone: Any = network.backbone
+        lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
+        compute = features_by_block(backbone, encoder._lazy(X), lengths=lengths, device=device)
+        found = np.empty((len(X), backbone.n_features), dtype=np.float32)
+        for rows, features in compute(np.arange(len(X))):
+            found[rows] = features
+        return found
+
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network: a head, or the entire network."""
         if not encoder.is_lazy:
