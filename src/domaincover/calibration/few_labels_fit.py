@@ -113,14 +113,15 @@ def fit_few_labels(
         of_training = others[0] if others else None
         sizes = entry_sizes(n_pool - level, BATCH_SIZES)
         entries = fit_entries(promise, sizes, of_calibration, of_training, keeps_fixed=False)
-        is_empty = np.isneginf(entries[0].offset[promise.promised]).all()
-        if level and (is_empty or entries[-1].set_size >= (smallest if found else (1 - SMALLEST_GAIN) * smallest)):
-            continue
+        wanted = smallest if found else (1 - SMALLEST_GAIN) * smallest
+        if np.isneginf(entries[0].offset[promise.promised]).all() or entries[-1].set_size >= wanted:
+            continue  # too few later rows to count, or labels that teach too little
         if level and scale is not None:
             found[level] = Level(scale, stacked(entries))
         smallest = entries[-1].set_size
         gains.append({"labels": level, **left_out(promise, of_calibration(entries[-1].n_rows), entries[-1])})
-    return FewLabels(found, n_pool, {name: [each[name] for each in gains] for name in gains[0]})
+    names = ("labels", "set_size", "share_at_target")
+    return FewLabels(found, n_pool, {name: [each[name] for each in gains] for name in names})
 
 
 def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str, float]:

@@ -58,7 +58,7 @@ class CalibratedPredictor(SetPredictor):
         if self.calibration == "jackknife-minmax":
             scores = reduce(np.maximum, (log_odds(np.exp(each)) for each in self.mean_.by_model(X)))
             return Scored(scores, scores)
-        probabilities = self._probabilities(X)
+        probabilities = self.mean_.probabilities(X)
         return Scored(log_odds(probabilities), probabilities)
 
     def predict_set(self, X: Any) -> Sets:
@@ -68,7 +68,7 @@ class CalibratedPredictor(SetPredictor):
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of each label: the normalised geometric mean of the estimators'."""
         check_fitted(self)
-        found = self._probabilities(X)
+        found = self.mean_.probabilities(X)
         return np.where(np.isnan(found), 1 / found.shape[1], found)  # a row that could not be read may be anything
 
     @property
@@ -128,11 +128,7 @@ class CalibratedPredictor(SetPredictor):
 
     def _likelihoods(self, X: Any) -> NDArray[Any]:
         """Return log-odds of the mean of the estimators, which rank the labels of an example."""
-        return log_odds(self._probabilities(X)) if n_rows_of(X) else self.label_scores(X)
-
-    def _probabilities(self, X: Any) -> NDArray[Any]:
-        """Return the mean of the estimators' probabilities; NaN for rows that some estimator could not read."""
-        return self.mean_.probabilities(X)
+        return log_odds(self.mean_.probabilities(X)) if n_rows_of(X) else self.label_scores(X)
 
 
 class ConformalPredictor(CalibratedPredictor):

@@ -22,7 +22,7 @@ from domaincover.evaluation import DomainReport
 from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
-from domaincover.predictors.label_scores import last_step
+from domaincover.predictors.label_scores import MeanOfModels, last_step
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
 
@@ -259,10 +259,12 @@ class PromisedPredictor(CalibratedPredictor):
         weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
         return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
 
-    def _probabilities(self, X: Any) -> NDArray[Any]:
-        """Return the mean of the estimators' probabilities, with what an adapted model has learned from labels."""
-        found = super()._probabilities(X)
-        return self._corrected(found, self.encoded_features(X)) if hasattr(self, "correction_") else found
+    @property
+    def mean_(self) -> MeanOfModels:
+        """The mean of the fitted estimators, with what an adapted model has learned from labels of its domain."""
+        if not hasattr(self, "correction_"):
+            return super().mean_
+        return replace(super().mean_, correct=lambda found, X: self._corrected(found, self.encoded_features(X)))
 
     def _corrected(self, probabilities: NDArray[Any], encoded: NDArray[Any]) -> NDArray[np.float64]:
         features = FeatureScale(**self.feature_scale_).cut(encoded)
