@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from domaincover.calibration.few_labels import FeatureScale
-from domaincover.data.encoding import TableEncoder
-from domaincover.data.learned_rows import evenly_spaced, learned_rows
+from domaincover.data.encoding import TableEncoder, evenly_spaced, learned_rows
 from domaincover.errors import InputError
 from domaincover.estimators.calibrated import Fitted
 from domaincover.estimators.folds import Part
