@@ -230,8 +230,9 @@ class NetworkClassifier(_Network):
         """Return the chosen rows, encoded, with small cells merged into one additional domain."""
         labels, domains = _rows(targets.labels, rows), _rows(targets.domains, rows)
         n_domains, n_labels = len(targets.domain_names), len(targets.classes)
+        encoded = self._encoded(_rows(X, rows))
         return DomainDataset(
-            self._encoded(_rows(X, rows)),
+            encoded.kept() if isinstance(encoded, LazyExamples) else encoded,
             labels,
             self.own_criterion.merged_domains(domains, labels, n_domains, min_cell_size),
             tuple(range(n_labels)),

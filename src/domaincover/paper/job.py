@@ -35,6 +35,7 @@ from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import StudyData, draw_study_data
 from domaincover.paper.study_datasets import StudyDataset
+from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -107,7 +108,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, 
     """
     epochs = Epochs(on_epoch, job.epochs, job.n_networks)
     checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
-    training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
+    training = TrainingRun(checkpoints=checkpoints, resume=True, listeners=(epochs,))
     with threads_for(job.setting, n_threads):
         seeds = sorted({run.seed for run in job.runs})
         cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
@@ -124,7 +125,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, 
         shutil.rmtree(checkpoints, ignore_errors=True)
         with suppress(OSError):  # another process may use the directory
             checkpoints.parent.rmdir()
-    epochs.finish()
+    epochs.all_done()
 
 
 def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
@@ -140,19 +141,23 @@ def training_data(data: StudyData, run: Run) -> Any:
     return data.training_numbers if study_method(run.method).from_plugin else data.training
 
 
-class Epochs:
+class Epochs(Listener):
     """Reports progress in epochs of one network, averaged over networks and stacks."""
 
     def __init__(self, report: Callable[[], object], n_epochs: int, n_networks: int) -> None:
         self._report, self._n_epochs, self._n_networks = report, n_epochs, n_networks
         self._n_done = self._n_reported = 0
 
-    def add(self, n_networks: int) -> None:
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
+        """Note how many networks train together."""
+        self._n_together = n_networks
+
+    def epoch(self, n_done: int) -> None:  # noqa: ARG002
         """Count an epoch of a stack of networks."""
-        self._n_done += n_networks
+        self._n_done += self._n_together
         self._report_until(min(self._n_done // self._n_networks, self._n_epochs))
 
-    def finish(self) -> None:
+    def all_done(self) -> None:
         """Report epochs restored from checkpoints as well."""
         self._report_until(self._n_epochs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -16,6 +16,7 @@ from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, JudgeAt, Precision, RecallFrom
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.engine import Engine, make_engine
+from domaincover.training.listeners import Listener
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
 STEPS = 6_000
@@ -118,8 +119,8 @@ class TrainingRun:
         WANDB_MODE says otherwise).
     tracking : path
         Folder for what trackers write.
-    on_epoch : callable or None
-        Called after every epoch with the number of networks that train together.
+    listeners : tuple of Listener
+        What else follows the training (`domaincover.training.listeners.Listener`).
     """
 
     checkpoints: str | Path | None = None
@@ -129,10 +130,10 @@ class TrainingRun:
     accumulate: int = 1
     trackers: tuple[str, ...] = ()
     tracking: str | Path = "tracking"
-    on_epoch: Callable[[int], object] | None = None
+    listeners: tuple[Listener, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> TrainingRun:
-        """Return itself, which cannot change: copies of an estimator report to the same callback."""
+        """Return itself, which cannot change: copies of an estimator have the same listeners."""
         return self
 
     def engine(self, device: str) -> Engine:
