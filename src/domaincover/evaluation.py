@@ -197,13 +197,13 @@ class DomainReport:
         """Whether sets are hardly smaller than those drawn by lot with the same recalls, in the median domain."""
         return bool(np.median(self.set_size - (1 - SMALLEST_SAVING) * self.size_by_lot) > 0)
 
-    def under(self, target_recall: TargetRecall) -> DomainReport:
-        """Return the report with this target, a number or a mapping by label, in its criterion.
+    def under(self, target_recall: TargetRecall | None = None) -> DomainReport:
+        """Return the report with this target, a number or a mapping by label, in its criterion; None is its own.
 
         Domains in which no label with a target counts are in `left_out`.
         """
         known = self.criterion
-        if known is not None and known.given == target_recall:
+        if target_recall is None or (known is not None and known.given == target_recall):
             return self
         name = "min-recall" if known is None else known.name
         judged = replace(self, criterion=criterion_for(target_recall, self.label_names, name))
@@ -215,7 +215,7 @@ class DomainReport:
         without = tuple(self.domain_names[row] for row in np.flatnonzero(~does_count))
         return replace(judged.subset(does_count), left_out=(*self.left_out, *without)) if without else judged
 
-    def at_target(self, target_recall: TargetRecall) -> NDArray[np.bool_]:
+    def at_target(self, target_recall: TargetRecall | None = None) -> NDArray[np.bool_]:
         """Return for each domain whether all that counts there is at its target."""
         return self.under(target_recall).margin >= 0
 
@@ -229,7 +229,7 @@ class DomainReport:
     def judged_by(self) -> Criterion:
         """The criterion of a report with a target (`under`)."""
         if self.criterion is None:
-            raise InputError("this report has no target yet; use report.under(0.9).")
+            raise InputError("this report has no target yet; give one, such as 0.9.")
         return self.criterion
 
     def not_counted(self) -> str | None:
@@ -253,7 +253,7 @@ class DomainReport:
         names = np.arange(len(self.domain_names))[rows]
         return replace(self, domain_names=tuple(self.domain_names[k] for k in names), tallies=self.tallies.of(rows))
 
-    def share_by_noise(self, target_recall: TargetRecall) -> float:
+    def share_by_noise(self, target_recall: TargetRecall | None = None) -> float:
         """Return the share at target expected from chance alone, if domains did not differ."""
         from scipy.special import betainc
 
@@ -265,8 +265,8 @@ class DomainReport:
         reaches = np.where(needed > 0, betainc(np.maximum(needed, 1), n - needed + 1, mean_recall), 1.0)
         return float(np.where(np.isnan(recall), 1.0, reaches).prod(axis=1).mean())
 
-    def summary(self, target_recall: TargetRecall) -> Summary:
-        """Reduce the table over domains; `target_recall` is a number, or a mapping by label."""
+    def summary(self, target_recall: TargetRecall | None = None) -> Summary:
+        """Reduce the table over domains; `target_recall` is a number, a mapping by label, or None for its own."""
         judged = self.under(target_recall)
         min_recall = judged.min_recall
         p10, q25, median, q75 = np.quantile(min_recall, [0.1, 0.25, 0.5, 0.75])
@@ -283,7 +283,7 @@ class DomainReport:
             set_size_q25=float(size_q25),
             set_size_q75=float(size_q75),
             share_at_target=float((judged.margin >= 0).mean()),
-            share_by_noise=judged.share_by_noise(target_recall),
+            share_by_noise=judged.share_by_noise(),
             set_size_by_lot=float(np.median(judged.size_by_lot)),
             n_labels=len(self.label_names),
         )
@@ -333,10 +333,7 @@ class DomainReport:
         others = baseline or {}
         if name in others:
             raise InputError(f"the baseline has the report's own name, {name!r}; give another name.")
-        if target_recall is None and self.criterion is None:
-            raise InputError("the report has no target; give one: report.plot(0.9).")
-        target = self.judged_by.given if target_recall is None else target_recall
-        return domain_plot({name: self, **others}, target, title)
+        return domain_plot({name: self, **others}, self.under(target_recall).judged_by.given, title)
 
     def __str__(self) -> str:
         """Return a table of the domains, worst first, and what it says in sentences."""

@@ -12,7 +12,7 @@ from domaincover import InputError, certify, plan_domains
 from domaincover.calibration.adaptation import order_statistic
 from domaincover.calibration.confidence import order_ranks
 from domaincover.promises.clopper_pearson import lower_bound
-from domaincover.promises.plans import all_caught_size, certainty, conditional_size, confidence_to_ask
+from domaincover.promises.plans import certainty, conditional_size, confidence_to_ask
 
 from .test_certificates import perfect
 
@@ -41,7 +41,7 @@ def test_known_sizes_come_out():
 
 @pytest.mark.parametrize(("target", "error"), [(0.9, 0.05), (0.95, 0.01), (0.5, 0.2)])
 def test_as_many_examples_as_planned_show_a_recall_and_one_fewer_does_not(target, error):
-    n = all_caught_size(target, error)
+    n = conditional_size(1 - target, error)
     shown = [certify(perfect(3, n=size), target, row_error=error).domains.n_shown for size in (n - 1, n)]
     assert shown == [0, 3]
 

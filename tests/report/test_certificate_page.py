@@ -12,23 +12,21 @@ import pytest
 
 from domaincover import certify, domain_report
 from domaincover.evaluation import Tallies
-from domaincover.report.certificate_page import CertifiedModel, write_certificate_page
+from domaincover.report.certificate_page import write_certificate_page
 from tests.paper.study_report.made_up import HOSTILE
 from tests.paper.study_report.test_page import Page
 from tests.paper.study_report.test_page_in_browser import BROWSER, FLAGS
 from tests.processes import LIMIT
 
 PROMISE = "In a new domain drawn like the 40 that calibrated, every label has recall 0.9 or more."
-MODEL = CertifiedModel(
-    folder="triage",
-    checksum="0123456789abcdef" * 4,
-    promise=PROMISE,
-    label="outcome",
-    domain="hospital",
-    table="new.csv",
-    n_rows=4321,
-    versions={"domaincover": "9.8.7", "numpy": "2.0"},
-)
+MODEL = {
+    "model": "triage",
+    "sha256": "0123456789abcdef" * 4,
+    "label": "outcome",
+    "domain": "hospital",
+    "table": "new.csv",
+}
+ABOUT = {"versions": {"domaincover": "9.8.7", "numpy": "2.0"}, "date": datetime.date(2026, 11, 18)}
 
 
 def counted(n_domains, n_labels, recall=0.97, name="hospital", n=60):
@@ -44,7 +42,7 @@ def counted(n_domains, n_labels, recall=0.97, name="hospital", n=60):
 def written(folder, report, model=MODEL, **options):
     path = folder / "certificate.html"
     certificate = certify(report, 0.9, seen_domains=["elsewhere"])
-    write_certificate_page(path, certificate, report, 0.9, model, date=datetime.date(2026, 11, 18), **options)
+    write_certificate_page(path, certificate, report, 0.9, model, **(ABOUT | {"promise": PROMISE} | options))
     return path
 
 
@@ -58,8 +56,8 @@ def test_it_is_called_a_certificate_and_names_date_model_table_and_versions(text
     assert "<h1>Certificate</h1>" in text
     listed = dict(re.findall(r"<dt>(.*?)</dt><dd[^>]*>(.*?)</dd>", text))
     assert listed["Date"] == "2026-11-18"
-    assert (listed["Model"], listed["SHA-256"]) == ("triage", MODEL.checksum)
-    assert listed["Table"] == "new.csv: 30 domains counted, with 4,321 rows"
+    assert (listed["Model"], listed["SHA-256"]) == ("triage", MODEL["sha256"])
+    assert listed["Table"] == "new.csv: 30 domains counted, with 5,400 rows"
     assert listed["Versions"] == "domaincover 9.8.7, numpy 2.0"
 
 
@@ -68,7 +66,7 @@ def test_rows_of_cells_that_are_too_small_to_count_are_told_beside_all_rows(tmp_
     n_by_cell, hits_by_cell, n_by_size = report.tallies
     n_by_cell[3, 1] = hits_by_cell[3, 1] = 13
     small = replace(report, tallies=Tallies(n_by_cell, hits_by_cell, n_by_size))
-    page = html.unescape(written(tmp_path, small, MODEL._replace(n_rows=1393)).read_text(encoding="utf-8"))
+    page = html.unescape(written(tmp_path, small).read_text(encoding="utf-8"))
     told = "new.csv: 12 domains counted, with 1,393 rows; 1,380 of them count, since a label counts in a domain with 20"
     assert told in page
     assert "new to it, on 1,380 rows" in page
@@ -92,7 +90,7 @@ def test_promise_sight_and_statement_stand_in_this_order_above_the_signature(tex
 
 
 def test_a_model_without_a_promise_says_so(tmp_path):
-    page = written(tmp_path, counted(12, 2), MODEL._replace(promise=None)).read_text(encoding="utf-8")
+    page = written(tmp_path, counted(12, 2), promise=None).read_text(encoding="utf-8")
     assert "Nothing was promised when the model was fitted: the target was an aim." in page
 
 
@@ -116,7 +114,7 @@ def test_paper_has_the_domains_that_miss_before_those_that_pass(tmp_path):
     given = domain_report(sets, labels, domains, ("sick", "well"), tuple(names), 1)
     page = tmp_path / "page.html"
     target = {"sick": 0.95, "well": 0.8}
-    write_certificate_page(page, certify(given, target), given, target, MODEL, date=datetime.date(2026, 1, 1))
+    write_certificate_page(page, certify(given, target), given, target, MODEL, **ABOUT)
     rows = re.findall(r'<th scope="row" class="text name">(hospital \d+)</th>', page.read_text())
     assert rows[0] == "hospital 19"
 
@@ -144,8 +142,12 @@ def test_nothing_about_the_next_domain_is_stated_as_that(tmp_path):
 
 
 def test_hostile_names_are_only_text(tmp_path):
-    model = MODEL._replace(folder=HOSTILE, promise=HOSTILE, label=HOSTILE, table=HOSTILE)
-    page = Page(written(tmp_path, counted(3, 2, name=HOSTILE), model, notes=[HOSTILE]).read_text(encoding="utf-8"))
+    model = dict.fromkeys(MODEL, HOSTILE)
+    page = Page(
+        written(tmp_path, counted(3, 2, name=HOSTILE), model, promise=HOSTILE, notes=[HOSTILE]).read_text(
+            encoding="utf-8"
+        )
+    )
     assert page.all("script") == page.all("img") == page.all("b") == []
     assert any(HOSTILE in text for text in page.texts)
 

@@ -35,7 +35,7 @@ def test_a_label_in_every_set_has_no_shift_and_does_not_count_in_the_mean():
 def test_the_table_of_the_page_has_every_domain_s_own_p_value():
     reports = {"model": report([[0.99] * 3, [0.8] * 3, [0.9] * 3], ["a", "b", "c"])}
     moved = adaptation(3, level=0.02).subset(worst_order(reports["model"], 0.9))
-    columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9), 0.9, moved)}
+    columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9), moved)}
     assert [cell.text for cell in columns["Domain"]] == ["b", "c", "a"]
     assert [cell.text for cell in columns["p-value"]] == ["0.02", "0.03", "0.01"]
     assert [cell.below for cell in columns["p-value"]] == [True, False, True]
@@ -50,9 +50,9 @@ def test_the_page_has_the_thresholds_of_the_domains_that_have_a_row(tmp_path, n_
     rows = worst_order(reports["SET-COVER"], 0.9)
     data = domain_chart_data(reports, 0.9).worst(MOST_ROWS)
     tracks = threshold_tracks(data, adaptation(n_domains).subset(rows).subset(slice(MOST_ROWS)))
-    assert list(tracks.by_domain) == [f"ward {row}" for row in rows[:MOST_ROWS]]
+    assert list(tracks["by_domain"]) == [f"ward {row}" for row in rows[:MOST_ROWS]]
     for row in rows[:MOST_ROWS]:
-        assert tracks.by_domain[f"ward {row}"][1].words.startswith(f"label 2: {0.5 + 0.1 * row:.2f}, moved by")
+        assert tracks["by_domain"][f"ward {row}"][1].words.startswith(f"label 2: {0.5 + 0.1 * row:.2f}, moved by")
 
 
 def test_without_adaptive_thresholds_the_page_has_no_chart_of_them(tmp_path):

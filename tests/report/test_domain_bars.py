@@ -76,15 +76,18 @@ def adapted(thresholds, fixed):
 def test_a_track_has_a_mark_for_every_threshold_and_a_line_for_every_fixed_one():
     data = domain_chart_data({"model": report([[0.9] * 3, [0.95] * 3], ["a", "b"])}, 0.9)
     tracks = threshold_tracks(data, adapted([[-1, -np.inf, 0.5], [-2, -np.inf, 1.5]], [-1, -np.inf, 0.5]))
-    assert [mark.words for mark in tracks.fixed] == ["cat: -1.00, fixed", "owl: 0.50, fixed"]
-    assert [mark.words for mark in tracks.by_domain["b"]] == ["cat: -2.00, moved by -1.00", "owl: 1.50, moved by +1.00"]
-    places = [tracks.low + mark.place * (tracks.high - tracks.low) for mark in tracks.by_domain["b"]]
+    assert [mark.words for mark in tracks["fixed"]] == ["cat: -1.00, fixed", "owl: 0.50, fixed"]
+    assert [mark.words for mark in tracks["by_domain"]["b"]] == [
+        "cat: -2.00, moved by -1.00",
+        "owl: 1.50, moved by +1.00",
+    ]
+    places = [tracks["low"] + mark.place * (tracks["high"] - tracks["low"]) for mark in tracks["by_domain"]["b"]]
     assert places == pytest.approx([-2, 1.5])
-    assert all(0 < mark.place < 1 for marks in tracks.by_domain.values() for mark in marks)
+    assert all(0 < mark.place < 1 for marks in tracks["by_domain"].values() for mark in marks)
 
 
 def test_where_every_label_is_in_every_set_the_tracks_are_empty():
     data = domain_chart_data({"model": report([[1.0] * 3], ["a"])}, 0.9)
     tracks = threshold_tracks(data, adapted([[-np.inf] * 3], [-np.inf] * 3))
-    assert (tracks.fixed, tracks.by_domain) == ([], {"a": []})
-    assert tracks.low < tracks.high
+    assert (tracks["fixed"], tracks["by_domain"]) == ([], {"a": []})
+    assert tracks["low"] < tracks["high"]

@@ -9,10 +9,9 @@ from domaincover.report.domain_chart import (
     LABEL_LOOKS,
     MOST_ROWS,
     OTHER_LOOK,
+    caption_lines,
     domain_chart,
     domain_chart_data,
-    marks_in_words,
-    note_on_rest,
     standard_error_ends,
 )
 from tests.paper.study_report.made_up import HOSTILE
@@ -107,14 +106,14 @@ def test_no_two_labels_share_colour_or_shape():
 @pytest.mark.parametrize("n_domains", [1, MOST_ROWS])
 def test_nothing_is_said_to_be_left_out_where_nothing_is(n_domains):
     data = domain_chart_data(random_reports(np.random.default_rng(0), n_domains), 0.9)
-    assert note_on_rest(data) == []
+    assert "The worst" not in " ".join(caption_lines(data))
     assert len(data.worst(MOST_ROWS).domains) == n_domains
 
 
 def test_the_note_on_left_out_domains_holds():
     recalls = [[0.5, 1, 1]] * MOST_ROWS + [[0.94999, 1, 1], [0.96, 1, 1]]
     data = domain_chart_data({"a": report(recalls, n=100_000)}, 0.9)
-    assert note_on_rest(data) == ["The worst 60 of 62 domains; the other 2 have a min recall of 0.94 or more."]
+    assert caption_lines(data)[-1] == "The worst 60 of 62 domains; the other 2 have a min recall of 0.94 or more."
 
 
 def test_the_worst_domains_bring_only_their_own_marks():
@@ -124,8 +123,8 @@ def test_the_worst_domains_bring_only_their_own_marks():
 
 
 def test_the_baseline_is_explained_only_where_there_is_one(data):
-    assert marks_in_words(data)[-1] == "Ring and short bar: min recall and set size of ERM."
-    assert len(marks_in_words(domain_chart_data({"a": report([[0.9] * 3])}, 0.9))) == 1
+    assert caption_lines(data)[-1] == "Ring and short bar: min recall and set size of ERM."
+    assert len(caption_lines(domain_chart_data({"a": report([[0.9] * 3])}, 0.9))) == 1
 
 
 def test_rows_with_long_names_that_begin_alike_stay_apart():

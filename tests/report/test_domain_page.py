@@ -81,7 +81,7 @@ def test_the_summary_has_a_row_per_method_and_the_table_one_per_domain(text):
 
 
 def test_the_table_has_every_recall_of_the_reports(reports):
-    columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9), 0.9)}
+    columns = {column.head: column.cells for column in domain_columns(worst_first(reports, 0.9))}
     shown = {
         cell.text: recall.value for cell, recall in zip(columns["Domain"], columns["Recall of label 1"], strict=True)
     }
@@ -91,7 +91,7 @@ def test_the_table_has_every_recall_of_the_reports(reports):
 
 
 def test_recalls_below_the_target_are_marked_in_the_table():
-    columns = domain_columns({"a": report([[0.89, 0.9, NAN]])}, 0.9)
+    columns = domain_columns({"a": report([[0.89, 0.9, NAN]]).under(0.9)})
     marked = {column.head: column.cells[0].below for column in columns if "ecall" in column.head}
     assert marked == {"Min recall": True, "Recall of cat": True, "Recall of dog": False, "Recall of owl": None}
 

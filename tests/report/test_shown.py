@@ -36,7 +36,7 @@ def test_a_report_plots_at_the_target_of_its_model():
 
 
 def test_a_report_without_a_target_does_not_guess_one_to_plot():
-    with pytest.raises(InputError, match=r"no target; give one: report.plot\(0.9\)"):
+    with pytest.raises(InputError, match=r"no target yet; give one, such as 0.9"):
         report([[0.95, 1, 1]]).plot()
 
 

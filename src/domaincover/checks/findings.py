@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.confidence import domains_needed, highest_confidence
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
 from domaincover.data.identity import in_words, look_alikes
-from domaincover.promises.plans import all_caught_size, conditional_size
-from domaincover.promises.reach import Reach, domains_with_enough
+from domaincover.promises.plans import Reach, conditional_size, domains_with_enough
 from domaincover.terminal.text_lines import counted, listed
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
@@ -298,9 +297,10 @@ def _proved(beside: Reach) -> Route:
 
 def _shown(n_evaluate: int) -> Route:
     shown, n_to_show = ERROR ** (1 / n_evaluate), conditional_size(1 - CONFIDENCE, ERROR)
+    n_rows = conditional_size(1 - TARGET_RECALL, ERROR)
     return Route(
         "certify",
         n_evaluate >= n_to_show,
         f"the {n_evaluate} held-out domains show at most {100 * shown:.0f} % of new domains at target, if none of them "
-        f"misses; to show 90 % takes {n_to_show}, with {all_caught_size(TARGET_RECALL, ERROR)} rows of each label.",
+        f"misses; to show 90 % takes {n_to_show}, with {n_rows} rows of each label.",
     )

@@ -197,7 +197,7 @@ class FitOptions:
             return self._with_scorer(), None
 
         from domaincover.calibration.confidence import domains_needed
-        from domaincover.promises.reach import Reach
+        from domaincover.promises.plans import Reach
 
         n_found, n_needed = self._most_domains_of_a_label(training), domains_needed(float(DEFAULT_CONFIDENCE))
         if n_found < n_needed:
@@ -227,7 +227,7 @@ class FitOptions:
         from domaincover.criteria import criterion_for
         from domaincover.data.dataset import code_names, count_cells
         from domaincover.estimators.assessment import rows_to_train_on
-        from domaincover.promises.reach import domains_with_enough
+        from domaincover.promises.plans import domains_with_enough
 
         domains, labels = (code_names(names, "names", len(names)) for names in (training.domains, training.labels))
         rows = np.arange(len(domains.codes))
@@ -278,7 +278,7 @@ class FitOptions:
     def check_enough_domains(self, n_domains: int) -> None:
         """Reject a promise that needs more domains than there are, before training."""
         from domaincover.calibration.confidence import domains_needed
-        from domaincover.promises.reach import Reach
+        from domaincover.promises.plans import Reach
 
         if self.confidence is None or self.on_infeasible == "widen":
             return

@@ -156,19 +156,9 @@ def write_certificate(
     """Write the certificate as an HTML page of today's date, to print and sign, and print its address."""
     import datetime
 
-    from domaincover.report.certificate_page import CertifiedModel, write_certificate_page
+    from domaincover.report.certificate_page import write_certificate_page
 
     shown = {name: str(value) for name, value in settings.items()}
-    model = CertifiedModel(
-        folder=shown["model"],
-        checksum=shown["sha256"],
-        promise=promise,
-        label=shown.get("label", "labels"),
-        domain=shown.get("domain", "domain"),
-        table=shown["table"],
-        n_rows=int(report.n.sum()),
-        versions=versions_here(),
-    )
-    today = datetime.date.today()
-    write_certificate_page(path, certificate, report, target, model, date=today, notes=notes, settings=shown)
+    about: dict[str, Any] = {"versions": versions_here(), "date": datetime.date.today(), "promise": promise}
+    write_certificate_page(path, certificate, report, target, shown, **about, notes=notes)
     say(f"The page is {path.resolve().as_uri()}")

@@ -153,12 +153,12 @@ def certify(
         row_error=beta,
         n_examples=int(report.group_n[counts].sum()),
         smallest_cell=int(report.group_n[counts].min()),
-        domains=evidence(report.at_target(target_recall), decided),
+        domains=evidence(report.at_target(), decided),
         labels={
             name: evidence(at_target[counts[:, k], k], by_row[counts[:, k], k])
             for k, name in enumerate([] if report.is_coverage else criterion.group_names(texts(report.label_names)))
         },
-        share_by_noise=report.share_by_noise(target_recall),
+        share_by_noise=report.share_by_noise(),
         thresholds=report.thresholds,
         known_unseen=seen_domains is not None,
         criterion=criterion.name,

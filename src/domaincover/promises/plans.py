@@ -1,4 +1,4 @@
-"""Number of domains that a promise needs: by calibration, and by a certificate.
+"""Number of domains that a promise needs, by calibration and by a certificate, and which one is within reach.
 
 The promise is that a new domain misses the target with probability at most ε; it holds with probability 1 − δ over the
 available domains.
@@ -16,22 +16,24 @@ What theorems promise without keeping a domain out takes thousands of domains: d
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import domains_needed, highest_confidence, order_ranks
+from domaincover.calibration.confidence import confidence_text, domains_needed, highest_confidence, order_ranks
+from domaincover.data.splits import n_held_out
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.certificate_text import percent, probability
-from domaincover.terminal.text_lines import wrapped
+from domaincover.terminal.text_lines import counted, wrapped
 
 MOST_SPARED = 5
 INDENT = 14
 ASKED = "--domain-confidence"
 MOST = 10**9
+Row = tuple[int | str | None, str]  # a number, or none, and words
 LEAST_SHARE = 1e-9  # below, sizes exceed float precision
 
 
@@ -81,13 +83,44 @@ class DomainPlan:
 
     def text(self, width: int = 100) -> str:
         """Return the plan in sentences, no line longer than the width."""
-        parts = [_aim(self, width), _calibration(self, width), _certificate(self, width)]
-        if self.with_domains is not None:
-            parts.append(_allowed(self, self.with_domains, width))
-        return "\n\n".join("\n".join(lines) for lines in parts)
+        parts = [_aim(self), _calibration(self), _certificate(self)]
+        parts += [] if self.with_domains is None else [_allowed(self, self.with_domains)]
+        return "\n\n".join(_lines(rows, width) for rows in parts)
 
     def __str__(self) -> str:
         return self.text()
+
+
+class Reach(NamedTuple):
+    """The domains that calibrate a promise: all but those held out to evaluate and those kept to train on."""
+
+    n_domains: int
+    hold_out_domains: float = 0.0
+    n_to_train: int = 0
+
+    @property
+    def n_evaluate(self) -> int:
+        """How many domains are held out to evaluate."""
+        return n_held_out(self.n_domains, self.hold_out_domains) if self.hold_out_domains > 0 else 0
+
+    @property
+    def n_left(self) -> int:
+        """How many domains calibrate."""
+        return self.n_domains - self.n_evaluate - self.n_to_train
+
+    @property
+    def highest(self) -> str:
+        """The highest confidence that they allow."""
+        return confidence_text(self.n_left)
+
+    def allows(self, confidence: float) -> bool:
+        """Return whether a promise with this confidence is within reach."""
+        return self.n_left >= domains_needed(confidence)
+
+
+def domains_with_enough(counts: NDArray[Any], min_cell_size: int) -> NDArray[np.int64]:
+    """Return in how many domains each label counts; `counts` are rows, domains × labels."""
+    return (np.asarray(counts) >= min_cell_size).sum(axis=0)
 
 
 def plan_domains(
@@ -111,16 +144,25 @@ def plan_domains(
         target_recall=float(target_recall),
         n_domains_marginal=domains_needed(1 - epsilon),  # with fewer, only a threshold of −∞ keeps the promise
         calibration=tuple(_spared_sizes(n_spared, epsilon, delta) for n_spared in range(MOST_SPARED + 1)),
-        n_examples_to_show=all_caught_size(target_recall, delta),
+        n_examples_to_show=conditional_size(1 - target_recall, delta),
         with_domains=None if n_domains is None else _with_domains(n_domains, delta),
     )
 
 
 def conditional_size(epsilon: float, delta: float, n_spared: int = 0) -> int:
-    """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ."""
+    """Return the smallest m with P(Binomial(m, ε) ≤ n_spared) ≤ δ.
+
+    With none spared it is also how many examples, all caught, show a recall of 1 − ε at a row error of δ.
+    """
     from scipy.special import bdtr  # a third of the time of `plan`
 
-    return _smallest(lambda m: m > n_spared and bool(bdtr(n_spared, m, epsilon) <= delta))
+    low, high = n_spared, n_spared + 1
+    while bdtr(n_spared, high, epsilon) > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if bdtr(n_spared, middle, epsilon) > delta else (low, middle)
+    return high
 
 
 def certainty(n_domains: int, epsilon: float) -> float:
@@ -148,23 +190,6 @@ def confidence_to_ask(n_domains: int, n_spared: int) -> float:
     return asked
 
 
-def all_caught_size(target_recall: float, row_error: float) -> int:
-    """Return the smallest n for which n examples, all caught, show that a recall is at target: target^n ≤ row error."""
-    return _smallest(lambda n: target_recall**n <= row_error)
-
-
-def _smallest(holds: Callable[[int], bool]) -> int:
-    """Return the smallest whole number that satisfies a monotone condition."""
-    high = 1
-    while not holds(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
-
-
 def _spared_sizes(n_spared: int, epsilon: float, delta: float) -> SparedSizes:
     m = conditional_size(epsilon, delta, n_spared)
     return SparedSizes(n_spared, m, confidence_to_ask(m, n_spared), (m - n_spared) / (m + 1))
@@ -188,75 +213,74 @@ def _check_small(value: float, what: str) -> None:
         raise InputError(f"{what} must be at least {LEAST_SHARE:g}, got {value:g}.")
 
 
-def _aim(plan: DomainPlan, width: int) -> list[str]:
+def _aim(plan: DomainPlan) -> list[Row]:
     aim = (
         f"The aim: at most {percent(plan.epsilon)} of new domains miss the target. At target means that every label is "
         f"caught at least {percent(plan.target_recall)} of the time. The promise may fail, by an unlucky draw of the "
-        f"domains at hand, with a probability of at most {percent(plan.delta)}."
+        f"domains at hand, with a probability of at most {percent(plan.delta)}. Domains are counted as new ones will "
+        "come: years of one hospital are one domain where hospitals are new."
     )
-    what = "Domains are counted as new ones will come: years of one hospital are one domain where hospitals are new."
-    return wrapped(f"{aim} {what}", width)
+    return [(None, aim)]
 
 
-def _calibration(plan: DomainPlan, width: int) -> list[str]:
+def _calibration(plan: DomainPlan) -> list[Row]:
     few, first = plan.n_domains_marginal, plan.calibration[0]
-    on_average, certain = 1 - plan.epsilon, percent(1 - plan.delta)
-    average = f"domains if it is enough that the promise holds on average over draws ({ASKED} {on_average:g})"
+    asked, certain = f"{ASKED} {1 - plan.epsilon:g}", percent(1 - plan.delta)
     by_size = " and ".join(
         f"{100 * certainty(m, plan.epsilon):.0f} % with {m:,} domains" for m in (few, first.n_domains)
     )
-    unsure = (
-        f"   With {ASKED} {on_average:g} more of them are passed over, as many as the average allows: the certainty is "
-        f"{by_size}."
-    )
     return [
-        *_head("1. Calibrate on domains kept out of training. Any model, any number of features.", width),
-        *_row(few, average, width),
-        *_row(first.n_domains, f"domains and {ASKED} {first.domain_confidence:g} for {certain} certainty", width),
-        *_head(unsure, width),
-        *_head("   With more domains, the lowest thresholds can be passed over, so that sets get smaller:", width),
-        f"{'domains':>{INDENT - 2}}  {'passed over':>11}  {'confidence':>10}  {'at target, on average':>21}",
+        (None, "1. Calibrate on domains kept out of training. Any model, any number of features."),
+        (few, f"domains if it is enough that the promise holds on average over draws ({asked})"),
+        (first.n_domains, f"domains and {ASKED} {first.domain_confidence:g} for {certain} certainty"),
+        (
+            None,
+            f"   With {asked} more of them are passed over, as many as the average allows: the certainty is {by_size}.",
+        ),
+        (None, "   With more domains, the lowest thresholds can be passed over, so that sets get smaller:"),
+        ("domains", f"{'passed over':>11}  {'confidence':>10}  {'at target, on average':>21}"),
         *(
-            f"{size.n_domains:>{INDENT - 2},}  {size.n_spared:>11}  {size.domain_confidence:>10g}  "
-            f"{percent(size.mean_confidence):>21}"
+            (size.n_domains, f"{size.n_spared:>11}  {size.domain_confidence:>10g}  {percent(size.mean_confidence):>21}")
             for size in plan.calibration
         ),
     ]
 
 
-def _certificate(plan: DomainPlan, width: int) -> list[str]:
+def _certificate(plan: DomainPlan) -> list[Row]:
     first, *others = plan.calibration
     more = ", ".join(f"{size.n_spared} of {size.n_domains:,}" for size in others)
+    shown = f"fewer cannot show a true recall of {percent(plan.target_recall)}, even if all are caught"
     return [
-        *_head("2. Show it afterwards, by a certificate from other domains that the model has not seen.", width),
-        *_row(first.n_domains, f"domains if none of them misses the target; or {more} may miss", width),
-        *_row(
-            plan.n_examples_to_show,
-            "examples of each label in each of them, at least: fewer cannot show a true recall of "
-            f"{percent(plan.target_recall)}, even if all are caught",
-            width,
-        ),
+        (None, "2. Show it afterwards, by a certificate from other domains that the model has not seen."),
+        (first.n_domains, f"domains if none of them misses the target; or {more} may miss"),
+        (plan.n_examples_to_show, f"examples of each label in each of them, at least: {shown}"),
     ]
 
 
-def _allowed(plan: DomainPlan, allowed: WithDomains, width: int) -> list[str]:
+def _allowed(plan: DomainPlan, allowed: WithDomains) -> list[Row]:
     certain = (
         f"of new domains at target is the most that it can promise with {percent(1 - plan.delta)} certainty "
         f"({ASKED} {allowed.domain_confidence:g}), and what a certificate shows if none of them misses"
     )
     average = "of new domains at target is the most that calibration on them can promise on average"
     return [
-        f"With {allowed.n_domains:,} domain{'' if allowed.n_domains == 1 else 's'}:",
-        *_row(probability(allowed.marginal_confidence), average, width),
-        *_row(probability(allowed.conditional_confidence), certain, width),
+        (None, f"With {counted(allowed.n_domains, 'domain')}:"),
+        (probability(allowed.marginal_confidence), average),
+        (probability(allowed.conditional_confidence), certain),
     ]
 
 
-def _row(number: int | str, words: str, width: int) -> list[str]:
-    """Return a number and its description in two columns."""
-    first = f"{number:>{INDENT - 2},}" if isinstance(number, int) else f"{number:>{INDENT - 2}}"
-    return wrapped(words, width, f"{first}  ", " " * INDENT)
-
-
-def _head(words: str, width: int) -> list[str]:
-    return wrapped(words, width, then="   ")
+def _lines(rows: list[Row], width: int) -> str:
+    """Return words alone from margin to margin, and numbers with their words in two columns."""
+    lines: list[str] = []
+    for number, words in rows:
+        if number is None:
+            lines += wrapped(words, width, then="" if len(rows) == 1 else "   ")
+        else:
+            shown = f"{number:,}" if isinstance(number, int) else number
+            lines += (
+                [f"{shown:>{INDENT - 2}}  {words}"]
+                if words[0] == " "
+                else wrapped(words, width, f"{shown:>{INDENT - 2}}  ", " " * INDENT)
+            )
+    return "\n".join(lines)

@@ -3,7 +3,7 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from domaincover.criteria import TargetRecall
 from domaincover.evaluation import DomainReport
@@ -31,37 +31,26 @@ LEFT_OUT = ("from examples", "Empty sets")
 NO_PROMISE = "Nothing was promised when the model was fitted: the target was an aim."
 
 
-class CertifiedModel(NamedTuple):
-    """What a certificate is about: the model with its SHA-256 and promise, the table, and the versions."""
-
-    folder: str
-    checksum: str
-    promise: str | None
-    label: str
-    domain: str
-    table: str
-    n_rows: int
-    versions: Mapping[str, str]
-
-
 def write_certificate_page(
     path: Path,
     certificate: Certificate,
     report: DomainReport,
     target_recall: TargetRecall,
-    model: CertifiedModel,
+    settings: Mapping[str, str],
     *,
+    versions: Mapping[str, str],
     date: datetime.date,
+    promise: str | None = None,
     notes: Sequence[str] = (),
-    settings: Mapping[str, str] | None = None,
 ) -> None:
     """Write the certificate as one file that needs no network and no script.
 
-    On paper the worst domains and the labels with the lowest bounds are listed, on the screen all of them.
+    The settings name the model and its SHA-256, the table, and its label and domain columns, beside what else the page
+    lists. On paper the worst domains and the labels with the lowest bounds are listed, on the screen all of them.
     """
     shown = worst_first({"model": report}, target_recall)["model"]
-    n_domains, n_held = len(shown.domain_names), n_at_target(shown, target_recall)
-    columns = domain_columns({"model": shown}, target_recall)
+    n_domains, n_held = len(shown.domain_names), n_at_target(shown)
+    columns = domain_columns({"model": shown})
     block = certified(certificate)
     together, *labels = block["rows"]
     page = rendered(
@@ -69,11 +58,16 @@ def write_certificate_page(
         charts={},
         title="Certificate",
         statement=statement(certificate),
-        subject=f"Prediction sets for {model.label}, by {model.domain}",
-        identity=_identity(model, certificate, report, date),
-        promise=model.promise or NO_PROMISE,
-        seen=f"In {n_held} of {n_domains} domains {claim_in_words(shown, target_recall)}"
-        f"{THRESHOLDS[certificate.thresholds]}.",
+        subject=f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}",
+        identity={
+            "Date": date.isoformat(),
+            "Model": settings["model"],
+            "SHA-256": settings["sha256"],
+            "Table": f"{settings['table']}: {_counted(certificate, report)}",
+            "Versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        },
+        promise=promise or NO_PROMISE,
+        seen=f"In {n_held} of {n_domains} domains {claim_in_words(shown)}{THRESHOLDS[certificate.thresholds]}.",
         sizes=size_histogram(shown),
         columns=[column for column in columns if not column.of_label and column.head not in LEFT_OUT],
         n_domains=n_domains,
@@ -82,7 +76,7 @@ def write_certificate_page(
         follows=[truth_sentence(certificate), noise_sentence(certificate)],
         most_labels=MOST_LABELS_IN_PRINT,
         notes=list(notes),
-        settings=settings or {},
+        settings=settings,
     )
     write_whole(Path(path), page)
 
@@ -110,18 +104,10 @@ def _what_is_known(row: tuple[str, Evidence]) -> tuple[bool, float, float]:
     return (found.share is None, found.next_at_least, found.next_truly_at_least or 0.0)
 
 
-def _identity(
-    model: CertifiedModel, certificate: Certificate, report: DomainReport, date: datetime.date
-) -> dict[str, str]:
-    counted = ""
-    if certificate.n_examples < report.n.sum():
-        rule = f"a label counts in a domain with {report.min_cell_size} rows of it or more"
-        counted = f"; {certificate.n_examples:,} of them count, since {rule}"
-    versions = ", ".join(f"{name} {version}" for name, version in model.versions.items())
-    return {
-        "Date": date.isoformat(),
-        "Model": model.folder,
-        "SHA-256": model.checksum,
-        "Table": f"{model.table}: {len(report.domain_names)} domains counted, with {model.n_rows:,} rows{counted}",
-        "Versions": versions,
-    }
+def _counted(certificate: Certificate, report: DomainReport) -> str:
+    """Return how many domains and rows a certificate is about, and how many of the rows count."""
+    all_rows = f"{len(report.domain_names)} domains counted, with {report.n.sum():,} rows"
+    if certificate.n_examples == report.n.sum():
+        return all_rows
+    rule = f"a label counts in a domain with {report.min_cell_size} rows of it or more"
+    return f"{all_rows}; {certificate.n_examples:,} of them count, since {rule}"

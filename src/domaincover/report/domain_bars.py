@@ -37,15 +37,6 @@ class Mark(NamedTuple):
     words: str
 
 
-class ThresholdTracks(NamedTuple):
-    """The ends of all tracks, the fixed thresholds, and those of each domain."""
-
-    low: float
-    high: float
-    fixed: list[Mark]
-    by_domain: dict[str, list[Mark]]
-
-
 def size_histogram(report: DomainReport) -> list[Bar]:
     """Return a bar for each size of sets, or a few together, that of one label marked."""
     counts = report.sets_by_size
@@ -91,8 +82,11 @@ def bin_edges(lowest: float, targets: list[float]) -> list[float]:
     return sorted({*(round(1 - k * step, 2) for k in range(max(n_steps, 1) + 1)), *targets})
 
 
-def threshold_tracks(data: DomainChartData, adaptation: DomainAdaptation) -> ThresholdTracks:
-    """Return the thresholds of each domain in the chart's looks; labels that are in every set are left out."""
+def threshold_tracks(data: DomainChartData, adaptation: DomainAdaptation) -> dict[str, Any]:
+    """Return the ends of all tracks, the fixed thresholds, and those of each domain, in the chart's looks.
+
+    Labels that are in every set are left out.
+    """
     shown = np.isfinite(adaptation.shift)
     adapted, fixed, shift = adaptation.thresholds, adaptation.fixed, adaptation.shift
     fixed_ones = np.flatnonzero(shown.any(axis=0))
@@ -108,7 +102,8 @@ def threshold_tracks(data: DomainChartData, adaptation: DomainAdaptation) -> Thr
         str(name): [mark(k, own[k], f"{own[k]:.2f}, moved by {moved[k]:+.2f}") for k in np.flatnonzero(is_shown)]
         for name, own, moved, is_shown in zip(data.domains["row"], adapted, shift, shown, strict=True)
     }
-    return ThresholdTracks(low, high, [mark(k, fixed[k], f"{fixed[k]:.2f}, fixed") for k in fixed_ones], by_domain)
+    fixed_marks = [mark(k, fixed[k], f"{fixed[k]:.2f}, fixed") for k in fixed_ones]
+    return {"low": low, "high": high, "fixed": fixed_marks, "by_domain": by_domain}
 
 
 def _bars(names: list[str], counts: list[int], marked: list[bool]) -> list[Bar]:

@@ -79,14 +79,14 @@ def domain_chart_data(reports: Reports, target_recall: TargetRecall) -> DomainCh
     shown = worst_first(reports, target_recall)
     model, *others = shown.values()
     groups, looks = _groups_and_looks(model)
-    domains = _domain_rows(model, groups, target_recall)
+    domains = _domain_rows(model, groups)
     if others:
         domains["baseline_min_recall"] = others[0].min_recall
         domains["baseline_set_size"] = others[0].set_size
     sizes = [report.set_size for report in (model, *others[:1])]
     domains["size_end"] = np.max(sizes, axis=0)  # the number is right of both methods' marks
     labels = _label_rows(model, groups, domains["row"])
-    names, targets = list(map(str, model.label_names)), all_targets(target_recall)
+    names, targets = list(map(str, model.label_names)), all_targets(model)
     return DomainChartData(targets, tuple(shown), domains, labels, looks, names, groups, measure_of(model))
 
 
@@ -119,34 +119,25 @@ def domain_plot(reports: Reports, target_recall: TargetRecall, title: str = "Rec
     import altair as alt
 
     data = domain_chart_data(reports, target_recall)
-    notes = {"text": title, "subtitle": [*marks_in_words(data), *note_on_rest(data)]}
-    chart: alt.HConcatChart = alt.HConcatChart.from_dict(
-        domain_chart(data.worst(MOST_ROWS), INK) | {"title": notes}, validate=False
-    )
+    spec = domain_chart(data.worst(MOST_ROWS), INK) | {"title": {"text": title, "subtitle": caption_lines(data)}}
+    chart: alt.HConcatChart = alt.HConcatChart.from_dict(spec, validate=False)
     return chart
 
 
-def marks_in_words(data: DomainChartData) -> list[str]:
-    """Return the explanation of the chart's marks."""
-    model, baseline = data.methods[0], data.baseline
+def caption_lines(data: DomainChartData) -> list[str]:
+    """Return what the chart's marks mean, and a note on the domains without a row in it, if any."""
     large = "the coverage of the domain" if data.measure == "coverage" else "the lowest of them, its min recall"
     lines = [
-        f"Small marks: the recall of each label ({model}). Large mark: {large}; "
+        f"Small marks: the recall of each label ({data.methods[0]}). Large mark: {large}; "
         "the band is one standard error of counting."
     ]
-    if baseline is not None:
-        lines.append(f"Ring and short bar: {data.measure} and set size of {baseline}.")
+    if data.baseline is not None:
+        lines.append(f"Ring and short bar: {data.measure} and set size of {data.baseline}.")
+    if (n_left := len(data.domains) - MOST_ROWS) > 0:
+        bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS:].min(), data.targets)
+        rest = f"the other {'has' if n_left == 1 else f'{n_left} have'} a {data.measure}"
+        lines.append(f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} of {bound} or more.")
     return lines
-
-
-def note_on_rest(data: DomainChartData) -> list[str]:
-    """Return a note on the domains without a row in the chart, if any."""
-    n_left = len(data.domains) - MOST_ROWS
-    if n_left <= 0:
-        return []
-    bound = bound_text(data.domains["min_recall"].iloc[MOST_ROWS:].min(), data.targets)
-    rest = "the other has" if n_left == 1 else f"the other {n_left} have"
-    return [f"The worst {MOST_ROWS} of {len(data.domains)} domains; {rest} a {data.measure} of {bound} or more."]
 
 
 def standard_error_ends(recall: Any, n: Any) -> tuple[Any, Any]:
@@ -262,7 +253,7 @@ def _tooltip(data: DomainChartData) -> list[Spec]:
     return tooltip(*lines, ("set_size", "Mean set size", ".2f"), ("recalls", "Recall by label", None))
 
 
-def _domain_rows(model: DomainReport, groups: list[str], target_recall: TargetRecall) -> pd.DataFrame:
+def _domain_rows(model: DomainReport, groups: list[str]) -> pd.DataFrame:
     lowest, min_recall = lowest_labels(model), model.min_recall
     n_lowest = model.n if model.is_coverage else model.n_by_label[np.arange(len(lowest)), lowest]
     low, high = standard_error_ends(min_recall, n_lowest)
@@ -273,11 +264,11 @@ def _domain_rows(model: DomainReport, groups: list[str], target_recall: TargetRe
         "min_recall": min_recall,
         "low": low,
         "high": high,
-        "min_recall_text": [recall_text(recall, all_targets(target_recall)) for recall in min_recall],
+        "min_recall_text": [recall_text(recall, all_targets(model)) for recall in min_recall],
         "label": ["all labels" if model.is_coverage else model.label_names[label] for label in lowest],
         "group": [groups[label] for label in lowest],
         "set_size": model.set_size,
-        "recalls": [_recalls_in_words(model, row, target_recall) for row in range(len(lowest))],
+        "recalls": [_recalls_in_words(model, row) for row in range(len(lowest))],
     }
     return pd.DataFrame(rows)
 
@@ -307,9 +298,9 @@ def _groups_and_looks(model: DomainReport) -> tuple[list[str], dict[str, tuple[s
     return [name if label in usual else others for label, name in enumerate(labels)], looks
 
 
-def _recalls_in_words(model: DomainReport, row: int, target_recall: TargetRecall) -> str:
+def _recalls_in_words(model: DomainReport, row: int) -> str:
     """Return each label's recall and number of examples, lowest first, labels that do not count last."""
-    recalls, counts, targets = model.recall[row], model.n_by_label[row], label_targets(model, target_recall)
+    recalls, counts, targets = model.recall[row], model.n_by_label[row], label_targets(model)
     texts = [
         "not counted" if np.isnan(recall) else recall_text(recall, [target])
         for recall, target in zip(recalls, targets, strict=True)

@@ -9,13 +9,7 @@ from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_page import certified
 from domaincover.report.domain_adaptation import DomainAdaptation
 from domaincover.report.domain_bars import recall_bins, size_histogram, threshold_tracks
-from domaincover.report.domain_chart import (
-    MOST_ROWS,
-    domain_chart,
-    domain_chart_data,
-    marks_in_words,
-    note_on_rest,
-)
+from domaincover.report.domain_chart import MOST_ROWS, caption_lines, domain_chart, domain_chart_data
 from domaincover.report.domain_headline import summary_lines, target_in_words
 from domaincover.report.domain_reports import Reports, measure_of, worst_first, worst_order
 from domaincover.report.domain_table import domain_columns, summary_texts
@@ -59,15 +53,15 @@ def write_domain_page(
         recalls=recall_bins(shown, data.targets) if len(model.domain_names) > MOST_ROWS else None,
         thresholds=None if adaptation is None else threshold_tracks(drawn, adaptation.subset(slice(MOST_ROWS))),
         looks=data.looks,
-        summaries={name: summary_texts(report, target_recall) for name, report in shown.items()},
+        summaries={name: summary_texts(report) for name, report in shown.items()},
         certificate=None if certificate is None else certified(certificate, certificate_notes),
         target=target_in_words(target_recall),
         measure=measure_of(model),
         ascending=not isinstance(target_recall, Mapping),  # by the measure; by the distance to each label's target
         charts={"domains": domain_chart(drawn)},
-        caption=" ".join([*note_on_rest(data), *marks_in_words(data)]),
+        caption=" ".join(caption_lines(data)),
         most_rows=MOST_ROWS,
-        columns=domain_columns(shown, target_recall, adaptation),
+        columns=domain_columns(shown, adaptation),
         n_domains=len(model.domain_names),
         searchable=len(model.domain_names) >= LEAST_ROWS_TO_SEARCH,
         wide=len(model.label_names) > MOST_LABELS_IN_PRINT,

@@ -17,7 +17,7 @@ Reports = Mapping[str, DomainReport]
 
 
 def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, DomainReport]:
-    """Return the reports with the first one's worst domain first; names are distinct and printable."""
+    """Return the reports under the target, the first one's worst domain first; names are distinct and printable."""
     if not reports:
         raise InputError("no reports were given; at least one is needed.")
     reports = {name: report.under(target_recall) for name, report in reports.items()}
@@ -25,7 +25,7 @@ def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, Doma
     for name, other in others:
         _check_same_domains(first_name, first, name, other)
     domains, labels = shown_names(first.domain_names), tuple(shown_names(first.label_names))
-    rows = worst_order(first, target_recall)
+    rows = worst_order(first)
     names = tuple(domains[row] for row in rows)
     return {
         name: dataclasses.replace(report.subset(rows), domain_names=names, label_names=labels)
@@ -33,7 +33,7 @@ def worst_first(reports: Reports, target_recall: TargetRecall) -> dict[str, Doma
     }
 
 
-def worst_order(report: DomainReport, target_recall: TargetRecall) -> list[int]:
+def worst_order(report: DomainReport, target_recall: TargetRecall | None = None) -> list[int]:
     """Return the rows of the domains that count, those farthest below their target first, ties by display name."""
     judged = report.under(target_recall)
     names, margin = shown_names(report.domain_names), dict(zip(judged.domain_names, judged.margin, strict=True))
@@ -49,15 +49,15 @@ def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
     return np.where(counts, report.recall, np.inf).argmin(axis=1)
 
 
-def all_targets(target_recall: TargetRecall) -> list[float]:
+def all_targets(report: DomainReport) -> list[float]:
     """Return the distinct targets, lowest first: what a recall is rounded against."""
-    return sorted(set(target_recall.values())) if isinstance(target_recall, Mapping) else [target_recall]
+    return sorted(set(report.judged_by.group_targets.tolist()))
 
 
-def label_targets(report: DomainReport, target_recall: TargetRecall) -> list[float]:
+def label_targets(report: DomainReport) -> list[float]:
     """Return the target that each label's recall is compared with: NaN, with coverage too, for none."""
-    criterion = report.under(target_recall).judged_by
-    return [math.nan] * len(report.label_names) if criterion.is_coverage else criterion.targets.tolist()
+    targets = report.judged_by.targets
+    return (targets * math.nan if report.is_coverage else targets).tolist()
 
 
 def measure_of(report: DomainReport) -> str:
@@ -65,9 +65,9 @@ def measure_of(report: DomainReport) -> str:
     return "coverage" if report.is_coverage else "min recall"
 
 
-def n_at_target(report: DomainReport, target_recall: TargetRecall) -> int:
+def n_at_target(report: DomainReport) -> int:
     """Return the number of domains at target."""
-    return int(report.at_target(target_recall).sum())
+    return int(report.at_target().sum())
 
 
 def _check_same_domains(first_name: str, first: DomainReport, name: str, other: DomainReport) -> None:

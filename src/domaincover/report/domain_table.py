@@ -52,18 +52,16 @@ class DomainColumn(NamedTuple):
     turn: int = 0  # in which a terminal that is too narrow leaves it out
 
 
-def domain_columns(
-    shown: Mapping[str, DomainReport], target_recall: TargetRecall, adaptation: DomainAdaptation | None = None
-) -> list[DomainColumn]:
-    """Return the full table of domains, column by column, worst domain first."""
+def domain_columns(shown: Mapping[str, DomainReport], adaptation: DomainAdaptation | None = None) -> list[DomainColumn]:
+    """Return the full table of domains, column by column, of reports under a target."""
     (_, model), *others = shown.items()
     lowest, measure, n_labels = lowest_labels(model), measure_of(model), len(model.label_names)
     what, n_lowest = measure.capitalize(), model.n_by_label[range(len(lowest)), lowest]
     short = shortened([str(name) for name in model.label_names], LONGEST_HEAD)
-    targets, every = label_targets(model, target_recall), all_targets(target_recall)
+    targets, every = label_targets(model), all_targets(model)
 
     def reached(report: DomainReport) -> list[Cell]:
-        known = zip(report.min_recall, report.at_target(target_recall), strict=True)
+        known = zip(report.min_recall, report.at_target(), strict=True)
         return [Cell(recall_text(value, every), round(float(value), 6), not is_at) for value, is_at in known]
 
     of_lowest = [
@@ -99,12 +97,12 @@ def domain_table(
     model = next(iter(shown.values()))
     n_domains = len(model.domain_names)
     n_rows = n_domains if most_rows is None else min(max(most_rows, 1), n_domains)
-    columns = [column for column in domain_columns(shown, target_recall) if column.short_head is not None]
+    columns = [column for column in domain_columns(shown) if column.short_head is not None]
     of_labels = [_in_terminal(column, n_rows) for column in columns if column.of_label]
     others = [_in_terminal(column, n_rows) for column in columns if not column.of_label]
     n_first = 3 if model.is_coverage else 4
     wide = of_labels if len(of_labels) <= MOST_LABEL_COLUMNS else []
-    notes = [_rest(model, n_rows, target_recall)] if n_rows < n_domains else []
+    notes = [_rest(model, n_rows)] if n_rows < n_domains else []
     notes.append(f"{BELOW} below the target of {target_in_words(target_recall)}")
     return _with_notes(fitted([*others[:n_first], *wide, *others[n_first:]], width), notes, width, color)
 
@@ -112,7 +110,7 @@ def domain_table(
 def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int = 110, color: bool = False) -> str:
     """Return one row per method: min recall and set size over domains, the share at target and by chance alone."""
     shown = worst_first(reports, target_recall)
-    rows = [summary_texts(report, target_recall) for report in shown.values()]
+    rows = [summary_texts(report) for report in shown.values()]
     columns = [TextColumn("Method", list(shown), is_text=True, least=SHORTEST_NAME)]
     columns += [
         TextColumn(_on_two_lines(head), [row[head] for row in rows], turn=SUMMARY_TURNS.get(head, 0))
@@ -120,23 +118,21 @@ def summary_table(reports: Reports, target_recall: TargetRecall, *, width: int =
     ]
     fitting = fitted(columns, width)
     heads = [column.head for column, _ in fitting]
-    notes = [f"at target: {claim_in_words(next(iter(shown.values())), target_recall)}"]
+    notes = [f"at target: {claim_in_words(next(iter(shown.values())))}"]
     notes += [note for head, note in SUMMARY_NOTES.items() if _on_two_lines(head) in heads]
     return _with_notes(fitting, ["; ".join(notes)], width, color)
 
 
-def summary_texts(report: DomainReport, target_recall: TargetRecall) -> dict[str, str]:
+def summary_texts(report: DomainReport) -> dict[str, str]:
     """Return the formatted reductions over domains, by column head."""
-    report, targets = report.under(target_recall), all_targets(target_recall)
-    summary = report.summary(target_recall)
+    summary, targets = report.summary(), all_targets(report)
     return {
         f"Median {measure_of(report)}": recall_text(summary.min_recall, targets),
         PERCENTILE: recall_text(summary.min_recall_p10, targets),
         "Worst domain": recall_text(summary.min_recall_worst, targets),
         "Median set size": size_text(report),
         BY_LOT: f"{summary.set_size_by_lot:.2f}",
-        "Domains at target": f"{n_at_target(report, target_recall)} of {summary.n_domains}, "
-        + percent(summary.share_at_target),
+        "Domains at target": f"{n_at_target(report)} of {summary.n_domains}, " + percent(summary.share_at_target),
         BY_CHANCE: percent(summary.share_by_noise),
     }
 
@@ -190,11 +186,11 @@ def _in_terminal(column: DomainColumn, n_rows: int) -> TextColumn:
     return TextColumn(head, texts, styles=["bold red" if cell.below else "" for cell in cells])
 
 
-def _rest(model: DomainReport, n_rows: int, target_recall: TargetRecall) -> str:
+def _rest(model: DomainReport, n_rows: int) -> str:
     """Return the number of domains not shown, and a lower bound of their min recall."""
     n_more = len(model.domain_names) - n_rows
-    bound = bound_text(float(model.min_recall[n_rows:].min()), all_targets(target_recall))
-    n_below = int((~model.at_target(target_recall)[n_rows:]).sum())
+    bound = bound_text(float(model.min_recall[n_rows:].min()), all_targets(model))
+    n_below = int((~model.at_target()[n_rows:]).sum())
     below = f", {n_below} of them below the target" if n_below and n_more > 1 else ""
     more = "domain" if n_more == 1 else "domains, all"
     return f"… and {n_more} more {more} with {measure_of(model)} ≥ {bound}{below}"

@@ -37,7 +37,7 @@ def reports_html(reports: Reports, target_recall: TargetRecall) -> str:
     """Return a table with a row for each method, and the first one's domains; names are escaped."""
     import pandas as pd
 
-    rows = {name: summary_texts(report, target_recall) for name, report in reports.items()}
+    rows = {name: summary_texts(report.under(target_recall)) for name, report in reports.items()}
     return f"{pd.DataFrame(rows).T.to_html()}{_domains_html(next(iter(reports.values())))}"
 
 
@@ -46,6 +46,5 @@ def _domains_html(report: DomainReport) -> str:
     if report.criterion is None:
         frame = frame.sort_values("min_recall", kind="stable")
     else:
-        target = report.criterion.given
-        frame, targets = frame.iloc[worst_order(report, target)], all_targets(target)
+        frame, targets = frame.iloc[worst_order(report)], all_targets(report)
     return frame.to_html(float_format=lambda value: recall_text(value, targets), na_rep=ABSENT, max_rows=MOST_ROWS)
