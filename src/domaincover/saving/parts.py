@@ -181,7 +181,7 @@ class PartsReader:
         to_predict: bool = False,
     ) -> None:
         self._files = files
-        self._arrays = safetensors.numpy.load(files[ARRAYS]) if ARRAYS in files else {}
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._network = network
         self._trusted = tuple(trusted)
         self._made: list[Any] = []
@@ -191,6 +191,7 @@ class PartsReader:
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
         self._to_predict = self._to_predict and _have_predictors(parts)
+        self._arrays = safetensors.numpy.load(self._files[ARRAYS]) if ARRAYS in self._files else {}
         for number, part in enumerate(parts):
             self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
         return self._made[-1]
