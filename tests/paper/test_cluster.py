@@ -7,15 +7,30 @@ import socket
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.runner import Workers, plan_studies, run_study
 from domaincover.paper.study import Study
+from domaincover.paper.study_datasets import QUICK
 from tests.processes import LIMIT
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
 
-STUDY = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out", "set-cover"), seeds=(0,), epochs=3, quick=True)
-ENDLESS = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out"), seeds=(0,), epochs=10**6, quick=True)
+SETTING = study_dataset("synthetic-10").with_sizes(QUICK)
+STUDY = Study(
+    study_dataset("synthetic-10").with_sizes(QUICK),
+    ("erm", "irm", "vrex", "pooled-held-out", "set-cover"),
+    seeds=(0,),
+    epochs=3,
+    quick=True,
+)
+ENDLESS = Study(
+    study_dataset("synthetic-10").with_sizes(QUICK),
+    ("erm", "irm", "vrex", "pooled-held-out"),
+    seeds=(0,),
+    epochs=10**6,
+    quick=True,
+)
 
 
 def n_done(out):
@@ -25,7 +40,7 @@ def n_done(out):
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["set-cover/target"], indirect=True)
 def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", LIMIT)
+    monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", LIMIT)
     address, _, _, holds = cluster
     out = tmp_path / "runs"
     killed = []
@@ -61,7 +76,7 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
 
 
 def test_where_no_scheduler_answers_one_line_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", 0.5)
+    monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", 0.5)
     plan = plan_studies([STUDY], tmp_path / "runs")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen, so that nobody can

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import typer
-
-from domaincover.cli.arguments import MinCellSize, ModelFolder, Page, TableFile, TableOrJson, column
-from domaincover.cli.outputs import (
-    check_not_table,
-    check_page,
-    notes_on_evaluation,
-    print_reports,
-    shown_name,
-    versions_here,
-    write_page,
-)
+from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, table_file
+from domaincover.cli.outputs import Shown, check_not_table, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
-from domaincover.terminal.command_options import takes
+from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
@@ -39,17 +28,15 @@ if TYPE_CHECKING:
 class LabelledTableOptions:
     """Arguments and options of commands that compare a model's sets with known labels."""
 
-    model: ModelFolder
-    table: TableFile
-    label: Annotated[str | None, column("Column with the true labels; default: the one used by `fit`.")] = None
-    domain: Annotated[str | None, column("Column with the domains; default: the one used by `fit`.")] = None
-    thresholds: Annotated[
-        ThresholdKind | None,
-        typer.Option(
-            help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
-        ),
-    ] = None
-    min_cell_size: MinCellSize = None
+    model: Path = model_folder()
+    table: Path = table_file()
+    label: str | None = column("Column with the true labels; default: the one used by `fit`.")
+    domain: str | None = column("Column with the domains; default: the one used by `fit`.")
+    thresholds: ThresholdKind | None = option(
+        "Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
+    )
+    min_cell_size: int | None = cell_size()
+    html: Path | None = page()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
@@ -57,8 +44,7 @@ class LabelledTableOptions:
 class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
-    style: TableOrJson = "table"
-    html: Page = None
+    style: Literal["table", "json"] = output_format("table")
 
 
 @takes(EvaluateOptions)
@@ -67,27 +53,17 @@ def evaluate(options: EvaluateOptions) -> None:
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(options, options.html)
-    report, target = found.report, found.target_recall
-    notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
-    certificate = certificate_if_unseen(report, target, found.model)
+    found = evaluated(options)
+    target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
+    notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
+    shown = Shown(found.reports, target, notes, found.settings, certificate=certificate, adaptation=found.adaptation)
     if options.html is not None:
-        write_page(
-            options.html,
-            found.reports,
-            target,
-            notes,
-            found.shown_settings,
-            kind="",
-            certificate=certificate,
-            adaptation=found.adaptation,
-        )
+        shown.write_page(options.html)
     if options.style == "table":
-        certified = [] if certificate is None else [certificate.in_one_line()]
-        print_reports(found.reports, target, [*certified, *notes], kind="")
+        shown.print(*([] if certificate is None else [certificate.in_one_line()]))
     else:
-        content = {"summary": report.summary(target).to_dict(), **found.both_ways(target), "domains": found.records()}
-        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        summary = found.report.summary(target).to_dict()
+        print_json({"summary": summary, **found.both_ways(target), "domains": found.records()})
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -120,11 +96,6 @@ class Evaluation(NamedTuple):
             return {name: self.report}
         kinds = sorted(self.by_kind, key=lambda kind: kind != self.thresholds)
         return {f"{name}, {kind}": self.by_kind[kind] for kind in kinds}
-
-    @property
-    def shown_settings(self) -> dict[str, Any]:
-        """What a page lists: the settings of `fit`, with those of this evaluation in their place, and versions."""
-        return {**self.settings, "min_cell_size": self.report.min_cell_size, **versions_here()}
 
     @property
     def warnings(self) -> list[str]:
@@ -183,25 +154,24 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
+def evaluated(options: LabelledTableOptions) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
     from domaincover.cli.inputs import ModelColumns, check_roles
     from domaincover.data.tables import open_table
 
-    check_page(html)
+    check_page(options.html)
     data = open_table(options.table)
     options.parts.check(data)
-    check_not_table(html, "--html", options.table)
+    check_not_table(options.html, "--html", options.table)
 
     from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
     from domaincover.predictors.label_scores import last_step
-    from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(options.model)
-    fitted, extra = saved.load(), load_extra(options.model) or {}
-    settings = extra.get("settings", {})
+    fitted, extra = saved.load(), saved.extra()
+    settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
     label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
     if label is None or domain is None:
         raise InputError("the model does not record its label and domain columns; give --label and --domain.")
@@ -209,8 +179,7 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
         inner_model(fitted)
     ModelColumns.of(fitted, data)
     check_roles(data, label, domain)
-    inner, adapts, found = last_step(fitted), can_adapt(fitted), None
-    parts = parts_of(data)
+    inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
     with (
         warnings_as_notes(),
         options.parts.started(in_parts=hasattr(data, "parts")) as runs,
@@ -218,18 +187,18 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     ):
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch).domains
-        by_kind = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
-    target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
-    settings = {"model": options.model.resolve().name, "sha256": saved.digest, **settings, "table": options.table.name}
-    if found is None:
-        own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
-        report = replace(by_kind[0], thresholds=own)
-        return Evaluation({own or "fixed": report}, own or "fixed", inner, settings, extra, target)
-    kinds: tuple[ThresholdKind, ...] = ("adapted", "fixed")
-    reports = {kind: replace(report, thresholds=kind) for kind, report in zip(kinds, by_kind, strict=True)}
-    adaptation = found.adaptation(by_kind[0].domain_names)
-    asked = options.thresholds or "adapted"
-    return Evaluation(reports, asked, inner, settings, extra, target, adaptation).with_true_kind()
+        reports = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
+    own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
+    kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
+    return Evaluation(
+        {kind or "fixed": replace(report, thresholds=kind) for kind, report in zip(kinds, reports, strict=True)},
+        (options.thresholds if adapts else own) or kinds[0] or "fixed",
+        inner,
+        {**settings, "table": options.table.name, "min_cell_size": reports[0].min_cell_size},
+        extra,
+        settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
+        None if found is None else found.adaptation(reports[0].domain_names),
+    ).with_true_kind()
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

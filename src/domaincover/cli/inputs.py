@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ def read_training(
     return LabelledTable(_with_paths(X, data, [image_column]) if image_column else X, labels, domains)
 
 
-def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
+def note_on_memory(data: Table, n_columns: int, memory: float) -> str | None:
     """Return a line if a table is probably too large for a memory of so many bytes."""
     needed = (data.n_rows or 0) * n_columns * BYTES_OF_VALUE
     if needed <= memory:
@@ -110,7 +110,7 @@ def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind
     from domaincover.data.disk_table import DiskTable
-    from domaincover.data.learned_rows import learned_rows
+    from domaincover.data.encoding import learned_rows
     from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
     if isinstance(features, DiskTable):
@@ -170,7 +170,7 @@ class ModelColumns(NamedTuple):
         """
         first = 1
         texts = {*self.categories, *(() if data.has_types else self.spellings)}
-        for block, kept in data.blocks_with_copies(rows_at_once, self.used, list(ids), texts, self.prose):
+        for block, kept in data.blocks(rows_at_once, self.used, texts, self.prose, list(ids)):
             self._check_decimals(block, data, first)
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), kept
             first += len(block)
@@ -227,10 +227,12 @@ def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     return names
 
 
-def domains_in(data: Table, domain: str) -> list[str]:
-    """Return the domains of a table in the order in which they are met."""
+def domains_in(data: Table, domain: str | None) -> list[str]:
+    """Return the domains of a table in the order in which they are met; none without their column."""
     from domaincover.data.identity import canonical_texts
 
+    if domain is None or domain not in data.columns:
+        return []
     return canonical_texts(data.read([domain], [domain])[domain].dropna()).unique().tolist()
 
 
