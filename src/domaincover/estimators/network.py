@@ -100,12 +100,15 @@ class NetworkClassifier(_Network):
 
     def _settings(self, examples: DomainDataset, is_judged: bool) -> TrainingSettings:
         """Return the settings of a training, with the defaults for so many examples."""
-        from domaincover.training.settings import plan_fine_tuning, plan_training
+        from domaincover.training.settings import STEPS_ON_IMAGES, plan_fine_tuning, plan_training
 
-        inputs = self._inputs
-        is_costly = inputs.reads_sources and self.encoder_.is_lazy and not inputs.is_small
-        plan = plan_fine_tuning if is_costly else plan_training
-        found = plan(len(examples), self.batch_size, self.epochs, self.update_every)
+        given = len(examples), self.batch_size, self.epochs, self.update_every
+        if not isinstance(examples.examples, LazyExamples):
+            found = plan_training(*given)
+        elif self._inputs.is_small:
+            found = plan_training(*given, STEPS_ON_IMAGES)
+        else:
+            found = plan_fine_tuning(*given)
         return replace(
             found,
             learning_rate=self.learning_rate,

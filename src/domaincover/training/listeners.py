@@ -71,7 +71,7 @@ class TimeLeft(Listener):
         if n_done == 1 and self._n_done == 0:
             most = (self._clock() - self._started) * self._epochs * self._n_trainings
             self._say(
-                f"{self._n_trainings} networks are trained one after the other, each for {self._epochs} epochs or "
+                f"{self._n_trainings} networks are trained one after the other, each for {_epochs(self._epochs)} or "
                 f"until held-out domains no longer improve: {duration(most)} at most."
             )
 
@@ -166,7 +166,11 @@ def why_stopped(n_done: int, epochs: int) -> str:
     """
     if n_done < epochs:
         return f"stopped early, at epoch {n_done} of {epochs}: held-out domains no longer improved"
-    return f"trained for {epochs} epoch{'' if epochs == 1 else 's'}"
+    return f"trained for {_epochs(epochs)}"
+
+
+def _epochs(n: int) -> str:
+    return f"{n} epoch{'' if n == 1 else 's'}"
 
 
 def _figures(step: Step, epochs: int) -> str:

@@ -20,6 +20,7 @@ from domaincover.training.listeners import Listener
 
 # Defaults for tables of a thousand to a million rows; docs/experiment-log.md has the measurements.
 STEPS = 6_000
+STEPS_ON_IMAGES = 2_000  # of a small network trained as a whole, where more gain nothing and take minutes
 MOST_EPOCHS = 200
 DUAL_STEPS = 60
 
@@ -60,15 +61,15 @@ class TrainingSettings:
 
 
 def plan_training(
-    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None
+    n_rows: int, batch_size: int | None, epochs: int | None, update_every: int | None, n_steps: int = STEPS
 ) -> TrainingSettings:
-    """Fill in defaults: about 6,000 steps, larger batches for larger tables, 60 dual steps or more."""
+    """Fill in defaults: about `n_steps` steps, larger batches for larger tables, 60 dual steps or more."""
     if batch_size is None:
         batch_size = int(np.clip(2 ** round(math.log2(max(n_rows, 2) / 100)), 32, 1024))
     batch_size = whole_batches(batch_size, n_rows)
     n_batches = max(1, math.ceil(n_rows / max(batch_size, 1)))
     if epochs is None:
-        epochs = min(MOST_EPOCHS, math.ceil(STEPS / n_batches))
+        epochs = min(MOST_EPOCHS, math.ceil(n_steps / n_batches))
     if update_every is None:
         update_every = n_batches // max(1, round(DUAL_STEPS / max(epochs, 1))) + 1
     # With several dual steps per epoch, a full pass at each would cost more than training itself.
