@@ -16,7 +16,7 @@ from typing import Any, Literal
 from domaincover import datasets
 from domaincover.data.feature_cache import default_cache_folder
 from domaincover.data.synthetic import GaussianDomains
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Covariance
 from domaincover.paper.real.contents import Contents, folders_in, read_prepared
