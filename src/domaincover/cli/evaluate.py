@@ -108,7 +108,7 @@ class Evaluation(NamedTuple):
             lines = [meant_for_another_domain(self.model, self.settings.get("adapted_to"), names)]
         else:
             lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
-        return [line for line in lines if line is not None]
+        return list(filter(None, lines))
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
