@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,10 @@ from domaincover.paper.run_directory import check_made_with
 from domaincover.prediction_sets import check_target_recall
 
 FILE = "theory.json"
-ROW_COUNTS = ("n_domains", "seed")
-ROW_NUMBERS = ("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size")
+ROW_NUMBERS = (
+    *("n_domains", "seed"),
+    *("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size"),
+)
 FORMAT = 1
 LARGEST = 1e15  # of numbers in a file
 ROUNDING = 1e-12  # tolerance for recalls exactly at target
@@ -62,13 +64,22 @@ def run_theory(
     on_count: Callable[[int], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Run the domain counts missing in the directory's `theory.json`, write it after each, and return its content."""
+    from domaincover.paper.job import versions
+
     path = out / FILE
-    content = _finished(path, settings)
+    content: dict[str, Any] = {
+        "domaincover_theory": FORMAT,
+        "settings": asdict(settings),
+        "versions": versions(),
+        "rows": [],
+    }
+    if path.exists():
+        content = _read(path)
+        check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
     done = {row["n_domains"] for row in content["rows"]}
-    missing = [count for count in domain_counts if count not in done]
-    if missing:
-        _write(path, content)  # detects a read-only directory before training
-    for count in missing:
+    for place, count in enumerate(count for count in domain_counts if count not in done):
+        if place == 0:
+            _write(path, content)  # detects a read-only directory before training
         rows = content["rows"] + trial(settings, count)
         content["rows"] = sorted(rows, key=lambda row: (row["n_domains"], row["seed"], row["predictor"]))
         _write(path, content)
@@ -79,7 +90,7 @@ def run_theory(
 def read_theory(out: Path) -> dict[str, Any] | None:
     """Return the content of a directory's `theory.json`, None if there is none."""
     path = out / FILE
-    return content if path.exists() and (content := _content(path))["rows"] else None
+    return content if path.exists() and (content := _read(path))["rows"] else None
 
 
 def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
@@ -95,8 +106,15 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
         new = cells_at(source, source.positions(settings.n_new_domains, rng[3]))
         lowest = intercepts_at_target(seen, w, settings.target_recall)
         for predictor, chosen in (("trained", b), ("at-target", lowest)):
-            found = _judged(seen, new, w, chosen, settings.target_recall)
-            rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | found)
+            in_training, target = min_recall(seen, w, chosen), settings.target_recall
+            found = {
+                "share_missing_training": share_missing(in_training, target),
+                "share_missing_new": share_missing(min_recall(new, w, chosen), target),
+                "worst_training_recall": in_training.min(),
+                "mean_set_size": mean_size(new, w, chosen).mean(),
+            }
+            numbers = {name: float(value) for name, value in found.items()}
+            rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | numbers)
     return rows
 
 
@@ -219,55 +237,22 @@ def _trained(
     )
 
 
-def _judged(
-    seen: Sequence[GaussianCells],
-    new: Sequence[GaussianCells],
-    weights: NDArray[np.float64],
-    intercepts: NDArray[np.float64],
-    target_recall: float,
-) -> dict[str, float]:
-    in_training = min_recall(seen, weights, intercepts)
-    return {
-        "share_missing_training": float(share_missing(in_training, target_recall)),
-        "share_missing_new": float(share_missing(min_recall(new, weights, intercepts), target_recall)),
-        "worst_training_recall": float(in_training.min()),
-        "mean_set_size": float(mean_size(new, weights, intercepts).mean()),
-    }
-
-
 def _write(path: Path, content: dict[str, Any]) -> None:
     write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
-    """Return the results of an earlier run, if any; raise if it used other settings."""
-    from domaincover.paper.job import versions
-
-    fresh = {"domaincover_theory": FORMAT, "settings": asdict(settings), "versions": versions(), "rows": []}
-    if not path.exists():
-        return fresh
-    content = _content(path)
-    check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
-    return content
-
-
-def _is_row(row: Any) -> bool:
-    numbers = (*ROW_COUNTS, *ROW_NUMBERS)
-    return set(row) == {*numbers, "predictor"} and all(_is_number(row[name]) for name in numbers)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
-
-
-def _content(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a file; raise if it is not of this format."""
     try:
         content: dict[str, Any] = plain_json(path.read_text(encoding="utf-8"))
-        settings = TheorySettings(**content["settings"])
-        rows_ok = all(_is_row(row) for row in content["rows"])
-        numbers = [getattr(settings, field.name) for field in fields(settings) if field.name != "quick"]
-        is_ours = content["domaincover_theory"] == FORMAT and rows_ok and all(map(_is_number, numbers))
-        is_ours = is_ours and type(settings.quick) is bool
+        settings = asdict(TheorySettings(**content["settings"]))
+        numbers = [value for name, value in settings.items() if name != "quick"]
+        for row in content["rows"]:
+            if set(row) != {*ROW_NUMBERS, "predictor"}:
+                raise ValueError("a row has other columns")
+            numbers += [row[name] for name in ROW_NUMBERS]
+        is_ours = content["domaincover_theory"] == FORMAT and type(settings["quick"]) is bool
+        is_ours &= all(type(value) in (int, float) and -LARGEST <= value <= LARGEST for value in numbers)
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False
     if not is_ours:
