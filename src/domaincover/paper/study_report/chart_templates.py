@@ -4,6 +4,7 @@ Figures fill them here (`filled`), the page in its script by the same rule; so t
 however many data sets, targets and comparisons it can show.
 """
 
+import functools
 from typing import Any
 
 from domaincover.paper.study_report.style import KNOWN_METHODS, RANDOM_COLOR
@@ -77,6 +78,7 @@ def study_config(ink: str, look: Look = SCREEN) -> Spec:
     return config
 
 
+@functools.cache
 def chart_templates(look: Look) -> dict[str, Spec]:
     """Return the template of every kind of chart; on a screen, a click in the legend brings a method out."""
     charts = {
