@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from domaincover.data.synthetic import GaussianDomains
@@ -102,99 +102,47 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     weights, intercepts = _trained(settings, source, positions, rngs)
     rows = []
     for seed, (w, b, place, rng) in enumerate(zip(weights, intercepts, positions, rngs, strict=True)):
-        seen = cells_at(source, place)
-        new = cells_at(source, source.positions(settings.n_new_domains, rng[3]))
-        lowest = intercepts_at_target(seen, w, settings.target_recall)
+        places = place, source.positions(settings.n_new_domains, rng[3])
+        seen, new = (source.means(where) for where in places)
+        lowest = intercepts_at_target(seen, source.deviation, w, settings.target_recall)
         for predictor, chosen in (("trained", b), ("at-target", lowest)):
-            in_training, target = min_recall(seen, w, chosen), settings.target_recall
+            in_seen, in_new = (recalls(means, source.deviation, w, chosen) for means in (seen, new))
+            worst_seen, worst_new = (held.diagonal().min(axis=1) for held in (in_seen, in_new))  # over labels
+            least = settings.target_recall - ROUNDING
             found = {
-                "share_missing_training": share_missing(in_training, target),
-                "share_missing_new": share_missing(min_recall(new, w, chosen), target),
-                "worst_training_recall": in_training.min(),
-                "mean_set_size": mean_size(new, w, chosen).mean(),
+                "share_missing_training": np.mean(worst_seen < least),
+                "share_missing_new": np.mean(worst_new < least),
+                "worst_training_recall": worst_seen.min(),
+                "mean_set_size": in_new.sum(axis=0).mean(),
             }
             numbers = {name: float(value) for name, value in found.items()}
             rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | numbers)
     return rows
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianCells:
-    """The Gaussians of one label in n domains: means (n × d), standard deviations (n) and a common covariance (d × d).
-
-    In the paper's notation, a deviation is √σ_e.
-    """
-
-    means: NDArray[np.float64]
-    deviations: NDArray[np.float64]
-    covariance: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
-        """Broadcast: one deviation applies to all domains, and the default covariance is the identity."""
-        centres = np.asarray(means, dtype=float)
-        n_domains, n_features = centres.shape
-        shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
-        return cls(centres, np.broadcast_to(np.asarray(deviations, dtype=float), n_domains).copy(), shared)
-
-    def recall(self, weights: ArrayLike, intercept: ArrayLike = 0.0) -> NDArray[np.float64]:
-        """Return the recall of scorers in every domain: weights (…, d) and intercepts (…) to (…, n).
-
-        >>> GaussianCells.of([[0.0], [1.6449]]).recall([1.0]).round(3)
-        array([0.5 , 0.95])
-        """
-        w, b = np.asarray(weights, dtype=float), np.asarray(intercept, dtype=float)
-        centre = w @ self.means.T + b[..., None]
-        spread = self.norm(w)[..., None] * self.deviations
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # with zero weights, the label is in all sets or in none
-            return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
-
-    def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the standard deviation of weights · x in a domain of deviation 1."""
-        return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
-
-
-def min_recall(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
+def recalls(
+    means: NDArray[np.float64], deviation: float, weights: NDArray[np.float64], intercepts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the min recall of linear set predictors in every domain, in closed form.
+    """Return the share of examples whose sets hold each label: label of the set × label of the example × domain.
 
-    `cells` has the Gaussians of each label; weights are (…, labels, features), intercepts (…, labels).
+    `means` are those of Gaussians with one deviation in all directions, domains × labels × features; a label is in the
+    set where its score, weights · x + intercept, is not negative.
     """
-    by_label = [cell.recall(weights[..., y, :], intercepts[..., y]) for y, cell in enumerate(cells)]
-    return np.min(by_label, axis=0)
-
-
-def mean_size(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean set size in every domain for equally frequent labels, in closed form."""
-    held = [[cell.recall(weights[..., y, :], intercepts[..., y]) for y in range(len(cells))] for cell in cells]
-    return np.sum(held, axis=(0, 1)) / len(cells)
-
-
-def share_missing(min_recalls: NDArray[np.float64], target_recall: float) -> NDArray[np.float64]:
-    """Return the share of domains (the last axis) whose min recall is below the target."""
-    return np.mean(min_recalls < check_target_recall(target_recall) - ROUNDING, axis=-1)
+    centres = np.einsum("kd,eld->kle", weights, means) + intercepts[:, None, None]
+    spreads = deviation * np.linalg.norm(weights, axis=1)[:, None, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # with zero weights, the label is in all sets or in none
+        return np.where(spreads > 0, ndtr(centres / spreads), np.where(centres >= 0, 1.0, 0.0))
 
 
 def intercepts_at_target(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], target_recall: float
+    means: NDArray[np.float64], deviation: float, weights: NDArray[np.float64], target_recall: float
 ) -> NDArray[np.float64]:
     """Return the lowest intercepts (smallest sets) at which every label is at target in all domains."""
-    z = ndtri(check_target_recall(target_recall))
-    needed = [
-        np.max(z * cell.norm(weights[..., y, :])[..., None] * cell.deviations - weights[..., y, :] @ cell.means.T, -1)
-        for y, cell in enumerate(cells)
-    ]
-    return np.stack(needed, axis=-1)
-
-
-def cells_at(source: GaussianDomains, positions: NDArray[np.float64]) -> list[GaussianCells]:
-    """Return the Gaussians of both labels in domains at the given positions."""
-    means = source.means(positions)
-    return [GaussianCells.of(means[:, label], source.deviation) for label in range(means.shape[1])]
+    margins = ndtri(target_recall) * deviation * np.linalg.norm(weights, axis=1) - np.einsum(
+        "kd,ekd->ek", weights, means
+    )
+    return np.asarray(margins.max(axis=0))
 
 
 def _trained(
