@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -38,6 +38,12 @@ def trees():
     return make_pipeline(TableEncoder(scale=False), boosting)
 
 
+def forest(n_trees=9):
+    return make_pipeline(
+        TableEncoder(scale=False), RandomForestClassifier(n_trees, min_samples_leaf=20, random_state=0)
+    )
+
+
 def mean():
     return MeanClassifier([("network", network()), ("trees", trees())])
 
@@ -58,6 +64,7 @@ MODELS = {
     "promised set-cover": lambda: promised(network(SetCoverClassifier)),
     "promised trees": lambda: promised(trees()),
     "trees, held-out": lambda: promised(trees(), calibration="held-out-domains", folds=None),
+    "promised forest": lambda: promised(forest()),
     "mean": mean,
     "promised mean": lambda: promised(mean()),
 }
@@ -109,13 +116,17 @@ def test_every_row_has_the_set_that_predict_gives(name, storms, unusual, tmp_pat
     assert_same_sets(model, unusual, tmp_path / "model.onnx")
 
 
-def test_an_adapted_model_has_the_thresholds_of_its_domain(storms, unusual, tmp_path):
-    X, y, seasons = storms
-    model = fitted(MODELS["promised"], storms)
-    here = (seasons == 2020).to_numpy()
-    adapted = model.adapt(X[here], y[here])
-    assert (adapted.thresholds_ != model.thresholds_).any()
-    assert_same_sets(adapted, unusual, tmp_path / "model.onnx")
+@pytest.mark.parametrize("scorer", [network, trees])
+def test_an_adapted_model_has_what_labels_of_its_domain_taught_it(scorer, tmp_path):
+    rng = np.random.default_rng(0)
+    domains, labels = np.repeat(np.arange(20), 200), rng.integers(3, size=4000)
+    means = 2 * np.eye(3) + rng.normal(size=(20, 3, 3))
+    X = pd.DataFrame(means[domains, labels] + rng.normal(size=(4000, 3)), columns=list("abc"))
+    X = X.assign(kind=rng.choice(["x", "y"], 4000)).where(rng.random((4000, 4)) < 0.95)
+    model = promised(scorer(), few_labels=(60,)).fit(X, labels, domains=domains)
+    adapted = model.adapt(X[:100], labels[:100])
+    assert np.abs(adapted.predict_proba(X) - model.predict_proba(X)).max() > 0.1
+    assert_same_sets(adapted, X, tmp_path / "model.onnx")
 
 
 @pytest.mark.filterwarnings("ignore:.*they will be in every set")
@@ -176,6 +187,9 @@ def refusals():
         "calibration='held-out-domains'.* around a Pipeline cannot": lambda: ConformalSetClassifier(
             trees(), calibration="held-out-domains", random_state=0
         ),
+        "reject rows with missing values": lambda: promised(
+            make_pipeline(TableEncoder(scale=False), GradientBoostingClassifier(n_estimators=2))
+        ),
         "standardize=False": lambda: network(standardize=False),
     }
 
@@ -194,7 +208,7 @@ def test_splits_by_category_are_refused(storms, tmp_path):
     boosting = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0], early_stopping=False)
     scorer = make_pipeline(TableEncoder(scale=False), boosting)
     X = pd.DataFrame({"month": pd.to_datetime(X["when"]).dt.month % 5})
-    with pytest.raises(InputError, match="splits by category"):
+    with pytest.raises(InputError, match="a pipeline of TableEncoder, HistGradientBoostingClassifier cannot"):
         export_onnx(promised(scorer).fit(X, y, domains=seasons), tmp_path / "model.onnx")
 
 

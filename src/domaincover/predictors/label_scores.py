@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,10 +16,20 @@ from domaincover.predictors.names import check_fitted, label_codes
 from domaincover.predictors.network_predictors import SingleLabelPredictor, from_log_probabilities
 from domaincover.predictors.set_predictor import SetPredictor
 
+KEPT_BITS = 40
+
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes."""
-    return _in_order(scores_of(estimator, X), estimator.classes_, classes, -np.inf)
+    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes.
+
+    Doubles are rounded to 40 bits, twelve digits: the last depend on the processor and on the library that computes
+    them, and a threshold may stand exactly at a score.
+    """
+    scores = _in_order(scores_of(estimator, X), estimator.classes_, classes, -np.inf)
+    if scores.dtype != np.float64:
+        return scores
+    digits, exponent = np.frexp(scores)
+    return np.ldexp(np.round(digits * 2.0**KEPT_BITS), exponent - KEPT_BITS)
 
 
 def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
@@ -83,13 +93,15 @@ class MeanOfModels:
     """The normalised geometric mean of the probabilities of one or several classifiers.
 
     By classifier, `lowest` has what stands for a probability of 0 of each label, and `links` what turns margins into
-    probabilities; it is empty where classifiers give probabilities.
+    probabilities; it is empty where classifiers give probabilities. `correct` makes other probabilities of these and
+    the rows.
     """
 
     models: Sequence[Any]
     classes: NDArray[Any]
     lowest: NDArray[np.float64]
     links: Sequence[Link] = ()
+    correct: Callable[[NDArray[np.float64], Any], NDArray[np.float64]] | None = None
 
     def by_model(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield each classifier's log-probabilities, rows × labels; NaN for rows that it could not read."""
@@ -106,7 +118,8 @@ class MeanOfModels:
     def probabilities(self, X: Any) -> NDArray[np.float64]:
         """Return the mean, rows × labels; NaN for rows that some classifier could not read."""
         by_model = list(self.by_model(X))
-        return np.exp(by_model[0]) if len(by_model) == 1 else mean_probabilities(by_model)
+        found = np.exp(by_model[0]) if len(by_model) == 1 else mean_probabilities(by_model)
+        return found if self.correct is None else self.correct(found, X)
 
 
 class MeanPredictor(SetPredictor):
