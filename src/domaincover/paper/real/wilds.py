@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from domaincover.data.tables.faults import reading
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, reject_rows
 
