@@ -16,8 +16,8 @@ from domaincover.paper import catalogue, methods
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
+from domaincover.paper.job import predicted
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
-from domaincover.paper.predictions import predicted
 from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
@@ -93,7 +93,7 @@ def test_what_fails_is_told_with_the_rest_finished(tmp_path):
 
 @pytest.mark.slow
 def test_a_job_that_always_kills_its_process_is_told_and_the_rest_is_finished(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.terminal.processes.ATTEMPTS", 2)  # each starts processes anew, which takes time
+    monkeypatch.setattr("domaincover.terminal.processes.ATTEMPTS", 1)  # each starts processes anew, which takes time
     load_plugins([PLUGIN])
     outcome = do(of_clinics("dies", "logistic", "logistic-robust"), tmp_path / "runs", n_processes=2)
     assert {failure.job.split(",")[0] for failure in outcome.failures} >= {"clinics dies"}

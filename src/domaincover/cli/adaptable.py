@@ -17,12 +17,16 @@ from domaincover.terminal.text import listed
 
 
 class AdaptedNames(NamedTuple):
-    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model."""
+    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model.
+
+    `rows_digest` is one of all these rows, if they lie in parts.
+    """
 
     inner: PromisedPredictor
     names: list[Hashable]
     thresholds: NDArray[np.float64]
     p_values: NDArray[np.float64]
+    rows_digest: str
 
     def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
         """Return by how much the thresholds of some of these domains moved, and their p-values."""
@@ -41,6 +45,16 @@ class AdaptedNames(NamedTuple):
         unusual = unusual_domains(self.names, self.p_values, self.inner.unfamiliar_level)
         doubt = look_alike_line(self.names, "domains")
         return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
+
+
+def gain_in_words(model: Any, domain: str | None) -> str | None:
+    """Return a line on what labels of a new domain gain; None of a model that learns nothing from them."""
+    inner = last_step(model)
+    if not getattr(inner, "few_labels_", None):
+        return None
+    sizes = {n: f"{size:.2f}" for n, size in inner.label_gain["set_size"].items()}
+    with_labels = listed([f"{size} with {n} labels of a new {domain or 'domain'}" for n, size in sizes.items() if n])
+    return f"Labels per set, in domains treated as new: {sizes[0]} without labels, {with_labels}."
 
 
 def inner_model(model: Any) -> PromisedPredictor:

@@ -54,8 +54,9 @@ def fit(options: FitOptions) -> None:
     training = options.read(data, features)
     options, promise = options.with_promise(training)
     model, settings = options.make_classifier(network), options.saved_settings()
+    images = [] if options.sources.image_column is None else training.X[options.sources.image_column].tolist()
     command = {**settings, "features": features, "network": learned_settings(network)}
-    with options.keeping_checkpoints(data, training, command):
+    with options.training.keeping_checkpoints(data, images, command):
         for note in data.notes:
             say(note)
         if is_model(options.out):
@@ -112,7 +113,7 @@ def _assess(
     shown = Shown(
         {shown_name(names.get(name, "erm")): one for name, one in assessment.unseen.items()},
         options.target,
-        [line for line in (report.not_counted(), str(assessment.diagnosis), promised) if line is not None],
+        list(filter(None, [report.not_counted(), str(assessment.diagnosis), promised])),
         {**settings, "table": options.table.name, "min_cell_size": report.min_cell_size},
         kind="unseen",
         certificate_notes=[REFITTED] if options.final_fit else [],
@@ -120,14 +121,19 @@ def _assess(
     shown.print()
     if options.html is not None:
         certificate = certificate_if_unseen(report, options.target, assessment.model)
-        shown._replace(certificate=certificate).write_page(options.html)
+        gain = getattr(assessment.model, "label_gain", None)
+        shown._replace(certificate=certificate, label_gain=gain).write_page(options.html)
     return assessment
 
 
 def _final_fit(model: SetClassifier, training: LabelledTable, options: FitOptions) -> SetClassifier:
+    from domaincover.cli.adaptable import gain_in_words
+
     say(f"Fitting the final model on all domains: {training.n_domains}.")
     with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):
         fitted = model.fit(training.X, training.labels, domains=training.domains)
     if (promise := fitted.promise) is not None:
         say(f"Promise: {promise}")
+    if (line := gain_in_words(fitted, options.domain)) is not None:
+        say(line)
     return fitted

@@ -31,7 +31,7 @@ class FileFormat(NamedTuple):
 # By the first bytes of a file.
 FORMATS = {
     b"PAR1": FileFormat(".parquet", "a Parquet file"),
-    b"ARROW1": FileFormat(".arrow", "an Arrow file"),
+    b"ARROW1": FileFormat(".arrow", "an Arrow file (Feather version 2)"),
     b"\x1f\x8b": FileFormat(".csv.gz", "gzip data"),
     b"PK\x03\x04": FileFormat(".zip", "a zip archive or a spreadsheet"),
     b"\xd0\xcf\x11\xe0": FileFormat(".xls", "an old spreadsheet"),
@@ -62,12 +62,12 @@ class Table(ABC):
     decimal = "."
     is_images = False
     n_rows: int | None = None  # where the format says so
+    notes: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True, notes: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True) -> None:
         self.path = path
         self.columns = tuple(columns)
         self.has_rows = has_rows
-        self.notes = tuple(notes)
         for name, count in Counter(columns).most_common(1):
             if count > 1:
                 raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")
