@@ -42,6 +42,7 @@ def main() -> None:
     parser.add_argument("--choose", default="uncertain")
     parser.add_argument("--rivals", action="store_true")
     parser.add_argument("--sets", default="")
+    parser.add_argument("--splits", type=int, default=5)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     numbers = [int(each) for each in options.labels.split(",")]
@@ -49,7 +50,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for path in sorted(options.folder.glob(f"*.{options.scorer}.*.npz")):
         name, _, split = path.stem.rsplit(".", 2)
-        if not wanted or name in wanted:
+        if (not wanted or name in wanted) and int(split) < options.splits:
             found = compared(path, numbers, options.choose, int(split), rivals=options.rivals)
             rows += [{"data": name, "split": int(split)} | row for row in found]
     table = pd.DataFrame(rows).groupby(["data", "method"], sort=False)[["size", "share"]].mean()
