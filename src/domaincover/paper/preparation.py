@@ -42,8 +42,13 @@ def _prepare(source: StudyDataset, runs: Sequence[Run], say: Say) -> frozenset[A
     for drawn in draws:
         _check_cells(drawn, min_cell_size, choices)
     unreadable = _unreadable(source, draws, say)
-    if not source.trains_whole_networks and source.source_network.cache is not None:
-        _compute_features(source, draws, unreadable, say)
+    if not source.trains_whole_networks and source.source_network.cache is not None:  # or each process computes them
+        for number, drawn in enumerate(draws):
+            used = drawn.examples[[one not in unreadable for one in drawn.examples]]
+            if number == 0:
+                kind = source.source_network.kind
+                say(f"Computing features of {len(used):,} {kind}s, or taking them from the cache.")
+            source.inputs(used)
     return unreadable
 
 
@@ -73,12 +78,3 @@ def _unreadable(source: SourceDataset, draws: Iterable[Drawn], say: Say) -> froz
     say(f"Checking {len(images):,} images.")
     readable = network.readable(images)
     return frozenset() if readable is None else frozenset(examples[~readable])
-
-
-def _compute_features(source: SourceDataset, draws: Iterable[Drawn], unreadable: frozenset[Any], say: Say) -> None:
-    """Cache the features of all seeds, so that processes do not each compute them."""
-    for number, drawn in enumerate(draws):
-        used = drawn.examples[[one not in unreadable for one in drawn.examples]]
-        if number == 0:
-            say(f"Computing features of {len(used):,} {source.source_network.kind}s, or taking them from the cache.")
-        source.inputs(used)
