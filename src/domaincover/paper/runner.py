@@ -92,8 +92,7 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
 
     A run shared by several studies is done once.
     """
-    from domaincover.paper.job import plan_jobs
-    from domaincover.paper.preparation import prepare
+    from domaincover.paper.job import plan_jobs, prepare
 
     check_sources(studies)
     runs = _distinct(run for study in studies for run in study.runs())

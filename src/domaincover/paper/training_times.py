@@ -25,7 +25,7 @@ METHODS = ("erm", "set-cover")
 TURNS = 3
 
 
-def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] = lambda _: None) -> None:
+def measure_times(study: Study, out: Path, say: Callable[[str], object] = lambda _: None) -> None:
     """Time the training of ERM and SET-COVER on the data set of a study; an existing measurement is kept.
 
     ERM and SET-COVER alternate in short turns, so that a machine that slows down affects both. Networks with all layers
@@ -41,7 +41,7 @@ def measure_times(study: Study, out: Path, on_dataset: Callable[[str], object] =
     if file.exists():
         check_made_with(_read(file)["config"], config, file)
         return
-    on_dataset(study.dataset)
+    say(f"Measuring training times on {study.dataset}.")
     content = {"config": config, "seconds": _measured(study), "versions": versions()}
     file.parent.mkdir(exist_ok=True)
     write_whole(file, (json.dumps(content, indent=1) + "\n").encode())

@@ -40,7 +40,7 @@ HEXAGON = "M-.6,-1.04L.6,-1.04L1.2,0L.6,1.04L-.6,1.04L-1.2,0Z"
 
 # The paper's hues, in shades that a search chose: at least 3:1 against white and against the page's dark
 # background, and as far apart as that allows for normal, protan, deutan and tritan eyes, among the methods of
-# one comparison; others differ less in colour, but in shape. Tests measure it.
+# one comparison; others differ less in colour, but in shape.
 KNOWN_METHODS = {
     "erm": MethodStyle("ERM", "#3b95ff", "circle"),
     "irm": MethodStyle("IRM", "#a90aca", "cross"),
