@@ -20,6 +20,7 @@ from domaincover.paper.study_data import draw_study_data
 from domaincover.paper.study_datasets import Sizes
 
 SETTING = study_dataset("synthetic-10")
+FEWER = SETTING.with_sizes(Sizes(10, 4, 300, 200))
 SMALL = Study(SETTING, seeds=(0, 1), epochs=1)
 
 
@@ -113,10 +114,11 @@ def test_the_history_of_set_cover_is_kept(finished):
 
 
 ONE_SEED = Study(
-    SETTING,
+    FEWER,
     ("erm", "robust", "pooled-held-out", "set-cover", "set-cover-best", "set-cover-full-set-best", "vrex"),
     seeds=(3,),
     epochs=2,
+    min_cell_size=20,
 )
 
 
@@ -332,7 +334,7 @@ def test_jobs_share_networks_and_the_costly_ones_come_first():
 
 @pytest.mark.slow
 def test_joint_methods_run_in_the_study_with_their_confidence(tmp_path):
-    study = Study(SETTING, methods=GROUPS["joint"], seeds=(0,), epochs=1)
+    study = Study(FEWER, methods=GROUPS["joint"], seeds=(0,), epochs=1, min_cell_size=20)
     assert do(study, tmp_path).n_new == 4
     fixed, adapted = (
         json.loads((tmp_path / f"synthetic-10/{method}/target-0.9/seed-0/report.json").read_text())
@@ -357,15 +359,17 @@ def test_fixed_and_adapted_thresholds_are_of_one_model_whose_networks_train_once
 
 
 def test_the_rows_of_a_domain_within_a_split_are_its_batch():
-    data = draw_study_data(next(ONE_SEED.runs()).setting, 0, 101)
+    data = draw_study_data(next(ONE_SEED.runs()).setting, 0, 20)
     batches = {name: set(data.batches[rows]) for name, rows in data.split._asdict().items()}
-    assert [len(codes) for codes in batches.values()] == [25, 25, 25]
-    assert len(set.union(*batches.values())) == 75
+    assert [len(codes) for codes in batches.values()] == [10, 10, 4]
+    assert len(set.union(*batches.values())) == 24
     seen = data.split.seen
-    assert len(set(zip(data.batches[seen], data.domains[seen], strict=True))) == 25
+    assert len(set(zip(data.batches[seen], data.domains[seen], strict=True))) == 10
 
 
-SINGLE_LABEL = Study(SETTING, ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1)
+SINGLE_LABEL = Study(
+    FEWER, ("irm", "vrex", "mmd", "coral", "group-dro", "qrm"), seeds=(0, 1), epochs=1, min_cell_size=20
+)
 
 
 @pytest.fixture(scope="module")
