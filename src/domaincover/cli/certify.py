@@ -62,7 +62,8 @@ def certify(options: CertifyOptions) -> None:
     n_seen = n_domains - len(judged.report.domain_names)
     target = judged.target_recall if asked is None else asked
     judged = judged.under(target)
-    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen)
+    verdict = judged.model.verdict(judged.report)
+    certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen, verdict=verdict)
     if n_seen:
         say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
     lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
     from domaincover.promises.certificates import Certificate
+    from domaincover.promises.verdict import Verdict
     from domaincover.report.domain_adaptation import DomainAdaptation
 
 
@@ -81,12 +82,15 @@ def evaluate(options: EvaluateOptions) -> None:
             kind="",
             certificate=certificate,
             adaptation=found.adaptation,
+            verdict=found.verdict_lines,
         )
     if options.style == "table":
         certified = [] if certificate is None else [certificate.in_one_line()]
-        print_reports(found.reports, target, [*certified, *notes], kind="")
+        print_reports(found.reports, target, [*certified, *notes], "", found.verdict_lines)
     else:
-        content = {"summary": report.summary(target).to_dict(), **found.both_ways(target), "domains": found.records()}
+        verdict = None if found.verdict is None else found.verdict.to_dict()
+        content = {"verdict": verdict, "summary": report.summary(target).to_dict(), **found.both_ways(target)}
+        content["domains"] = found.records()
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
@@ -138,6 +142,25 @@ class Evaluation(NamedTuple):
         else:
             lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
         return [line for line in lines if line is not None]
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the domains that are new to the model contradict its promise."""
+        return self.model.verdict(self.report.under(self.target_recall))
+
+    @property
+    def verdict_lines(self) -> list[str]:
+        """The verdict in words, and where it contradicts, what the new domains missed."""
+        from domaincover.promises.certificates import seen_among
+        from domaincover.promises.verdict import verdict_lines
+
+        names = self.report.domain_names
+        if (verdict := self.verdict) is None:
+            return []
+        rows = [row for row, seen in enumerate(seen_among(names, self.model.seen_domains_ or ())) if not seen]
+        report, moves = self.report.under(self.target_recall).subset(rows), self.adaptation
+        told = () if moves is None else (moves.p_values[rows], moves.level)
+        return verdict_lines(verdict, report, *told)
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""

@@ -111,13 +111,14 @@ def _assess(
         notes.insert(0, options.what_to_try())
     if (promise := assessment.model.promise) is not None:
         notes.append(f"Promise of the model evaluated here: {promise}")
-    print_reports(reports, target, notes, kind="unseen")
+    print_reports(reports, target, notes, "unseen", assessment.verdict_lines)
     if options.html is not None:
         size = assessment.unseen[MODEL].min_cell_size
         shown = {**settings, "table": options.table.name, "min_cell_size": size, **versions_here()}
         certificate = certificate_if_unseen(assessment.unseen[MODEL], target, assessment.model)
         about = [REFITTED] if options.final_fit else []
-        write_page(options.html, reports, target, notes, shown, kind="unseen", certificate=certificate, about=about)
+        said: dict[str, Any] = {"certificate": certificate, "about": about, "verdict": assessment.verdict_lines}
+        write_page(options.html, reports, target, notes, shown, kind="unseen", **said)
     return assessment
 
 

@@ -13,6 +13,7 @@ import typer
 
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
+from domaincover.terminal.text_lines import wrapped
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
@@ -100,12 +101,20 @@ def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mappin
     return notes
 
 
-def print_reports(reports: Mapping[str, DomainReport], target: TargetRecall, notes: Sequence[str], kind: str) -> None:
-    """Print the domains worst first, the methods side by side, and a summary in sentences."""
+def print_reports(
+    reports: Mapping[str, DomainReport],
+    target: TargetRecall,
+    notes: Sequence[str],
+    kind: str,
+    verdict: Sequence[str] = (),
+) -> None:
+    """Print the verdict on a promise, the domains worst first, the methods side by side, and a summary in sentences."""
     from domaincover.evaluation import sizes_in_words
     from domaincover.report.domain_headline import summary_lines
     from domaincover.report.domain_table import domain_table, summary_table
 
+    for line in verdict:
+        typer.echo("\n".join(wrapped(line, text_width())))
     look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
     typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
     typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
@@ -123,6 +132,7 @@ def write_page(
     certificate: Certificate | None = None,
     about: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
+    verdict: Sequence[str] = (),
 ) -> None:
     """Write the same as an HTML page, with a certificate and notes on it, and print its address."""
     from domaincover.report.domain_page import write_domain_page
@@ -140,6 +150,7 @@ def write_page(
         certificate=certificate,
         certificate_notes=about,
         adaptation=adaptation,
+        verdict=verdict,
     )
     say(f"The page is {path.resolve().as_uri()}")
 

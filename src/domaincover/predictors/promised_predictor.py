@@ -21,6 +21,8 @@ from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
+from domaincover.predictors.record import verdict_on
+from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -217,6 +219,14 @@ class PromisedPredictor(CalibratedPredictor):
         given = np.full(n_rows_of(X), ONLY_DOMAIN) if domains is None else domains
         sets, kind = self.adapted_sets(X, given) if adapts else (self.predict_set(X), self.threshold_kind)
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
+
+    def verdict(self, report: DomainReport) -> Verdict | None:
+        """Return whether the new domains of a report contradict the promise; None where they say nothing of it.
+
+        That is so for another target, smaller cells, or no domain that the model has not seen. The tests may be read
+        at any time, and after every domain (docs/promises.md).
+        """
+        return verdict_on(self, report)
 
     @property
     def can_adapt(self) -> bool:

@@ -48,6 +48,7 @@ def certificate_text(certificate: Certificate, width: int = 100) -> str:
         noise_sentence(certificate),
     ]
     parts = [
+        *([] if certificate.verdict is None else [wrapped(str(certificate.verdict), width)]),
         wrapped(f"From {n_domains} domains{_whose(certificate)}, {n_examples:,} examples{thresholds}.", width),
         *([wrapped(certificate.doubt, width)] if certificate.doubt else []),
         *(wrapped(paragraph, width) for paragraph in paragraphs),
@@ -158,7 +159,9 @@ def statement(certificate: Certificate) -> str:
     """Return what somebody who signs the certificate states, in a few sentences."""
     found = certificate.domains
     new = "new to it" if certificate.known_unseen else "taken to be new to it"
+    found_wrong = certificate.verdict is not None and certificate.verdict.is_contradicted
     said = [
+        *([str(certificate.verdict)] if found_wrong else []),
         f"The model named above was tried in {found.n_domains} domains that were {new}, on {certificate.n_examples:,} "
         "rows with known labels.",
         observed_sentence(certificate),

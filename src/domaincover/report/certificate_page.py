@@ -18,6 +18,7 @@ from domaincover.promises.certificate_text import (
     truth_sentence,
 )
 from domaincover.promises.certificates import Certificate, Evidence
+from domaincover.promises.verdict import verdict_lines
 from domaincover.report.domain_bars import size_histogram
 from domaincover.report.domain_headline import claim_in_words
 from domaincover.report.domain_reports import n_at_target, worst_first
@@ -28,6 +29,7 @@ from domaincover.report.template import rendered
 MOST_DOMAINS_IN_PRINT = 16
 MOST_LABELS_IN_PRINT = 8
 LEFT_OUT = ("from examples", "Empty sets")
+CONTRADICTED = "Certificate of a contradicted promise"
 NO_PROMISE = "Nothing was promised when the model was fitted: the target was an aim."
 
 
@@ -51,12 +53,13 @@ def write_certificate_page(
     shown = worst_first({"model": report}, target_recall)["model"]
     n_domains, n_held = len(shown.domain_names), n_at_target(shown)
     columns = domain_columns({"model": shown})
-    block = certified(certificate)
+    block, verdict = certified(certificate), certificate.verdict
     together, *labels = block["rows"]
     page = rendered(
         "certificate_page.html",
         charts={},
-        title="Certificate",
+        title="Certificate" if verdict is None or not verdict.is_contradicted else CONTRADICTED,
+        verdict=verdict_lines(verdict, shown),
         statement=statement(certificate),
         subject=f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}",
         identity={

@@ -31,8 +31,11 @@ def write_domain_page(
     certificate: Certificate | None = None,
     certificate_notes: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
+    verdict: Sequence[str] = (),
 ) -> None:
     """Write the page as one file that needs no network; `kind` is a word for the domains, such as "unseen".
+
+    It begins with the `verdict` on a promise (`verdict_lines`).
 
     A certificate of the same domains is shown in its own block, with notes on its model. An `adaptation`, in
     the order of the reports' domains, adds the thresholds and the p-value of each domain.
@@ -47,6 +50,7 @@ def write_domain_page(
     page = rendered(
         "domain_page.html",
         title=title,
+        verdict=list(verdict),
         headline=headline,
         notes=[*lines, *notes],
         sizes=size_histogram(model),
