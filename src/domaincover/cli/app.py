@@ -23,6 +23,7 @@ from domaincover.cli.export import export
 from domaincover.cli.fit import fit
 from domaincover.cli.plan import plan
 from domaincover.cli.predict import predict
+from domaincover.cli.record import recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
@@ -38,7 +39,7 @@ app = typer.Typer(
 )
 PANELS: dict[str, list[Callable[..., None]]] = {
     "Your own data": [check, fit, predict, adapt, evaluate, export],
-    "Promises": [certify, plan],
+    "Promises": [certify, record, recalibrate, plan],
     "Studies": [paper, run, results, report, figures],
 }
 for panel, commands in PANELS.items():
@@ -144,7 +145,7 @@ def _left_behind(arguments: Sequence[str]) -> str:
         return "finished figures are kept, and the same command draws all"
     if "predict" in arguments[:1] and os.path.isdir(_value_of("--out", arguments)):
         return "finished parts are kept, and the same command continues from there"
-    return "no model was written" if arguments[:1] in (["fit"], ["adapt"]) else "nothing was written"
+    return "no model was written" if arguments[:1] in (["fit"], ["adapt"], ["recalibrate"]) else "nothing was written"
 
 
 def _value_of(option: str, arguments: Sequence[str]) -> str:

@@ -225,9 +225,7 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), load_extra(options.model) or {}
     settings = extra.get("settings", {})
-    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+    label, domain = roles_of(settings, options.label, options.domain)
     if options.thresholds == "adapted":
         inner_model(fitted)
     ModelColumns.of(fitted, data)
@@ -253,6 +251,14 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     adaptation = found.adaptation(by_kind[0].domain_names)
     asked = options.thresholds or "adapted"
     return Evaluation(reports, asked, inner, settings, extra, target, adaptation).with_true_kind()
+
+
+def roles_of(settings: Mapping[str, Any], label: str | None, domain: str | None) -> tuple[str, str]:
+    """Return the columns of labels and domains: those given, or else those that the model was fitted with."""
+    label, domain = label or settings.get("label"), domain or settings.get("domain")
+    if label is None or domain is None:
+        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+    return label, domain
 
 
 def certificate_if_unseen(report: DomainReport, target_recall: TargetRecall, model: SetPredictor) -> Certificate | None:

@@ -24,7 +24,9 @@ from domaincover.estimators.calibrated import CalibratedSetClassifier, has_proba
 from domaincover.estimators.folds import Part
 from domaincover.options import OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
+from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.record import calibration_residuals
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -144,6 +146,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
                 self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                self._keep_residuals(calibration)
                 return
             options["training"] = training
             rows = fit_adaptive_thresholds(
@@ -159,6 +162,11 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         if not criterion.constrained.all():
             self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
         self.thresholds_ = self._by_label(rows.fixed)
+        self._keep_residuals(calibration)
+
+    def _keep_residuals(self, rows: ScoredRows) -> None:
+        """Keep what a record of later domains is compared with, and calibrates with."""
+        self.calibration_residuals_ = calibration_residuals(self, Scored(*rows[:2]), rows.labels, rows.domains)
 
     def _count_calibration_cells(self, rows: ScoredRows) -> None:
         """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""

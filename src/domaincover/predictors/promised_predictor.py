@@ -21,7 +21,7 @@ from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
-from domaincover.predictors.record import verdict_on
+from domaincover.predictors.record import recalibrated, record_report, recorded, verdict_on
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class PromisedPredictor(CalibratedPredictor):
     residuals_: NDArray[np.float32]
     familiarity_: dict[str, Any]
     adapted_: dict[str, Any]
+    calibration_residuals_: NDArray[np.float64]
+    domains_by_label_: NDArray[np.int64]
+    record_: dict[str, Any]
+    n_recorded_: int
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`.
@@ -108,13 +112,20 @@ class PromisedPredictor(CalibratedPredictor):
         readable = np.isfinite(scored.probabilities).all(axis=1)
         if not readable.all():
             scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
-        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
-        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        thresholds, evidence = self.thresholds_of_rows(scored, domains, n_domains)
         n_rows = np.bincount(domains, minlength=n_domains)
         table = FamiliarityTable(**self.familiarity_)
         p_values = table.of_evidence(evidence, *scored, domains)
-        p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
-        return AdaptedDomains(self._by_label(adaptation.of_evidence(evidence, n_rows)), p_values)
+        return AdaptedDomains(thresholds, np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan))
+
+    def thresholds_of_rows(
+        self, scored: Scored, domains: NDArray[np.int64], n_domains: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the thresholds that readable rows set, domains × labels, and the evidence in these rows."""
+        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
+        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
+        found = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
+        return self._by_label(found), evidence
 
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
@@ -177,8 +188,9 @@ class PromisedPredictor(CalibratedPredictor):
         thresholds = thresholds_of_domain(adaptation, self.own_criterion, scores, probabilities, labels)
         p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
         adapted = copy.copy(self)
-        for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_"):
+        for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_", "calibration_residuals_"):
             delattr(adapted, name)
+        vars(adapted).pop("record_", None)
         adapted.thresholds_ = self._by_label(thresholds)
         adapted.adapted_ = {
             "rows": len(labels),
@@ -220,11 +232,36 @@ class PromisedPredictor(CalibratedPredictor):
         sets, kind = self.adapted_sets(X, given) if adapts else (self.predict_set(X), self.threshold_kind)
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
 
-    def verdict(self, report: DomainReport) -> Verdict | None:
-        """Return whether the new domains of a report contradict the promise; None where they say nothing of it.
+    def record(self, X: Any, y: Any, domains: Any) -> Self:
+        """Add the outcome of new domains to the model's record, and return the model.
 
-        That is so for another target, smaller cells, or no domain that the model has not seen. The tests may be read
-        at any time, and after every domain (docs/promises.md).
+        All rows of a domain come in one call; a domain that is in the record already, or that training has seen, is
+        rejected. The record keeps counts and residuals, no rows, and is saved with the model.
+        """
+        return self.record_scored(self.scored(X), y, domains)
+
+    def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
+        """Do what `record` does, for rows that were scored in blocks."""
+        self.record_ = recorded(self, scored, y, domains)._asdict()
+        return self
+
+    def record_report(self, thresholds: ThresholdKind | None = None) -> DomainReport:
+        """Report the domains of the record in the order in which they came, by default with adapted thresholds."""
+        return record_report(self, thresholds)
+
+    def recalibrated(self) -> Self:
+        """Return a copy in which the domains of the record calibrate, too, without a new fit.
+
+        With "held-out-domains" the promise is exact for new domains drawn like all of these, if it was fixed before
+        after how many recorded domains to calibrate again; docs/promises.md says what else is expected.
+        """
+        return recalibrated(self)
+
+    def verdict(self, report: DomainReport | None = None) -> Verdict | None:
+        """Return whether the new domains of a report, or of the record, contradict the promise.
+
+        None where they say nothing of it: another target, smaller cells, or no domain that the model has not seen. The
+        tests may be read at any time, and after every domain (docs/promises.md).
         """
         return verdict_on(self, report)
 

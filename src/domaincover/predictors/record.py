@@ -1,41 +1,198 @@
-"""What labelled domains that came after the fit say of a promise."""
+"""The record of a model: what came of new domains after the fit, for a verdict on its promise and to calibrate again.
+
+The residual of a domain is by how much its thresholds may be raised until a label drops below its target, negative
+where they have to be lowered. If a new domain is drawn like those that calibrated and those recorded, its residual is
+equally likely to take any place among theirs: an order statistic of all of them, added to the thresholds of every
+domain, makes the same promise again. Nothing is fitted anew, and no rows are kept.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration.adaptation import offset_of, rounded_down
+from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
-from domaincover.evaluation import DomainReport
+from domaincover.data.dataset import texts
+from domaincover.errors import InputError
+from domaincover.evaluation import DomainReport, Tallies, report_of_tallies, tallied
+from domaincover.options import ThresholdKind
+from domaincover.predictors.calibrated_predictors import Scored
+from domaincover.predictors.names import as_names, coded_domains, label_codes
 from domaincover.promises.certificates import seen_among
-from domaincover.promises.verdict import HeldOut, Verdict, judged
+from domaincover.promises.verdict import HeldOut, Verdict, judged, residual_ranks
+from domaincover.terminal.text_lines import listed
 
 if TYPE_CHECKING:
     from domaincover.predictors.promised_predictor import PromisedPredictor
 
+MOST_KEPT = 1000  # calibration domains whose residuals are kept, so that a model stays small
 
-def verdict_on(model: PromisedPredictor, report: DomainReport) -> Verdict | None:
-    """Return the verdict of a report's new domains on a model's promise; None where they say nothing of it."""
-    own, given, seen = model.own_criterion, report.criterion, model.seen_domains_
-    same = given is not None and (given.name, given.given) == (own.name, own.given)
-    if not same or seen is None or hasattr(model, "adapted_") or report.min_cell_size < model.min_cell_size:
+
+class Record(NamedTuple):
+    """Domains in the order in which they were recorded; where there are kinds, adapted thresholds stand before fixed.
+
+    Residuals are +∞ where a label does not count.
+    """
+
+    names: NDArray[Any]
+    p_values: NDArray[np.float64]
+    n_by_cell: NDArray[np.int64]  # domains × labels
+    hits_by_cell: NDArray[np.int64]  # domains × kinds × labels
+    n_by_size: NDArray[np.int64]  # domains × kinds × sizes
+    residuals: NDArray[np.float64]  # domains × kinds × groups of the criterion
+
+
+def kinds_of(model: PromisedPredictor) -> tuple[ThresholdKind, ...]:
+    """Return the kinds of thresholds that a model has, the one that it predicts with first."""
+    return ("adapted", "fixed") if model.can_adapt else ("fixed",)
+
+
+def record_of(model: PromisedPredictor) -> Record | None:
+    """Return the record of a model; None where nothing was recorded."""
+    return Record(**model.record_) if hasattr(model, "record_") else None
+
+
+def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> Record:
+    """Return the record with the outcome of new domains; reject one that is seen, recorded, or too small to count."""
+    coded, labels = coded_domains(domains, len(scored.scores)), label_codes(y, model.classes_)
+    if len(labels) != len(scored.scores):
+        raise InputError(f"there are {len(scored.scores)} rows and {len(labels)} labels; every row needs one.")
+    _check_new(model, coded.names)
+    n, codes = len(coded.names), coded.codes
+    p_values = np.full(n, np.nan)
+    thresholds = np.broadcast_to(model.thresholds_, (1, n, len(model.classes_)))
+    if model.can_adapt:
+        adapted, p_values = model.adapted_domains(scored, codes, n)
+        thresholds = np.concatenate([adapted[None], thresholds])
+    by_kind = [tallied(scored.scores >= each[codes], labels, codes, n) for each in thresholds]
+    report = report_of_tallies(
+        by_kind[0], tuple(model.classes_.tolist()), coded.names, model.min_cell_size, model.own_criterion
+    )
+    if report.left_out:
+        raise InputError(
+            f"{listed(texts(report.left_out), 5)}: no label has {model.min_cell_size} rows there, so nothing can be "
+            "recorded; a domain is recorded once, with all of its rows."
+        )
+    new = Record(
+        as_names(coded.names),
+        p_values,
+        by_kind[0].n_by_cell,
+        np.stack([each.hits_by_cell for each in by_kind], axis=1),
+        np.stack([each.n_by_size for each in by_kind], axis=1),
+        _residuals(model, scored.scores, labels, codes, thresholds),
+    )
+    _, first_rows = np.unique(codes, return_index=True)
+    in_order: list[Any] = [each[np.argsort(first_rows)] for each in new]
+    before = record_of(model)
+    if before is None:
+        return Record(*in_order)
+    names = as_names((*before.names.tolist(), *in_order[0].tolist()))
+    return Record(names, *map(np.concatenate, zip(before[1:], in_order[1:], strict=True)))
+
+
+def _check_new(model: PromisedPredictor, names: Sequence[Any]) -> None:
+    if hasattr(model, "adapted_"):
+        raise InputError("this model is adapted to one domain; the record is that of the model that it came from.")
+    record = record_of(model)
+    known = {"in the record already, where a domain counts once": [] if record is None else record.names.tolist()}
+    known["seen in training, and a record is about new domains"] = model.seen_domains_ or []
+    for what, others in known.items():
+        again = [name for name, is_known in zip(texts(names), seen_among(names, others), strict=True) if is_known]
+        if again:
+            raise InputError(f"domain {listed(again, 5)}: {what}; nothing was recorded.")
+
+
+def _residuals(
+    model: PromisedPredictor,
+    scores: NDArray[Any],
+    labels: NDArray[np.int64],
+    domains: NDArray[np.int64],
+    thresholds: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return by how much thresholds, (kinds, domains, labels), may be raised: (domains, kinds, groups)."""
+    criterion = model.own_criterion
+    asked = cell_thresholds(scores, labels, domains, criterion, model.min_cell_size)
+    own = thresholds[..., :1] if criterion.is_coverage else thresholds[..., criterion.constrained]
+    return np.moveaxis(np.where(np.isneginf(own), np.inf, asked - np.where(np.isneginf(own), 0.0, own)), 0, 1)
+
+
+def calibration_residuals(
+    model: PromisedPredictor, scored: Scored, labels: NDArray[np.int64], domains: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return residuals of whole calibration domains, (domains, kinds, groups): what a record is compared with."""
+    present, codes = np.unique(domains, return_inverse=True)
+    thresholds = np.broadcast_to(model.thresholds_, (1, len(present), len(model.classes_)))
+    if model.can_adapt:
+        adapted, _ = model.thresholds_of_rows(scored, codes, len(present))
+        thresholds = np.concatenate([adapted[None], thresholds])
+    found = _residuals(model, scored.scores, labels, codes, thresholds)
+    counting = np.flatnonzero(np.isfinite(found).any(axis=(1, 2)))
+    return found[np.random.default_rng(0).permutation(counting)[:MOST_KEPT]]
+
+
+def record_report(model: PromisedPredictor, thresholds: ThresholdKind | None = None) -> DomainReport:
+    """Return the report of the recorded domains, in the order in which they were recorded."""
+    record, kinds = record_of(model), kinds_of(model)
+    if record is None:
+        raise InputError("nothing is recorded yet; add domains with model.record(X, y, domains).")
+    kind = thresholds or kinds[0]
+    if kind not in kinds:
+        raise InputError(f"this model has {kinds[0]} thresholds only.")
+    place = kinds.index(kind)
+    tallies = Tallies(record.n_by_cell, record.hits_by_cell[:, place], record.n_by_size[:, place])
+    return DomainReport(
+        tuple(record.names.tolist()),
+        tuple(model.classes_.tolist()),
+        tallies,
+        kind,
+        model.min_cell_size,
+        criterion=model.own_criterion,
+    )
+
+
+def judged_report(model: PromisedPredictor, report: DomainReport | None = None) -> DomainReport | None:
+    """Return what a promise is judged by: new domains, with the labels promised together; None where there is nothing.
+
+    The report is that of the record if none is given.
+    """
+    own, seen = model.own_criterion, model.seen_domains_
+    report = record_report(model) if report is None else report
+    criterion = report.criterion
+    if criterion is None or (criterion.name, criterion.given) != (own.name, own.given) or hasattr(model, "adapted_"):
         return None
-    report = report.subset(~np.array(seen_among(report.domain_names, seen), dtype=bool))
-    at_target = at_target_together(model, report)
-    return judged(at_target, model.domain_confidence, held_out=held_out(model)) if len(at_target) else None
-
-
-def at_target_together(model: PromisedPredictor, report: DomainReport) -> NDArray[np.bool_]:
-    """Return which domains are at target in all labels that are promised together; others than these are left out."""
-    above = report.group_recall - report.judged_by.group_targets
+    if seen is None or report.min_cell_size < model.min_cell_size:
+        return None
     if not report.is_coverage:
         apart = set(model.classes_[promised_apart(model)].tolist())
-        names = report.judged_by.group_names(report.label_names)
-        above = above[:, [name not in apart for name in names]]
-    counts = ~np.isnan(above)
-    return np.asarray(np.where(counts, above, np.inf).min(axis=1, initial=np.inf)[counts.any(axis=1)] >= 0)
+        targets = np.where([name in apart for name in report.label_names], np.nan, criterion.targets)
+        report = replace(report, criterion=criterion._replace(targets=targets))
+    is_new = ~np.array(seen_among(report.domain_names, seen), dtype=bool)
+    report = report.subset(is_new & ~np.isnan(report.group_recall).all(axis=1))
+    return report if report.domain_names else None
+
+
+def verdict_on(model: PromisedPredictor, report: DomainReport | None = None) -> Verdict | None:
+    """Return the verdict of a report's new domains, or of the record, on a promise; None where they say nothing."""
+    found = judged_report(model, report)
+    if found is None:
+        return None
+    ranks = _record_ranks(model) if report is None else None
+    return judged(found.at_target(), model.domain_confidence, held_out=held_out(model), ranks=ranks)
+
+
+def _record_ranks(model: PromisedPredictor) -> NDArray[np.float64] | None:
+    """Return the ranks of recorded domains among those that calibrated, if these were held out."""
+    record = record_of(model)
+    if record is None or held_out(model) is None:
+        return None
+    return residual_ranks(*(each[:, 0].min(axis=1) for each in (model.calibration_residuals_, record.residuals)))
 
 
 def promised_apart(model: PromisedPredictor) -> NDArray[np.bool_]:
@@ -47,7 +204,38 @@ def promised_apart(model: PromisedPredictor) -> NDArray[np.bool_]:
 
 
 def held_out(model: PromisedPredictor) -> HeldOut | None:
-    """Return what the offset of held-out domains is; None where domains calibrate in another way."""
+    """Return what the offset of held-out domains is; None where domains calibrate in another way, or labels apart."""
     m = len(model.calibration_domains_)
     rank = int(order_ranks(m, model.domain_confidence))
-    return HeldOut(m, rank) if model.calibration == "held-out-domains" and rank > 0 else None
+    known = model.calibration == "held-out-domains" and rank > 0 and not promised_apart(model).any()
+    return HeldOut(m, rank) if known else None
+
+
+def recalibrated(model: PromisedPredictor) -> Any:
+    """Return a copy of a model in which the domains of its record calibrate, too; its own record begins anew."""
+    record = record_of(model)
+    if record is None:
+        raise InputError("nothing is recorded yet, so there is nothing to calibrate with; add domains to the record.")
+    criterion, confidence = model.own_criterion, model.domain_confidence
+    allowed = np.concatenate([model.calibration_residuals_, record.residuals])
+    n_by_group = np.isfinite(allowed[:, 0]).sum(axis=0)
+    promised = order_ranks(n_by_group, confidence) >= 1
+    never_raised = np.where(promised, np.inf, 0.0)  # what their pooled rows allow is not known any more
+    shifts = [offset_of(each[None], promised, never_raised, confidence) for each in np.moveaxis(allowed, 1, 0)]
+    new = copy.copy(model)
+    del new.record_
+    new.thresholds_ = rounded_down(model.thresholds_, criterion.by_label(shifts[-1], 0.0))
+    if model.can_adapt:
+        adapted, later = model.adaptation_, model.later_adaptation_
+        new.adaptation_ = {**adapted, "offset": adapted["offset"] + shifts[0]}
+        new.later_adaptation_ = {**later, "offset": later["offset"] + np.minimum(shifts[0], 0.0)}
+    new.calibration_residuals_ = allowed - np.stack(shifts)
+    names = record.names.tolist()
+    new.domains_ = as_names((*model.domains_.tolist(), *names))
+    new.calibration_domains_ = as_names((*model.calibration_domains_.tolist(), *names))
+    new.domains_by_label_ = model.domains_by_label_ + criterion.by_label(
+        np.isfinite(record.residuals[:, 0]).sum(axis=0), 0
+    )
+    new.n_recorded_ = getattr(model, "n_recorded_", 0) + len(names)
+    new.promise_ = f"{new._promise_in_words()} Of them, {new.n_recorded_} came after the fit, from the record."
+    return new

@@ -117,7 +117,7 @@ class SetPredictor:
         verdict = self.verdict(report.under(target))
         return certify(report, target, confidence=confidence, seen_domains=self.seen_domains_, verdict=verdict)
 
-    def verdict(self, report: DomainReport) -> Verdict | None:  # noqa: ARG002
+    def verdict(self, report: DomainReport | None = None) -> Verdict | None:  # noqa: ARG002
         """Return whether new domains contradict the promise: None without one that is about all labels of a domain."""
         return None
 

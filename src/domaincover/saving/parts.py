@@ -66,7 +66,7 @@ SETTINGS = {
 }
 SKOPS = "skops"
 RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
-IN_FILES = ("network_", "layers_", RESIDUALS)
+IN_FILES = ("network_", "layers_", "record_", RESIDUALS)
 SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.

@@ -1,0 +1,101 @@
+"""The commands `record` and `recalibrate`: what came of new domains joins a model, and its calibration."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from domaincover.cli.adapt import with_last_step
+from domaincover.cli.arguments import ModelFolder, TableFile, column
+from domaincover.cli.evaluate import roles_of
+from domaincover.cli.outputs import check_not_table, check_page, versions_here
+from domaincover.cli.part_runs import rejected_rows_as_input_error
+from domaincover.errors import InputError
+from domaincover.files import only_writer
+from domaincover.terminal.messages import say, text_width, warnings_as_notes
+from domaincover.terminal.text_lines import counted, wrapped
+
+
+def record(
+    model: ModelFolder,
+    table: TableFile,
+    label: Annotated[str | None, column("Column with the true labels; default: the one used by `fit`.")] = None,
+    domain: Annotated[str | None, column("Column with the domains; default: the one used by `fit`.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Also write the whole record as an HTML page.")] = None,
+) -> None:
+    """Add what came of new domains to the record of a model, and say whether its promise stands.
+
+    Example: domaincover record model ward-8.csv --html record.html
+    """
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.data.tables import open_table
+
+    check_page(html)
+    data = open_table(table)
+    check_not_table(html, "--html", table)
+
+    from domaincover.cli.part_scores import joined, scored_blocks
+    from domaincover.report.record_page import domains_in_words, record_lines, write_record_page
+    from domaincover.saving.models import load_extra
+    from domaincover.saving.record import write_record
+
+    settings = (load_extra(model) or {}).get("settings", {})
+    with only_writer(model):
+        fitted, inner = _promised(model)
+        columns = ModelColumns.of(fitted, data)
+        given = columns.read_labels(data, *roles_of(settings, label, domain), inner.classes_.tolist())
+        with warnings_as_notes(), rejected_rows_as_input_error(model):
+            scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
+            inner.record_scored(scored, given.labels, given.domains)
+        write_record(model, fitted)
+    lines = record_lines(inner)
+    said = [*domains_in_words(inner)[-given.domains.nunique() :], *lines]
+    typer.echo("\n".join(part for line in said for part in wrapped(line, text_width())))
+    if html is not None:
+        about = {**settings, "model": model.resolve().name, **versions_here()}
+        write_record_page(html, inner, lines, {name: str(value) for name, value in about.items()})
+        say(f"The page is {html.resolve().as_uri()}")
+
+
+def recalibrate(
+    model: ModelFolder,
+    out: Annotated[Path, typer.Option(help="Folder for the recalibrated model.")],
+) -> None:
+    """Let the domains of a model's record calibrate it, too, without a new fit.
+
+    Example: domaincover recalibrate model --out model-2
+    """
+    from domaincover.saving.models import load_extra, save
+    from domaincover.saving.sealed import check_folder
+
+    check_folder(out)
+    if out.exists() and model.exists() and out.samefile(model):
+        raise InputError(f"--out would overwrite the model {model} and its record; choose another folder.")
+    fitted, inner = _promised(model)
+    new = inner.recalibrated()
+    save(with_last_step(fitted, new), out, extra=load_extra(model))
+    n_new = len(new.domains_) - len(inner.domains_)
+    moved = ", ".join(
+        f"{name} {after - before:+.2f}"
+        for name, before, after in zip(inner.classes_.tolist(), inner.thresholds_, new.thresholds_, strict=True)
+    )
+    typer.echo(f"{counted(n_new, 'domain')} of the record joined the calibration; fixed thresholds moved: {moved}.")
+    typer.echo(f"Promise: {new.promise}")
+    if inner.calibration == "held-out-domains":
+        typer.echo("It is exact if it was fixed before the first of them came after how many to calibrate again.")
+    say(f"The model is in {out}. Next: domaincover predict {shlex.quote(str(out))} TABLE --out sets.parquet")
+
+
+def _promised(model: Path) -> tuple[Any, Any]:
+    """Return a saved model and the classifier with a promise in it; reject another one."""
+    from domaincover.predictors.label_scores import last_step
+    from domaincover.predictors.promised_predictor import PromisedPredictor
+    from domaincover.saving.models import load_to_predict
+
+    fitted = load_to_predict(model)
+    if not isinstance(inner := last_step(fitted), PromisedPredictor):
+        raise InputError("the model has no promise that a record could be about; fit with --domain-confidence 0.9.")
+    return fitted, inner
