@@ -46,7 +46,7 @@ def test_a_fit_says_so_and_leaves_no_model(left, small_disk, table, n_bytes):
     left(n_bytes, "fit", table, *FIT, "--out", small_disk(n_bytes) / "model")
 
 
-@pytest.mark.parametrize("n_bytes", [4096, 98_304])  # too few for the copy of the table, or for the network's inputs
+@pytest.mark.parametrize("n_bytes", [0, 4096])  # too few for the network's inputs
 def test_a_fit_on_disk_without_room_leaves_neither_model_nor_files(left, small_disk, tmp_path, n_bytes):
     patients(5000).to_parquet(tmp_path / "rows.parquet")
     options = ["--on-disk", "--scratch", small_disk(n_bytes), "--out", tmp_path / "model"]
@@ -124,7 +124,7 @@ def test_a_full_disk_is_told_where_no_small_one_can_be_mounted_too(tmp_path, mon
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(InputError, match=f"^cannot write .*page.html: {WHAT_TO_DO}$"):
         write_whole(tmp_path / "page.html", b"new")
 

@@ -20,7 +20,7 @@ import torch
 import domaincover
 from domaincover import SetCoverClassifier, load, save
 from domaincover.data.tables import open_table
-from domaincover.networks import torchvision_weights
+from domaincover.networks import image_models
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import read_experiment
 from domaincover.paper.run_directory import is_finished
@@ -134,9 +134,9 @@ def test_weights_from_torch_run_no_code(tmp_path, mark, monkeypatch, door):
     for bomb in bombs(mark):
         door("hostile files")
         (tmp_path / "w.pth").write_bytes(bomb)
-        assert is_refused(answer(torchvision_weights._tensors_in, tmp_path / "w.pth"))
+        assert is_refused(answer(image_models._tensors_in, tmp_path / "w.pth"))
     monkeypatch.setattr(torch, "__version__", "2.9.1")
-    assert "torch 2.10 or later" in str(answer(torchvision_weights._tensors_in, tmp_path / "w.pth"))
+    assert "torch 2.10 or later" in str(answer(image_models._tensors_in, tmp_path / "w.pth"))
 
 
 RUNS_CODE = {
@@ -153,4 +153,4 @@ def calls_in(path):
 
 def test_what_could_run_code_from_a_file_is_called_in_one_place_only():
     calls = {path.name: calls_in(path) & RUNS_CODE for path in Path(domaincover.__file__).parent.rglob("*.py")}
-    assert {name: found for name, found in calls.items() if found} == {"torchvision_weights.py": {"torch.load"}}
+    assert {name: found for name, found in calls.items() if found} == {"image_models.py": {"torch.load"}}

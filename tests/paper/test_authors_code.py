@@ -96,7 +96,7 @@ def test_default_and_preset_differ_in_the_documented_choices_and_nothing_else(so
         if name in ("camelyon17", "fmow") and METHODS[method].promises:
             continue  # too costly for whole networks
         default, preset = (
-            next(Study(name, (method,), as_authors=choice, source=sources(name, choice) if is_wilds else ()).runs())
+            next(Study(name, (method,), as_authors=choice, source=sources(name, choice) if is_wilds else None).runs())
             for choice in (False, True)
         )
         assert (default.choices, preset.choices) == (PAPER_TEXT, AUTHORS_CODE)

@@ -142,15 +142,18 @@ def test_data_of_two_dimensions_need_no_table():
     [
         ("import no_such_module_anywhere", "cannot be imported: ModuleNotFoundError"),
         ("1 / 0", "cannot be imported: ZeroDivisionError"),
-        ('from domaincover import register_method\nregister_method("erm")(None)', "method 'erm' is already registered"),
         (
-            'from domaincover import register_dataset\nregister_dataset("votes")(None)',
+            'from domaincover.study import register_method\nregister_method("erm")(None)',
+            "method 'erm' is already registered",
+        ),
+        (
+            'from domaincover.study import register_dataset\nregister_dataset("votes")(None)',
             "a dataset 'votes' already exists",
         ),
-        ('from domaincover import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
-        ('from domaincover import register_dataset\nregister_dataset("results")(None)', "is reserved"),
+        ('from domaincover.study import register_dataset\nregister_dataset("../x")(None)', "becomes a folder"),
+        ('from domaincover.study import register_dataset\nregister_dataset("results")(None)', "is reserved"),
         (
-            'from domaincover import register_dataset\nregister_dataset("x", rows=3)(None)',
+            'from domaincover.study import register_dataset\nregister_dataset("x", rows=3)(None)',
             "has an unknown setting 'rows'",
         ),
     ],

@@ -142,8 +142,6 @@ class Experiment:
             members = study_datasets([name])
             if name in FOLDERS:
                 members = tuple(member for member in members if member in given)
-                if not members:
-                    note(f"{FOLDERS[name][0]} left out: give {FOLDERS[name][1]}.")
             elif name == "installable":
                 absent = [member for member in members if not CATALOGUE[member].is_installed]
                 if absent:

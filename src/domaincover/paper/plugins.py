@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,6 +129,13 @@ def _import_name(module: str) -> None:
         _check_unchanged(module, Path(found.__file__))
 
 
+class _SourceLoader(SourceFileLoader):
+    """Compiles the file itself: compiled code is kept by size and second, and an edit may change neither."""
+
+    def get_code(self, fullname: str) -> Any:  # noqa: ARG002 - importlib's
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _import_file(path: Path) -> None:
     """Import a file, at most once per process."""
     place = path.resolve()
@@ -137,13 +145,13 @@ def _import_file(path: Path) -> None:
     _check_unchanged(name, place)
     if name in sys.modules:
         return
-    spec = spec_from_file_location(name, place)
+    loader = _SourceLoader(name, str(place))
+    spec = spec_from_loader(name, loader)
     assert spec is not None  # noqa: S101 - for the type checker
-    assert spec.loader is not None  # noqa: S101
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except BaseException:
         del sys.modules[name], _read[name]
         raise

@@ -2,6 +2,7 @@
 
 import bisect
 import math
+import re
 from itertools import product
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from domaincover.errors import InputError
 from domaincover.paper.theory.learning_bounds import LARGEST_SUMMED, log_growth, no_failure_bound, uniform_bound
+from tests.documents import ROOT
 
 BOUNDS = pytest.mark.parametrize("bound", [uniform_bound, no_failure_bound])
 
@@ -83,6 +85,15 @@ def test_no_failure_takes_no_more_domains_than_the_closed_form_of_blumer_and_oth
 @pytest.mark.parametrize(("bound", "n_domains"), [(no_failure_bound, 36_328), (uniform_bound, 1_459_893)])
 def test_the_numbers_of_domains_on_the_theory_page_are_the_smallest(bound, n_domains):
     assert bound(n_domains, 51, 3, 0.05) <= 0.1 < bound(n_domains - 1, 51, 3, 0.05)
+
+
+def test_the_table_of_the_theory_page_has_these_bounds():
+    page = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([\d,]+) \| ([\d.]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert len(rows) == 4
+    for domains, *shown in rows:
+        found = [bound(int(domains.replace(",", "")), 11, 2, 0.05) for bound in (no_failure_bound, uniform_bound)]
+        assert [float(number) for number in shown] == pytest.approx(found, abs=5e-4)
 
 
 @BOUNDS

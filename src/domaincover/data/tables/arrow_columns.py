@@ -16,6 +16,7 @@ from domaincover.errors import InputError
 def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
     """Return a pandas table: decimals as floats, dates as timestamps, bytes and times of day as text."""
     for k, field in enumerate(table.schema):
+        _check_zone(field)
         if field.name in text_columns:
             table = table.set_column(k, field.name, _to_text(table[k], field.name))
         elif pa.types.is_decimal(field.type) or pa.types.is_null(field.type):
@@ -23,6 +24,16 @@ def to_pandas(table: Any, text_columns: Collection[str]) -> pd.DataFrame:
         elif pa.types.is_time(field.type) or _is_binary(field.type):
             table = table.set_column(k, field.name, _cast_to_text(table[k], field.name))
     return table.to_pandas(ignore_metadata=True, date_as_object=False, self_destruct=True)
+
+
+def _check_zone(field: Any) -> None:
+    """Reject times in a zone that this machine does not know, which packages report each in its own way."""
+    if pa.types.is_timestamp(field.type) and field.type.tz:
+        try:
+            pa.array([0], field.type).to_pandas()
+        except Exception:
+            zone = f"the zone {field.type.tz!r}, which is not known here"
+            raise InputError(f"column {field.name!r} has times in {zone}; write them in UTC.") from None
 
 
 def copies(table: Any, columns: Sequence[str]) -> pd.DataFrame:

@@ -94,14 +94,19 @@ def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[
 def _datasets_of(experiment: Experiment, options: StudyOptions, note: Note) -> tuple[StudyDataset, ...]:
     """Return the data sets of an experiment that are read from files and were found, with the sizes asked for."""
     from domaincover.paper.catalogue import CATALOGUE, natural_dataset, study_datasets
+    from domaincover.paper.experiment import FOLDERS
     from domaincover.paper.wilds_dataset import lacking_network, wilds_dataset
 
+    folders = {"wilds": options.wilds, "real": options.data}
+    for group, (what, option) in FOLDERS.items():
+        if group in experiment.datasets and folders[group] is None:
+            note(f"{what} left out: give {option}.")
     wanted = study_datasets(experiment.datasets)
     found = [dataset for dataset in experiment.own if dataset.name in wanted]
     for data in (CATALOGUE[name] for name in wanted if name in CATALOGUE):
         if data.group == "installable":
             continue
-        folder, is_named = options.wilds if data.group == "wilds" else options.data, data.name in experiment.datasets
+        folder, is_named = folders[data.group], data.name in experiment.datasets
         if folder is None and not (is_named and data.is_installed):
             continue
         if folder is not None and not folder.exists():
