@@ -25,7 +25,7 @@ from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
 from domaincover.terminal.command_options import takes
-from domaincover.terminal.messages import warnings_as_notes
+from domaincover.terminal.messages import text_width, warnings_as_notes
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
@@ -58,6 +58,7 @@ class LabelledTableOptions:
 class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
+    by: Annotated[str | None, column("Column with groups of rows, such as sex: report each of them, too.")] = None
     style: TableOrJson = "table"
     html: Page = None
 
@@ -68,7 +69,7 @@ def evaluate(options: EvaluateOptions) -> None:
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(options, options.html)
+    found = evaluated(options, options.html, options.by)
     report, target = found.report, found.target_recall
     notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
     certificate = certificate_if_unseen(report, target, found.model)
@@ -83,14 +84,22 @@ def evaluate(options: EvaluateOptions) -> None:
             certificate=certificate,
             adaptation=found.adaptation,
             verdict=found.verdict_lines,
+            by=options.by,
+            groups=found.groups.get(found.thresholds, {}),
         )
     if options.style == "table":
         certified = [] if certificate is None else [certificate.in_one_line()]
         print_reports(found.reports, target, [*certified, *notes], "", found.verdict_lines)
+        if options.by is not None:
+            from domaincover.report.domain_table import group_table
+
+            typer.echo(group_table(options.by, found.groups[found.thresholds], target, width=text_width()), nl=False)
     else:
         verdict = None if found.verdict is None else found.verdict.to_dict()
         content = {"verdict": verdict, "summary": report.summary(target).to_dict(), **found.both_ways(target)}
         content["domains"] = found.records()
+        if options.by is not None:
+            content["by"] = {options.by: found.group_records()}
         typer.echo(json.dumps(content, indent=2, allow_nan=False))
 
 
@@ -101,6 +110,7 @@ class Evaluation(NamedTuple):
     """A model's report by domain for each kind of thresholds that it has, and what was saved with the model.
 
     `thresholds` is the kind that is asked for; `adaptation` says by how much those of a model that can adapt moved.
+    `groups` are the reports of groups of rows, for each kind.
     """
 
     by_kind: Mapping[ThresholdKind, DomainReport]
@@ -110,6 +120,7 @@ class Evaluation(NamedTuple):
     extra: Mapping[str, Any]
     target_recall: TargetRecall
     adaptation: DomainAdaptation | None = None
+    groups: Mapping[ThresholdKind, Mapping[str, DomainReport]] = {}
 
     @property
     def report(self) -> DomainReport:
@@ -183,6 +194,13 @@ class Evaluation(NamedTuple):
         moved = self.adaptation.records(self.report.label_names)
         return [record | more for record, more in zip(records, moved, strict=True)]
 
+    def group_records(self) -> dict[str, Any]:
+        """Return the summary and a record per domain for each group of rows."""
+        return {
+            name: {"summary": report.summary(self.target_recall).to_dict(), "domains": report.records()}
+            for name, report in self.groups[self.thresholds].items()
+        }
+
     def under(self, target_recall: TargetRecall) -> Evaluation:
         """Return the evaluation of the domains that count with another target."""
         report = self.report.under(target_recall)
@@ -206,7 +224,7 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
+def evaluated(options: LabelledTableOptions, html: Path | None, by: str | None = None) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
     from domaincover.cli.inputs import ModelColumns, check_roles
     from domaincover.data.tables import open_table
@@ -230,6 +248,8 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
         inner_model(fitted)
     ModelColumns.of(fitted, data)
     check_roles(data, label, domain)
+    if by is not None:
+        data.check_column(by, "--by")
     inner, adapts, found = last_step(fitted), can_adapt(fitted), None
     parts = parts_of(data)
     with (
@@ -239,18 +259,20 @@ def evaluated(options: LabelledTableOptions, html: Path | None) -> Evaluation:
     ):
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch).domains
-        by_kind = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
+        by_kind, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
     target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **settings, "table": options.table.name}
     if found is None:
         own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
         report = replace(by_kind[0], thresholds=own)
-        return Evaluation({own or "fixed": report}, own or "fixed", inner, settings, extra, target)
+        kind = own or "fixed"
+        return Evaluation({kind: report}, kind, inner, settings, extra, target, groups={kind: groups[0]})
     kinds: tuple[ThresholdKind, ...] = ("adapted", "fixed")
     reports = {kind: replace(report, thresholds=kind) for kind, report in zip(kinds, by_kind, strict=True)}
     adaptation = found.adaptation(by_kind[0].domain_names)
     asked = options.thresholds or "adapted"
-    return Evaluation(reports, asked, inner, settings, extra, target, adaptation).with_true_kind()
+    by_group = dict(zip(kinds, groups, strict=True))
+    return Evaluation(reports, asked, inner, settings, extra, target, adaptation, by_group).with_true_kind()
 
 
 def roles_of(settings: Mapping[str, Any], label: str | None, domain: str | None) -> tuple[str, str]:

@@ -132,7 +132,7 @@ def write_page(
     certificate: Certificate | None = None,
     about: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
-    verdict: Sequence[str] = (),
+    **others: Any,
 ) -> None:
     """Write the same as an HTML page, with a certificate and notes on it, and print its address."""
     from domaincover.report.domain_page import write_domain_page
@@ -150,7 +150,7 @@ def write_page(
         certificate=certificate,
         certificate_notes=about,
         adaptation=adaptation,
-        verdict=verdict,
+        **others,
     )
     say(f"The page is {path.resolve().as_uri()}")
 

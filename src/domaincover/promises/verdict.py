@@ -209,9 +209,10 @@ def verdict_lines(
         flagged = p_values <= level
         told = f"No domain was flagged as unlike those that calibrated (p ≤ {level:.2g}): unlabelled rows did not tell"
         if flagged.any():
+            too = " too" if (missed & ~flagged).any() else ""
             told = (
                 f"{(missed & flagged).sum()} of {flagged.sum()} flagged domains (p ≤ {level:.2g}) missed, "
-                f"{(missed & ~flagged).sum()} of {(~flagged).sum()} unflagged too"
+                f"{(missed & ~flagged).sum()} of {(~flagged).sum()} unflagged{too}"
             )
         lines.append(f"{told}; that a domain is not flagged does not make it safe.")
     return lines

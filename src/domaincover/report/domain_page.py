@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from domaincover.criteria import TargetRecall
+from domaincover.evaluation import DomainReport
 from domaincover.files import write_whole
 from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_page import certified
@@ -32,10 +33,13 @@ def write_domain_page(
     certificate_notes: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
     verdict: Sequence[str] = (),
+    by: str | None = None,
+    groups: Mapping[str, DomainReport] | None = None,
 ) -> None:
     """Write the page as one file that needs no network; `kind` is a word for the domains, such as "unseen".
 
-    It begins with the `verdict` on a promise (`verdict_lines`).
+    It begins with the `verdict` on a promise (`verdict_lines`). The reports of `groups` of rows, told apart by a column
+    `by`, have a row each in a table of their own.
 
     A certificate of the same domains is shown in its own block, with notes on its model. An `adaptation`, in
     the order of the reports' domains, adds the thresholds and the p-value of each domain.
@@ -58,6 +62,8 @@ def write_domain_page(
         thresholds=None if adaptation is None else threshold_tracks(drawn, adaptation.subset(slice(MOST_ROWS))),
         looks=data.looks,
         summaries={name: summary_texts(report) for name, report in shown.items()},
+        by=by,
+        groups={name: summary_texts(report.under(target_recall)) for name, report in (groups or {}).items()},
         certificate=None if certificate is None else certified(certificate, certificate_notes),
         target=target_in_words(target_recall),
         measure=measure_of(model),
