@@ -18,7 +18,7 @@ from domaincover import ERMClassifier, ImageNetwork, SetCoverClassifier
 from domaincover.data.dataset import DomainDataset
 from domaincover.data.examples import LazyExamples
 from domaincover.data.images import ImageReader
-from domaincover.estimators.backbones import Scorer
+from domaincover.estimators.backbones import with_head
 from domaincover.networks.image_models import image_backbone
 from domaincover.networks.perceptrons import linear
 from domaincover.training.batches import ShuffledBatches
@@ -91,7 +91,7 @@ def _images() -> DomainDataset:
 
 def _resnet_18(rng: np.random.Generator) -> torch.nn.Module:
     backbone = image_backbone(generator=rng)
-    return Scorer(backbone, linear(backbone.n_features, N_LABELS, rng))
+    return with_head(backbone, linear(backbone.n_features, N_LABELS, rng))
 
 
 def _set_cover_loss() -> SetCoverLoss:

@@ -61,7 +61,7 @@ def test_a_set_is_the_most_likely_label_alone(penalty):
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1, rtol=1e-5)
 
 
-@of_each
+@pytest.mark.parametrize("penalty", ["coral", "group-dro"])
 def test_the_same_random_state_gives_the_same_model_and_another_one_another(penalty):
     scores = fitted(penalty).label_scores(X)
     assert np.array_equal(quick(penalty).fit(X, Y, domains=DOMAINS).label_scores(X), scores)
@@ -87,7 +87,7 @@ def test_every_setting_of_a_penalty_matters(penalty, changes):
     assert not np.array_equal(other.label_scores(X), fitted(penalty).label_scores(X))
 
 
-@of_each
+@pytest.mark.parametrize("penalty", ["mmd", "group-dro"])
 def test_a_model_that_is_loaded_is_the_one_that_was_saved(penalty, tmp_path):
     model = fitted(penalty)
     model.save(tmp_path / "model")
@@ -170,8 +170,10 @@ def test_by_default_warm_up_ends_with_a_quarter_of_a_short_training():
     assert np.array_equal(given.label_scores(X), default.label_scores(X))
 
 
-@pytest.mark.parametrize("rule", ["robust", "pooled", "order"])
-@pytest.mark.parametrize("calibration", ["cross-fit", "held-out-domains", "jackknife-minmax"])
+@pytest.mark.parametrize(
+    ("rule", "calibration"),
+    [("robust", "cross-fit"), ("pooled", "held-out-domains"), ("order", "jackknife-minmax")],
+)
 def test_it_is_the_base_of_every_conformal_rule(rule, calibration):
     confidence = {"domain_confidence": 0.5} if rule == "order" else {}
     base = quick("coral", validation_domains=0)
@@ -184,9 +186,8 @@ def test_it_is_the_base_of_every_conformal_rule(rule, calibration):
     assert all(isinstance(estimator, DomainGeneralizationClassifier) for estimator in estimators)
 
 
-@of_each
-def test_with_a_domain_confidence_it_promises_and_gives_sets(penalty, tmp_path):
-    model = PromisedSetClassifier(quick(penalty), domain_confidence=0.5, target_recall=0.8, min_cell_size=5).fit(
+def test_with_a_domain_confidence_it_promises_and_gives_sets(tmp_path):
+    model = PromisedSetClassifier(quick(), domain_confidence=0.5, target_recall=0.8, min_cell_size=5).fit(
         X, Y, domains=DOMAINS
     )
     sets = model.predict_set(X)
@@ -197,7 +198,7 @@ def test_with_a_domain_confidence_it_promises_and_gives_sets(penalty, tmp_path):
     assert np.array_equal(load(tmp_path / "model").predict_set(X), sets)
 
 
-@of_each
+@pytest.mark.parametrize("penalty", ["coral", "group-dro", "qrm"])
 def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fitted_alone(penalty):
     """Also where one of them has fewer domains than a batch, and so more of each."""
     parts = [np.flatnonzero(np.isin(DOMAINS, codes)) for codes in ((0, 1, 2, 3, 4), (5, 6, 7, 8, 9))]
@@ -213,7 +214,7 @@ def test_classifiers_that_are_fitted_together_as_if_alone_are_those_that_are_fit
         np.testing.assert_allclose(one.label_scores(X), alone.label_scores(X), atol=1e-4)
 
 
-@of_each
+@pytest.mark.parametrize("penalty", ["group-dro", "qrm"])
 def test_checkpoints_change_nothing(penalty, tmp_path):
     run = TrainingRun(checkpoints=tmp_path / "kept")
     kept = quick(penalty, run=run).fit(X, Y, domains=DOMAINS)
@@ -276,14 +277,15 @@ def networks(tmp_path_factory):
     return {
         "own images": (ImageNetwork(module=conv, workers=0), PIXELS, conv),
         "head on images": (ImageNetwork(model=resnet, image_size=16, hidden=(4,), workers=0, **cache_of), PIXELS, None),
-        "all of images": (ImageNetwork(model=resnet, learn="all", image_size=12, workers=0), PIXELS, None),
         "head on texts": (TextNetwork(model=bert, features="encoder", hidden=(4,), **cache_of), TEXTS, None),
         "all of texts": (TextNetwork(model=bert, features="encoder", learn="all"), TEXTS, None),
     }
 
 
-@pytest.mark.parametrize("penalty", ["irm", "coral"])
-@pytest.mark.parametrize("kind", ["own images", "head on images", "all of images", "head on texts", "all of texts"])
+@pytest.mark.parametrize(
+    ("kind", "penalty"),
+    [("own images", "coral"), ("head on images", "irm"), ("head on texts", "coral"), ("all of texts", "irm")],
+)
 def test_it_trains_heads_and_whole_networks_on_images_and_texts(networks, kind, penalty, tmp_path):
     network, examples, function = networks[kind]
     settings = {"network": network, "epochs": 2, "batch_size": 16, "random_state": 0}
@@ -332,7 +334,7 @@ def accuracy_where_the_spurious_feature_flips(penalty, seed):
 @pytest.mark.parametrize("penalty", ["irm", "vrex"])
 def test_irm_and_vrex_beat_erm_where_a_spurious_feature_flips(penalty):
     ours, erm = (
-        np.array([accuracy_where_the_spurious_feature_flips(name, seed) for seed in range(5)])
+        np.array([accuracy_where_the_spurious_feature_flips(name, seed) for seed in range(3)])
         for name in (penalty, "erm")
     )
     # Who goes by the spurious feature is right in 10 of 100 rows, who goes by the other one in 80

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from domaincover import InputError
-from domaincover.estimators.backbones import Scorer
+from domaincover.estimators.backbones import with_head
 from domaincover.networks.perceptrons import linear, perceptron
 from domaincover.networks.stacks import StackOutputs, mixes_examples, one_at_a_time, stack, with_features
 
@@ -37,7 +37,7 @@ def drawn(network, seed):
 
 
 def scorer():
-    return Scorer(
+    return with_head(
         nn.Sequential(nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 5, 2), nn.ReLU(), nn.Flatten()), nn.Linear(5, 3)
     )
 

@@ -10,14 +10,12 @@ import transformers
 from torch import nn
 
 from domaincover.errors import InputError
-from domaincover.estimators.backbones import Scorer
 from domaincover.networks.image_models import (
     _backbone,
     backbone_from_state,
     image_backbone,
     torchvision_name,
 )
-from domaincover.networks.perceptrons import linear
 from domaincover.networks.pretrained import config_from_data, model_folder
 from domaincover.networks.threads import one_thread
 
@@ -42,7 +40,6 @@ TINY = {
         mlp_ratios=[1, 1],
     ),
 }
-N_FEATURES = {"swin": 16}
 HALVES = {"image_mean": [0.5, 0.4, 0.3], "image_std": [0.5, 0.6, 0.7]}
 
 
@@ -146,10 +143,6 @@ def normalised(x):
 
 
 class TestResNet18:
-    def test_it_has_the_known_number_of_parameters(self, resnet_18):
-        """11,689,512 with the 1000-label head, which is not here."""
-        assert sum(parameter.numel() for parameter in resnet_18.parameters()) == 11_689_512 - 513 * 1000
-
     def test_features_are_one_row_per_image(self, resnet_18):
         assert resnet_18(images(2, 32)).shape == (2, resnet_18.n_features)
         assert resnet_18.n_features == 512
@@ -191,11 +184,6 @@ class TestResNet18:
         safetensors.torch.save_file(literal.state_dict(), tmp_path / "weights.safetensors")
         state = image_backbone(weights=tmp_path / "weights.safetensors").network.state_dict()
         assert all(torch.equal(state[name], value) for name, value in from_torchvision.network.state_dict().items())
-
-    def test_names_are_mapped_one_to_one(self, resnet_18, literal):
-        names = map(torchvision_name, resnet_18.network.state_dict())
-        theirs = [name for name in literal.state_dict() if not name.startswith("fc.")]
-        assert sorted(names) == sorted(theirs)
 
     def test_counts_of_batches_may_be_missing(self, tmp_path, from_torchvision, literal):
         state = {name: value for name, value in literal.state_dict().items() if "num_batches" not in name}
@@ -247,18 +235,13 @@ class TestResNet18:
 
 class TestFolders:
     @pytest.mark.parametrize("kind", TINY)
-    def test_any_image_network_gives_features(self, folder_of, kind):
-        backbone = image_backbone(folder_of(kind))
-        assert backbone.n_features == N_FEATURES.get(kind, 8)
-        assert backbone(images(2, backbone.image_size[0])).shape == (2, backbone.n_features)
-
-    @pytest.mark.parametrize("kind", TINY)
     def test_features_are_the_networks_own_pooled_output(self, folder_of, kind):
         folder = folder_of(kind)
         backbone, network = image_backbone(folder), transformers.AutoModel.from_pretrained(folder).eval()
         x = images(2, backbone.image_size[0])
         output = network(normalised(x))
         pooled = output.last_hidden_state.mean((2, 3)) if kind == "segformer" else output.pooler_output.flatten(1)
+        assert backbone.n_features == pooled.shape[1]
         assert torch.allclose(backbone(x), pooled, atol=1e-6)
 
     @pytest.mark.parametrize("kind", ["vit", "swin", "dinov2", "clip"])
@@ -453,11 +436,6 @@ class TestState:
         x = images(2, backbone.image_size[0])
         assert torch.equal(again(x), backbone(x))
 
-    def test_resnet_18_is_rebuilt(self, resnet_18):
-        again = backbone_from_state(*resnet_18.state())
-        assert torch.equal(again(images(2, 32)), resnet_18(images(2, 32)))
-        assert again.config == resnet_18.config
-
     def test_a_rebuilt_backbone_can_be_trained(self, folder_of):
         again = backbone_from_state(*image_backbone(folder_of("resnet")).state())
         again.train()(images(2, 32)).sum().backward()
@@ -520,10 +498,3 @@ class TestState:
     def test_a_configuration_that_is_no_mapping_is_refused(self):
         with pytest.raises(InputError, match="has an unsupported model type"):
             config_from_data("resnet", {"resnet"})
-
-
-def test_a_scorer_is_its_head_on_its_backbone(folder_of):
-    backbone = image_backbone(folder_of("resnet"))
-    head = linear(backbone.n_features, 3, np.random.default_rng(0))
-    scorer = Scorer(backbone, head)
-    assert torch.equal(scorer(images(2, 32)), head(backbone(images(2, 32))))

@@ -237,9 +237,8 @@ def test_more_tokens_than_the_encoder_has_places_for_are_refused(folder):
     assert "encoder's limit is 64" in refusal(65, call=text_backbone(folder, "encoder").reader)
 
 
-@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
-def test_no_tokens_at_all_are_refused(folder, features):
-    assert "got 0" in refusal([""], call=text_backbone(folder, features).reader(0))
+def test_no_tokens_at_all_are_refused(folder):
+    assert "got 0" in refusal([""], call=text_backbone(folder, "encoder").reader(0))
 
 
 def test_other_features_are_refused(folder):
@@ -274,25 +273,22 @@ def test_a_tokenizer_without_any_end_is_refused(copied):
     assert "no padding token" in refusal(copied)
 
 
-@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
-def test_the_tokenizer_of_another_model_is_refused(copied, features):
+def test_the_tokenizer_of_another_model_is_refused(copied):
     write_tokenizer(copied, [*WORDS, "more"], 64)
-    assert "the tokenizer has 13 tokens but the model embeds 12" in refusal(copied, features)
+    assert "the tokenizer has 13 tokens but the model embeds 12" in refusal(copied)
 
 
-@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
-def test_weights_that_are_missing_are_refused_instead_of_drawn(copied, features):
+def test_weights_that_are_missing_are_refused_instead_of_drawn(copied):
     weights = load_file(copied / "model.safetensors")
     del weights["encoder.layer.0.output.dense.weight"]
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
-    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied, features)
+    assert "lacks the weights 'encoder.layer.0.output.dense.weight'" in refusal(copied)
 
 
-@pytest.mark.parametrize("features", ["word-embeddings", "encoder"])
-def test_torn_weights_are_refused(copied, features):
+def test_torn_weights_are_refused(copied):
     weights = copied / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-9])
-    assert "could not be read" in refusal(copied, features)
+    assert "could not be read" in refusal(copied)
 
 
 def test_a_missing_pooler_is_not_missed(copied):

@@ -126,11 +126,11 @@ def test_every_image_set_has_the_pretrained_networks_own_transforms(sources, nam
 
 
 def test_amazons_perceptron_is_half_as_wide_as_its_input(sources):
-    from domaincover.estimators.backbones import text_backbone_of
+    from domaincover.estimators.backbones import backbone_of
 
     preset, default = sources("amazon", True), sources("amazon", False)
     network = preset.source_network
-    n_features = text_backbone_of(network.model, network.features, False).module.n_features
+    n_features = backbone_of("text", network.model, features=network.features).module.n_features
     assert preset.estimator_settings["hidden"] == preset.identity()["hidden"][0] == n_features // 2 != 10
     assert default.estimator_settings["hidden"] == default.identity()["hidden"][0] == 10
 

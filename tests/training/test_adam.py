@@ -20,8 +20,8 @@ def trained(make, dtype=torch.float64, n_replicas=3, n_steps=12):
     adam = make(weights)
     for step in range(n_steps):
         if step == 5:
-            adam.restart()
-        adam.rate = 0.1 / (1 + step)
+            adam.state.clear()
+        adam.param_groups[0]["lr"] = 0.1 / (1 + step)
         adam.zero_grad()
         for weight, gradient in zip(weights, drawn(1 + step, n_replicas), strict=True):
             weight.grad = gradient.to(dtype) if weight.grad is None else weight.grad.add_(gradient)
@@ -33,24 +33,19 @@ class Literal:
     """The formulas of Kingma and Ba, one parameter after the other."""
 
     def __init__(self, weights):
-        self.weights = weights
-        self.restart()
-
-    def restart(self):
-        self.n_steps, self.moments = 0, [(0.0, 0.0)] * len(self.weights)
+        self.weights, self.state, self.param_groups = weights, {}, [{}]
 
     def zero_grad(self):
         for weight in self.weights:
             weight.grad = None
 
     def step(self):
-        self.n_steps += 1
-        for k, weight in enumerate(self.weights):
-            mean, square = self.moments[k]
-            mean, square = 0.9 * mean + 0.1 * weight.grad, 0.999 * square + 0.001 * weight.grad**2
-            self.moments[k] = mean, square
-            unbiased = mean / (1 - 0.9**self.n_steps), square / (1 - 0.999**self.n_steps)
-            weight.data -= self.rate * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
+        for weight in self.weights:
+            n_steps, mean, square = self.state.get(weight, (0, 0.0, 0.0))
+            n_steps, mean, square = n_steps + 1, 0.9 * mean + 0.1 * weight.grad, 0.999 * square + 0.001 * weight.grad**2
+            self.state[weight] = n_steps, mean, square
+            unbiased = mean / (1 - 0.9**n_steps), square / (1 - 0.999**n_steps)
+            weight.data -= self.param_groups[0]["lr"] * unbiased[0] / (unbiased[1].sqrt() + 1e-8)
 
 
 def test_steps_are_those_of_the_formulas():

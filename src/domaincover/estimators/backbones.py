@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -93,24 +94,24 @@ class OwnBackbone(Normalised):
         return {"network": repr(self.network), "answer": [f"{value:.3g}" for value in answer.tolist()]}
 
 
-def image_backbone_of(model: str | Path, weights: str | Path | None, download: bool) -> Backbone:
-    """Return a pretrained image network, cached until its files change, or one with random weights."""
-    return _image_backbone(model, weights, download, _stamp(model), _stamp(weights))
+def backbone_of(
+    kind: SourceKind, model: str | Path, rng: np.random.Generator | None = None, **options: Any
+) -> Backbone:
+    """Return a model's network without its head: cached until its files change, or given a generator a new one."""
+    if rng is None:
+        return _cached_backbone(kind, model, (_stamp(model), _stamp(options.get("weights"))), **options)
+    return _new_backbone(kind, model, rng, **options)
 
 
-def text_backbone_of(model: str | Path, features: Any, download: bool) -> Backbone:
-    """Return a pretrained text network, cached until its files change."""
-    return _text_backbone(model, features, download, _stamp(model))
+@lru_cache(maxsize=4)
+def _cached_backbone(kind: SourceKind, model: str | Path, _: Any, **options: Any) -> Backbone:
+    return _new_backbone(kind, model, 0, **options)
 
 
-@lru_cache(maxsize=2)
-def _image_backbone(model: str | Path, weights: str | Path | None, download: bool, *_stamps: Any) -> Backbone:
-    return Backbone.of("image", image_models.image_backbone(model, weights, download=download, generator=0))
-
-
-@lru_cache(maxsize=2)
-def _text_backbone(model: str | Path, features: Any, download: bool, *_stamps: Any) -> Backbone:
-    return Backbone.of("text", text_models.text_backbone(model, features, download=download))
+def _new_backbone(kind: SourceKind, model: str | Path, rng: Any, **options: Any) -> Backbone:
+    if kind == "text":
+        return Backbone.of(kind, text_models.text_backbone(model, **options))
+    return Backbone.of(kind, image_models.image_backbone(model, **options, generator=rng))
 
 
 def _stamp(path: str | Path | None) -> Any:
@@ -121,17 +122,9 @@ def _stamp(path: str | Path | None) -> Any:
     return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in files)
 
 
-class Scorer(nn.Module):
-    """A backbone with a head: (example, …) to one score per label."""
-
-    def __init__(self, backbone: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.backbone, self.head = backbone, head
-
-    def forward(self, examples: Tensor) -> Tensor:
-        """Return one score per label."""
-        scores: Tensor = self.head(self.backbone(examples))
-        return scores
+def with_head(backbone: nn.Module, head: nn.Module) -> nn.Sequential:
+    """Return a backbone with a head: (example, …) to one score per label."""
+    return nn.Sequential(OrderedDict(backbone=backbone, head=head))
 
 
 def features_by_block(

@@ -17,9 +17,7 @@ from domaincover.estimators.network import NetworkFit
 from domaincover.options import DomainPenalty
 
 if TYPE_CHECKING:
-    from domaincover.training.batches import DomainBatches
     from domaincover.training.domain_objectives import DomainObjective
-    from domaincover.training.pools import Pool, Shard
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -96,19 +94,6 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
                     "or merge small domains."
                 )
 
-    def _batches(
-        self,
-        pool: Pool,
-        rows: Sequence[NDArray[np.int64]],
-        domains: Sequence[NDArray[np.int64]],
-        batch_size: int,
-        rngs: Sequence[np.random.Generator],
-        shard: Shard,
-    ) -> DomainBatches:
-        from domaincover.training.batches import DomainBatches
-
-        return DomainBatches(pool, rows, domains, batch_size, rngs, shard, self.domains_per_batch)
-
     def _objective(self, fits: Sequence[NetworkFit], n_steps: int) -> DomainObjective:
         data = [fit.examples for fit in fits]
         if self.warmup_steps is not None and self.warmup_steps >= n_steps:
@@ -126,12 +111,5 @@ standardize, min_cell_size, validation_domains, patience, device, run, random_st
 
         from domaincover.training.domain_objectives import domain_objective
 
-        return domain_objective(
-            self.penalty,
-            torch.from_numpy(present),
-            weight=self.weight,
-            warmup_steps=self.warmup_steps,
-            rate=self.rate,
-            quantile=self.quantile,
-            n_steps=n_steps,
-        )
+        settings = {name: getattr(self, name) for name in ("weight", "warmup_steps", "rate", "quantile")}
+        return domain_objective(self.penalty, torch.from_numpy(present), n_steps=n_steps, **settings)

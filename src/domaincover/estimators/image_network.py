@@ -21,9 +21,9 @@ from domaincover.data.images import (
     report_unreadable,
 )
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone, image_backbone_of
+from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.networks.image_models import SMALL_CONV, image_backbone
+from domaincover.networks.image_models import SMALL_CONV
 
 FROM_RANDOM_WEIGHTS = ("resnet-18", SMALL_CONV)
 DEFAULT_SIZE = (224, 224)
@@ -100,7 +100,7 @@ class ImageNetwork(SourceNetwork):
         return self.backbone is not None or self.weights is not None or str(self.model) not in FROM_RANDOM_WEIGHTS
 
     @property
-    def is_small(self) -> bool:
+    def is_small(self) -> bool:  # type: ignore[override]
         """Whether an epoch takes seconds on a processor."""
         return self.module is None and self.backbone is None and str(self.model) == SMALL_CONV
 
@@ -155,9 +155,11 @@ class ImageNetwork(SourceNetwork):
             reader = replace(reader, image_size=reader(X[:1]).values.shape[2:])
         return reader
 
+    @property
+    def _of_model(self) -> dict[str, Any]:
+        return {"weights": self.weights}
+
     def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
         if self.backbone is not None:
             return Backbone.of("image", OwnBackbone(self.backbone, self._size or DEFAULT_SIZE))
-        if rng is None:
-            return image_backbone_of(self.model, self.weights, self.download)
-        return Backbone.of("image", image_backbone(self.model, self.weights, download=self.download, generator=rng))
+        return super()._backbone(rng)

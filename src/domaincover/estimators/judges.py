@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,29 +40,15 @@ class HeldOutDomains:
         part = self._engine.shard.part(n_rows)
         if part.start == part.stop:  # fewer rows than processes: compute a row that is then ignored
             part = slice(0, 0)
-        scores = score_blocks(network, self._examples[part if part.stop else slice(1)], self._engine.device)
-        if not self._engine.is_alone:
-            whole = torch.zeros(n_rows, scores.shape[1])
-            whole[part] = torch.from_numpy(scores[: part.stop - part.start])
-            scores = self._engine.sum(whole).numpy()
+        own = score_blocks(network, self._examples[part if part.stop else slice(1)], self._engine.device)
+        scores = np.zeros((n_rows, own.shape[1]), dtype=own.dtype)
+        scores[part] = own[: part.stop - part.start]
+        scores = self._engine.sum(torch.from_numpy(scores)).numpy()
         if isinstance(self._examples, LazyExamples) and (unread := np.isposinf(scores).all(axis=1)).any():
             raise no_longer_readable(self._examples.sources[unread][0])
         if not np.isfinite(scores).all():
             raise InputError(DIVERGED)
         return scores
-
-
-class Judge(Protocol):
-    """A criterion of a network on held-out domains."""
-
-    def verdict(self, network: Callable[[Tensor], Tensor]) -> float:
-        """Return the criterion, lower is better."""
-        ...
-
-
-def verdicts(judges: Sequence[Judge], networks: Sequence[nn.Module]) -> Tensor:
-    """Return the criterion of each network, as `train` expects it."""
-    return torch.tensor([judge.verdict(network) for judge, network in zip(judges, networks, strict=True)])
 
 
 class SmallestSets:
@@ -113,3 +99,8 @@ class LowestLoss:
         """Return the mean loss."""
         scores = torch.from_numpy(self._held_out.scores(network))
         return float(functional.cross_entropy(scores, self._labels))
+
+
+def verdicts(judges: Sequence[SmallestSets | LowestLoss], networks: Sequence[nn.Module]) -> Tensor:
+    """Return the criterion of each network, lower is better, as `train` expects it."""
+    return torch.tensor([judge.verdict(network) for judge, network in zip(judges, networks, strict=True)])

@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from domaincover.estimators.judges import HeldOutDomains
-    from domaincover.training.batches import ShuffledBatches
+    from domaincover.estimators.source_network import SourceNetwork
     from domaincover.training.engine import Engine
     from domaincover.training.history import History
     from domaincover.training.objectives import Objective
-    from domaincover.training.pools import Pool, Shard
     from domaincover.training.settings import TrainingRun, TrainingSettings
 
 Network = NetworkName | MakeNetwork | NetworkInputs
@@ -100,20 +99,6 @@ class NetworkClassifier(_Network):
 
     def _check_training(self, targets: Targets, trains: NDArray[np.bool_]) -> None:
         """Reject training rows that a subclass cannot use."""
-
-    def _batches(
-        self,
-        pool: Pool,
-        rows: Sequence[NDArray[np.int64]],
-        domains: Sequence[NDArray[np.int64]],  # noqa: ARG002
-        batch_size: int,
-        rngs: Sequence[np.random.Generator],
-        shard: Shard,
-    ) -> ShuffledBatches:
-        """Return the training batches, given the rows and domains of each network."""
-        from domaincover.training.batches import ShuffledBatches
-
-        return ShuffledBatches(pool, rows, batch_size, rngs, shard)
 
     def _settings(self, examples: DomainDataset, is_judged: bool) -> TrainingSettings:
         """Return the settings of a training, with the defaults for so many examples."""
@@ -183,9 +168,11 @@ class NetworkClassifier(_Network):
         return lambda rows: torch.from_numpy(self.layers_.scores(rows.cpu().numpy()))
 
     @property
-    def _inputs(self) -> NetworkInputs:
+    def _inputs(self) -> TableNetwork | SourceNetwork:
         """The kind of input that the network reads, and how it is built."""
-        return self.network if isinstance(self.network, NetworkInputs) else TableNetwork(self.network, self.hidden)
+        given: Any = self.network
+        is_made = isinstance(given, NetworkInputs)
+        return given if is_made else TableNetwork(given, self.hidden)
 
     def _prepare(self, X: Any, y: Any, domains: Any) -> NetworkFit:
         """Check the arguments of `fit`, draw the held-out domains, and encode."""

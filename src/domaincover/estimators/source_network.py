@@ -19,7 +19,7 @@ from domaincover.data.encoding import TableEncoder
 from domaincover.data.examples import LazyExamples, Reader, default_workers
 from domaincover.data.feature_cache import FeatureCache, array_keys, default_cache_folder, file_keys, text_keys
 from domaincover.errors import InputError, check_choice
-from domaincover.estimators.backbones import Backbone, Scorer, features_by_block
+from domaincover.estimators.backbones import Backbone, backbone_of, features_by_block, with_head
 from domaincover.estimators.table_network import NetworkInputs, made_by
 from domaincover.networks.image_models import Normalised
 from domaincover.networks.perceptrons import empty_perceptron, perceptron
@@ -123,14 +123,25 @@ class SourceNetwork(NetworkInputs):
         is_head = self.learns(device) == "head"
         needs_backbone = is_head or self.module is None or self.kind == "text"  # whose tokenizer reads texts
         backbone = self._backbone() if needs_backbone else None
-        encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
-        return encoder.fit(X, backbone, is_head, self.device(device), name, standardize)
+        encoder = self._encoder(X, backbone, self.device(device))
+        encoder.kinds_ = {name: self.kind} if name else {}
+        encoder.config_ = None if backbone is None or is_head else backbone.config_
+        if is_head:
+            encoder.backbone_ = backbone
+            encoder.scaler_ = TableEncoder(scale=standardize).fit(encoder.features(X))
+        return encoder
 
     def frozen_features(self, X: NDArray[Any], device: str) -> NDArray[np.float32]:
         """Return the frozen network's features of the sources, before standardisation."""
         backbone = self._backbone()
+        encoder = self._encoder(X, backbone, self.device(device))
+        encoder.backbone_ = backbone
+        return encoder.features(X)
+
+    def _encoder(self, X: NDArray[Any], backbone: Backbone | None, device: str) -> SourceEncoder:
         encoder = SourceEncoder(self.kind, self._reader(backbone, X), self.workers, self.cache)
-        return encoder.freeze(backbone, self.device(device)).features(X)
+        encoder.use(device)
+        return encoder
 
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network: a head, or the entire network."""
@@ -138,7 +149,7 @@ class SourceNetwork(NetworkInputs):
             return perceptron(encoder.n_features_out, self._widths, n_labels, rng)
         if self.module is None:
             backbone = self._backbone(rng).module
-            return Scorer(backbone, perceptron(backbone.n_features, self._widths, n_labels, rng))
+            return with_head(backbone, perceptron(backbone.n_features, self._widths, n_labels, rng))
         network = self._made(n_labels).eval()
         reader: Any = encoder.reader
         trial = torch.zeros(2, 3, *reader.image_size) if self.kind == "image" else torch.full((2, 4), reader.pad_id)
@@ -157,10 +168,11 @@ class SourceNetwork(NetworkInputs):
 
     def tensors(self, network: nn.Module) -> dict[str, Tensor]:
         """Return a network's tensors by name."""
-        if self.module is not None or not isinstance(network, Scorer):
+        if self.module is not None or not hasattr(network, "backbone"):
             return network.state_dict()
-        backbone = network.backbone.state()[1]  # type: ignore[operator]
-        head = {f"head.{name}": tensor for name, tensor in network.head.state_dict().items()}
+        parts: Any = network
+        backbone = parts.backbone.state()[1]
+        head = {f"head.{name}": tensor for name, tensor in parts.head.state_dict().items()}
         return {f"backbone.{name}": tensor for name, tensor in backbone.items()} | head
 
     def rebuilt(self, encoder: SourceEncoder, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
@@ -179,7 +191,7 @@ class SourceNetwork(NetworkInputs):
         own = getattr(self, "backbone", None)
         backbone = Backbone.from_state(self.kind, json.loads(encoder.config_ or "null"), of_backbone, own).module
         head = _saved_head(backbone.n_features, self._widths, n_labels, of_head, name)
-        return Scorer(backbone, head)
+        return with_head(backbone, head)
 
     def unread_in_words(self, X: NDArray[Any], unread: NDArray[np.bool_]) -> str:
         """Describe the unreadable sources."""
@@ -202,9 +214,14 @@ class SourceNetwork(NetworkInputs):
     @abstractmethod
     def _reader(self, backbone: Backbone | None, X: NDArray[Any]) -> Reader: ...
 
+    @property
     @abstractmethod
+    def _of_model(self) -> dict[str, Any]:
+        """Which part of a model is its backbone, and with which weights."""
+
     def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
         """Return the pretrained network, cached; given a generator a new one, which may be trained."""
+        return backbone_of(self.kind, self.model, rng, **self._of_model, download=self.download)
 
 
 def _saved_head(
@@ -215,38 +232,19 @@ def _saved_head(
     return head
 
 
-@dataclass(eq=False, repr=False)
 class SourceEncoder(BaseEstimator):
     """Read sources lazily to train an entire network, or compute standardised features to train a head."""
 
-    kind: SourceKind = "image"
-    reader: Reader | None = None
-    workers: int | None = None
-    cache: str | Path | None = "auto"
+    kinds_: dict[str, SourceKind]  # the column's name, if any, and what it holds
+    config_: str | None  # of the network that is trained
+    backbone_: Any  # the frozen network, if only a head is trained
+    scaler_: TableEncoder  # of its features
+    _device = "cpu"
 
-    def fit(
-        self,
-        X: NDArray[Any],
-        backbone: Backbone | None,
-        freezes: bool,
-        device: str,
-        name: str,
-        standardize: bool = True,
-    ) -> SourceEncoder:
-        """Learn the scale of the features, if the backbone is frozen."""
-        self.kinds_ = {name: self.kind} if name else {}
-        self.config_ = None if backbone is None or freezes else backbone.config_
-        self._device = device
-        if freezes:
-            assert backbone is not None  # noqa: S101 - for the type checker
-            self.freeze(backbone, device)
-            self.scaler_ = TableEncoder(scale=standardize).fit(self.features(X))
-        return self
-
-    def freeze(self, backbone: Backbone, device: str) -> SourceEncoder:
-        """Set the frozen network that computes features."""
-        self.backbone_, self._device = backbone, device
-        return self
+    def __init__(
+        self, kind: SourceKind = "image", reader: Any = None, workers: int | None = None, cache: Any = "auto"
+    ) -> None:
+        self.kind, self.reader, self.workers, self.cache = kind, reader, workers, cache
 
     def use(self, device: str) -> str:
         """Set the device, falling back to the CPU if there is no GPU, and return it."""
@@ -273,7 +271,6 @@ class SourceEncoder(BaseEstimator):
         return encoded
 
     def _lazy(self, X: NDArray[Any]) -> LazyExamples:
-        assert self.reader is not None  # noqa: S101 - for the type checker
         workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
@@ -281,9 +278,9 @@ class SourceEncoder(BaseEstimator):
         """Return the frozen network's features, from the cache if possible."""
         cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
         lazy, module = self._lazy(X), self.backbone_.module
-        key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})  # type: ignore[union-attr]
+        key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})
         keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
 
         lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
-        compute = features_by_block(module, lazy, lengths=lengths, device=getattr(self, "_device", "cpu"))
+        compute = features_by_block(module, lazy, lengths=lengths, device=self._device)
         return FeatureCache(cache).features(key, keys, module.n_features, compute)

@@ -15,6 +15,7 @@ from torch import nn
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.judges import verdicts
+from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, OnEpoch, ProgressBar, Tracker
 from domaincover.training.loop import Trained, train
@@ -85,26 +86,18 @@ def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained
         judges = None if fits[0].judge is None else [fit.judge for fit in fits]
         settings = lead._settings(max(data, key=len), judges is not None)
         ends = np.cumsum(list(map(len, data)))
-        batches = lead._batches(
-            make_pool(data, engine.device),
-            [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)],
-            [part.domains for part in data],
-            settings.batch_size,
-            [fit.rngs[2] for fit in fits],
-            engine.shard,
+        pool, rngs = make_pool(data, engine.device), [fit.rngs[2] for fit in fits]
+        rows = [np.arange(end - len(part), end) for part, end in zip(data, ends, strict=True)]
+        per_batch, domains = getattr(lead, "domains_per_batch", None), [part.domains for part in data]
+        batches = (
+            ShuffledBatches(pool, rows, settings.batch_size, rngs, engine.shard)
+            if per_batch is None
+            else DomainBatches(pool, rows, domains, settings.batch_size, rngs, engine.shard, per_batch)
         )
         objective = lead._objective(fits, settings.epochs * batches.n_batches).to(engine.device)
         judge = None if judges is None else partial(verdicts, judges)
-        trained = train(
-            networks,
-            batches,
-            objective,
-            settings,
-            _listeners(lead, fits),
-            judge,
-            engine,
-            _checkpoints(fits, networks, settings),
-        )
+        listeners, checkpoints = _listeners(lead, fits), _checkpoints(fits, networks, settings)
+        trained = train(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
         for fit, network, own in zip(fits, networks, trained, strict=True):
             fit.model._finish(fit, network, own.history)
     return list(zip(fits, trained, strict=True))
@@ -127,7 +120,7 @@ def _checkpoints(
         digest.update(np.ascontiguousarray(part.labels).tobytes() + np.ascontiguousarray(part.domains).tobytes())
         digest.update(fingerprint(part.examples))
     about: dict[str, Any] = {"classifier": type(lead).__name__, "networks": len(fits), "data": digest.hexdigest()}
-    about |= {"layout": 5}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
+    about |= {"layout": 6}  # of a stack's weights; raised whenever earlier checkpoints cannot be continued
     about |= {"network": repr(networks[0]), "start": [model_key({}, network.state_dict(), {}) for network in networks]}
     return run.open_checkpoints(about | params | {"settings": asdict(replace(settings, iterate="best"))})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
@@ -24,51 +23,20 @@ MakeNetwork = Callable[[int, int], Any]  # the numbers of features and labels ->
 
 
 class NetworkInputs:
-    """Base class of networks on tables, images and texts; settings only, so that it needs no torch."""
+    """Base class of `TableNetwork` and `SourceNetwork`, which have the same methods; this one needs no torch."""
 
     is_dense: ClassVar[bool] = False  # layers and ReLUs, which numpy scores
     reads_sources: ClassVar[bool] = False  # files or texts, some of which may be unreadable
 
-    @property
-    def is_small(self) -> bool:
-        """Whether the entire network is trained in seconds, so that a default schedule can be long."""
-        return False
-
-    @abstractmethod
-    def stacks(self, device: str) -> bool:
-        """Whether several networks are trained as one stack."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise if settings are invalid."""
-
-    @abstractmethod
-    def device(self, device: str) -> str:
-        """Return the device to train on."""
-
-    @abstractmethod
-    def checked(self, model: Any, X: Any, *, reset: bool) -> Any:
-        """Validate examples, or learn what later ones must be like."""
+    is_small: ClassVar[bool] = False  # trained whole in seconds, so that a default schedule can be long
 
     def readable(self, X: Any) -> NDArray[np.bool_] | None:  # noqa: ARG002
         """Return a mask of readable examples; None means all."""
         return None
 
-    @abstractmethod
-    def fitted_encoder(self, X: Any, device: str, name: str = "", standardize: bool = True) -> Any:
-        """Return an encoder fitted to the examples."""
-
-    @abstractmethod
-    def make(self, encoder: Any, n_labels: int, rng: np.random.Generator) -> nn.Module:
-        """Return an initialised network."""
-
     def tensors(self, network: nn.Module) -> dict[str, Any]:
         """Return a network's tensors by name."""
         return network.state_dict()
-
-    @abstractmethod
-    def rebuilt(self, encoder: Any, n_labels: int, tensors: Mapping[str, Tensor], name: str) -> nn.Module:
-        """Rebuild a network from saved tensors."""
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Reader
 from domaincover.data.texts import check_texts
 from domaincover.errors import InputError, check_installed
-from domaincover.estimators.backbones import Backbone, text_backbone_of
+from domaincover.estimators.backbones import Backbone
 from domaincover.estimators.source_network import SourceNetwork
-from domaincover.networks.text_models import text_backbone
 from domaincover.options import SourceKind, TextFeatures
 
 
@@ -67,7 +65,6 @@ class TextNetwork(SourceNetwork):
         assert backbone is not None  # noqa: S101 - for the type checker
         return backbone.module.reader(self.max_tokens)
 
-    def _backbone(self, rng: np.random.Generator | None = None) -> Backbone:
-        if rng is None:
-            return text_backbone_of(self.model, self.features, self.download)
-        return Backbone.of("text", text_backbone(self.model, self.features, download=self.download))
+    @property
+    def _of_model(self) -> dict[str, Any]:
+        return {"features": self.features}

@@ -88,8 +88,12 @@ class _StackedPerceptrons(Stack):
 
     def __init__(self, networks: Sequence[Perceptron]) -> None:
         super().__init__()
-        columns = zip(*(network.linear_layers for network in networks), strict=True)
-        self.layers = nn.ModuleList(_BatchedLinear(layers) for layers in columns)
+        # Tuples, so that torch does not register the networks' own layers as submodules
+        self._originals = tuple(zip(*(network.linear_layers for network in networks), strict=True))
+        self.weights = nn.ParameterList(torch.stack([one.weight.detach() for one in own]) for own in self._originals)
+        self.biases = nn.ParameterList(
+            torch.stack([one.bias.detach()[:, None] for one in own]) for own in self._originals
+        )
 
     def forward(self, examples: Tensor) -> Tensor:
         return self._values(examples)[-1].transpose(1, 2)
@@ -100,7 +104,7 @@ class _StackedPerceptrons(Stack):
 
     def by_hand(self, examples: Tensor, with_features: bool) -> Pass:
         """Return a pass without autograd, whose overhead is a third of a small network's training time."""
-        if with_features and len(self.layers) == 1:
+        if with_features and len(self.weights) == 1:
             raise InputError(NO_FEATURES)
         with torch.no_grad():
             values = self._values(examples)
@@ -112,50 +116,31 @@ class _StackedPerceptrons(Stack):
         """Add to the gradients of all parameters, given those of scores and, if given, features."""
         slope = slopes[0].transpose(1, 2)
         for number, inputs in reversed([*enumerate(values[:-1])]):
-            layer: Any = self.layers[number]
-            layer.add_gradient(slope, inputs)
+            weight: Any = self.weights[number]
+            bias: Any = self.biases[number]
+            weight.grad.baddbmm_(slope, inputs.transpose(1, 2))
+            bias.grad.add_(slope.sum(2, keepdim=True))
             if number == 0:
                 return
-            slope = torch.bmm(layer.weight.transpose(1, 2), slope)
-            if len(slopes) > 1 and number == len(self.layers) - 1:
+            slope = torch.bmm(weight.transpose(1, 2), slope)
+            if len(slopes) > 1 and number == len(self.weights) - 1:
                 slope = slope + slopes[1].transpose(1, 2)
             slope = torch.ops.aten.threshold_backward(slope, inputs, 0)  # of the ReLU before the layer
 
     def _values(self, examples: Tensor) -> list[Tensor]:
         """Return the input of every layer, and the scores: (replica, feature, example)."""
         values = [examples.transpose(1, 2)]
-        for number, layer in enumerate(self.layers, start=1):
-            outputs = layer(values[-1])
-            values.append(outputs.relu_() if number < len(self.layers) else outputs)
+        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True), start=1):
+            outputs = torch.baddbmm(bias, weight, values[-1])
+            values.append(outputs.relu_() if number < len(self.weights) else outputs)
         return values
-
-    def write_back(self) -> None:
-        for layer in self.layers:
-            layer.write_back()  # type: ignore[operator]
-
-
-class _BatchedLinear(nn.Module):
-    """Linear layers of several networks, from (replica, input, example) to (replica, output, example)."""
-
-    def __init__(self, layers: Sequence[nn.Linear]) -> None:
-        super().__init__()
-        self._originals = tuple(layers)  # a tuple, so that torch does not register them as submodules
-        self.weight = nn.Parameter(torch.stack([layer.weight.detach() for layer in layers]))
-        self.bias = nn.Parameter(torch.stack([layer.bias.detach()[:, None] for layer in layers]))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return torch.baddbmm(self.bias, self.weight, inputs)
-
-    def add_gradient(self, slope: Tensor, inputs: Tensor) -> None:
-        """Add to the gradients of weights and biases, given that of the outputs."""
-        self.weight.grad.baddbmm_(slope, inputs.transpose(1, 2))  # type: ignore[union-attr]
-        self.bias.grad.add_(slope.sum(2, keepdim=True))  # type: ignore[union-attr]
 
     @torch.no_grad()
     def write_back(self) -> None:
-        for original, weight, bias in zip(self._originals, self.weight, self.bias, strict=True):
-            original.weight.copy_(weight)
-            original.bias.copy_(bias[:, 0])
+        for originals, weights, biases in zip(self._originals, self.weights, self.biases, strict=True):
+            for original, weight, bias in zip(originals, weights, biases, strict=True):
+                original.weight.copy_(weight)
+                original.bias.copy_(bias[:, 0])
 
 
 class StackOutputs(nn.Module):

@@ -75,7 +75,7 @@ def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: boo
 
 
 def _text_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
-    from domaincover.estimators.backbones import text_backbone_of
+    from domaincover.estimators.backbones import backbone_of
     from domaincover.estimators.text_network import TextNetwork
 
     if (reason := lacking_network(data, values)) is not None:
@@ -84,7 +84,7 @@ def _text_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool
     features, download = values.get("text_features", "word-embeddings"), values.get("download", False)
     hidden = HIDDEN_UNITS
     if silent_choices(as_authors).amazon_hidden != "10":
-        n_features: Any = text_backbone_of(model, features, download).module.n_features
+        n_features: Any = backbone_of("text", model, features=features, download=download).module.n_features
         hidden = int(n_features) // 2
     learn = values.get("learn", "auto")
     return TextNetwork(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -40,11 +41,9 @@ class ShuffledBatches:
         self.n_rows = max(map(len, rows))
         self.batch_size = min(batch_size, self.n_rows)
         self.n_batches = -(-self.n_rows // self.batch_size)
-        self.remember()
 
     def epoch(self, n_done: int = 0) -> Iterator[Batch]:
         """Yield the batches of one epoch after the first `n_done`; the last one may be smaller."""
-        self.remember()
         order = self._order()[:, n_done * self.batch_size :]
         if self.shard.n_processes == 1:
             yield from self.pool.batches(order, self.batch_size)
@@ -67,27 +66,10 @@ class ShuffledBatches:
         for block, counts in zip(blocks, first_time.split(self.pool.rows_at_once, dim=1), strict=False):
             yield block, None if bool(counts.all()) else counts.to(self.pool.device)
 
-    def remember(self) -> None:
-        """Store the generators' states at the start of an epoch, from which it can be repeated."""
-        self._states = [rng.bit_generator.state for rng in self.rngs]
-
-    @property
-    def states(self) -> list[Any]:
-        """The generators' states at the start of the current epoch, as plain data."""
-        return self._states
-
-    @states.setter
-    def states(self, states: list[Any]) -> None:
-        for rng, state in zip(self.rngs, states, strict=True):
-            rng.bit_generator.state = state
-        self._states = states
-
-    def saved_state(self) -> dict[str, Tensor]:
-        """Return other state that later epochs depend on, as named tensors."""
-        return {}
-
-    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore a saved state."""
+    def skip(self, n_epochs: int) -> None:
+        """Draw the order of some epochs in vain, so that the next one is that of a training which had them."""
+        for _ in range(n_epochs):
+            self._order()
 
     def _order(self) -> NDArray[Any]:
         """Return the order of an epoch's rows, (replica, row)."""
@@ -169,39 +151,13 @@ class DomainBatches(ShuffledBatches):
         self.batch_size = per_domain * self.domains_per_batch
         self.n_batches = -(-self.n_rows // self.batch_size)
 
-    def remember(self) -> None:
-        """Store the state at the start of an epoch, from which it can be repeated."""
-        super().remember()
-        for sampler in getattr(self, "_samplers", []):
-            sampler.remember()
-
-    def saved_state(self) -> dict[str, Tensor]:
-        """Return how often examples and domains had been used at the start of the epoch, by replica."""
-        return {
-            f"{k}.{what}": torch.from_numpy(counts)
-            for k, sampler in enumerate(self._samplers)
-            for what, counts in sampler.before._asdict().items()
-        }
-
-    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore a saved state."""
-        for k, sampler in enumerate(self._samplers):
-            sampler.now = sampler.before = Uses(*(state[f"{k}.{what}"].numpy().copy() for what in Uses._fields))
-
     def _order(self) -> NDArray[Any]:
         shape = self.n_batches, self.domains_per_batch, self.batch_size // self.domains_per_batch
         return np.stack([rows[sampler.draw(*shape)] for rows, sampler in zip(self.rows, self._samplers, strict=True)])
 
 
-class Uses(NamedTuple):
-    """How often each example and each domain has been used."""
-
-    examples: NDArray[np.int64]
-    domains: NDArray[np.int64]
-
-
 class _RowSampler:
-    """Draw the rows of one replica."""
+    """Draw the rows of one replica, and remember how often each of them and each domain has been used."""
 
     def __init__(self, domains: NDArray[Any], rng: np.random.Generator) -> None:
         names, self._domains, self._sizes = np.unique(domains, return_inverse=True, return_counts=True)
@@ -210,50 +166,34 @@ class _RowSampler:
         self._starts = np.cumsum(self._sizes) - self._sizes
         self._rng = rng
         self.n_domains = len(self._sizes)
-        self.now = self.before = Uses(*(np.zeros(n, dtype=np.int64) for n in (len(domains), self.n_domains)))
-
-    def remember(self) -> None:
-        self.before = self.now
+        self._uses, self._uses_of_domains = (np.zeros(n, dtype=np.int64) for n in (len(domains), self.n_domains))
 
     def draw(self, n_batches: int, n_domains: int, n_examples: int) -> NDArray[np.int64]:
         """Return positions among the rows, batch by batch, with alternating domains in each."""
-        drawn, domains = self._drawn_domains(n_batches, n_domains)
+        drawn = self._drawn_domains(n_batches, n_domains)
         lead = self._lead()
         by_domain = np.argsort(self._domains * (lead.max() + 1.0) + lead + self._rng.random(len(lead)))
         cycles = np.where(self._sizes < n_examples, self._sizes - self._sizes % 2, n_examples)[drawn]
-        first = _times_before(drawn) * cycles
+        times_before = pd.Series(drawn.reshape(-1)).groupby(drawn.reshape(-1)).cumcount()
+        first = times_before.to_numpy().reshape(drawn.shape) * cycles
         nth = first[:, None, :] + np.arange(n_examples)[:, None] % cycles[:, None, :]  # batch, turn, domain
         positions = by_domain[self._starts[drawn][:, None, :] + nth % self._sizes[drawn][:, None, :]].reshape(-1)
-        self.now = Uses(self.now.examples + np.bincount(positions, minlength=len(lead)), domains)
+        self._uses += np.bincount(positions, minlength=len(lead))
         return positions
 
     def _lead(self) -> NDArray[np.int64]:
         """Return how much more often each row was used than the least used of its domain."""
-        used = self.now.examples
-        least = np.full(self.n_domains, used.max())
-        np.minimum.at(least, self._domains, used)
-        return used - least[self._domains]
+        least = np.full(self.n_domains, self._uses.max())
+        np.minimum.at(least, self._domains, self._uses)
+        return self._uses - least[self._domains]
 
-    def _drawn_domains(self, n_batches: int, n_domains: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return distinct domains for every batch, and how often each domain has then been used.
-
-        Domains are drawn in rounds of all of them, the least used first.
-        """
-        per_round, uses, rounds = self.n_domains // n_domains, self.now.domains.copy(), []
+    def _drawn_domains(self, n_batches: int, n_domains: int) -> NDArray[np.int64]:
+        """Return distinct domains for every batch, drawn in rounds of all domains, the least used first."""
+        per_round, rounds = self.n_domains // n_domains, []
         for first in range(0, n_batches, per_round):
             n_drawn = min(per_round, n_batches - first) * n_domains
-            drawn = np.argsort(uses + self._rng.random(self.n_domains))[:n_drawn]
+            drawn = np.argsort(self._uses_of_domains + self._rng.random(self.n_domains))[:n_drawn]
             drawn = self._rng.permutation(drawn)
-            uses[drawn] += 1
+            self._uses_of_domains[drawn] += 1
             rounds.append(drawn)
-        return np.concatenate(rounds).reshape(-1, n_domains), uses
-
-
-def _times_before(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return how often each code has occurred before, in row order."""
-    flat = codes.reshape(-1)
-    order = np.argsort(flat, kind="stable")
-    starts = np.flatnonzero(np.diff(flat[order], prepend=-1))
-    times = np.empty_like(flat)
-    times[order] = np.arange(len(flat)) - np.repeat(starts, np.diff(starts, append=len(flat)))
-    return times.reshape(codes.shape)
+        return np.concatenate(rounds).reshape(-1, n_domains)

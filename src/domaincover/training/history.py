@@ -34,7 +34,7 @@ class Record:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._losses: list[Tensor] = []
+        self.losses: list[Tensor] = []  # of the batches since the last row
         self._rows: list[tuple[Tensor, ...]] = []  # epoch and batch; mean loss; of dual steps size, recall, multipliers
 
     def __len__(self) -> int:
@@ -45,19 +45,20 @@ class Record:
         """The mean loss between the last two steps, by replica."""
         return self._rows[-1][1]
 
-    def add_loss(self, losses: Tensor) -> None:
-        """Record the loss of a batch."""
-        self._losses.append(losses)
-
     def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
         """Record a dual step or an epoch."""
-        loss = self._mean_of_batches() if self._losses else self.mean_loss
-        self._losses = []
+        if self.losses:
+            # Losses from a checkpoint may be on another device.
+            losses = torch.stack([loss.to(self.losses[-1].device) for loss in self.losses])
+            loss = self._engine.sum(losses.mean(0)).cpu()
+        else:
+            loss = self.mean_loss
+        self.losses = []
         self._rows.append((torch.tensor((epoch, batch)), loss, *(value.cpu() for value in dual)))
 
     def histories(self, ends: Sequence[int | None]) -> list[History]:
         """Return the history of each network, up to its end; None is the whole history."""
-        steps, *columns = self._columns()
+        steps, *columns = map(torch.stack, zip(*self._rows, strict=True))
         epoch, batch = steps.T.numpy()
         return [
             History(epoch[:end], batch[:end], *(column[:end, network].double().numpy() for column in columns))
@@ -66,19 +67,10 @@ class Record:
 
     def saved_state(self) -> dict[str, Tensor]:
         """Return the state as named tensors."""
-        kept = {f"column.{k}": column for k, column in enumerate(self._columns())}
-        return kept | ({"losses": torch.stack(self._losses)} if self._losses else {})
+        columns = {f"{k}": torch.stack(column) for k, column in enumerate(zip(*self._rows, strict=True))}
+        return columns | ({"losses": torch.stack(self.losses)} if self.losses else {})
 
     def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore a saved state."""
-        self._losses = [*state.get("losses", ())]
-        n_columns = sum(name.startswith("column.") for name in state)
-        self._rows = list(zip(*(state[f"column.{k}"] for k in range(n_columns)), strict=True))
-
-    def _columns(self) -> list[Tensor]:
-        return [torch.stack(column) for column in zip(*self._rows, strict=True)]
-
-    def _mean_of_batches(self) -> Tensor:
-        # Losses from a checkpoint may be on another device.
-        losses = torch.stack([loss.to(self._losses[-1].device) for loss in self._losses])
-        return self._engine.sum(losses.mean(0)).cpu()
+        self.losses = [*state.get("losses", ())]
+        self._rows = list(zip(*(state[name] for name in sorted(state) if name != "losses"), strict=True))

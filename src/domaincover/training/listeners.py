@@ -49,11 +49,8 @@ class Listener:
     def epoch(self, n_done: int) -> None:
         """`n_done` epochs have ended."""
 
-    def stop(self, n_done: int, epochs: int) -> None:
-        """Training has come to its end, after `n_done` of at most `epochs` epochs."""
-
-    def finish(self) -> None:
-        """Training has ended, successfully or not."""
+    def finish(self, end: str | None = None) -> None:
+        """Training has ended; `end` says why, or is None if it was interrupted or had ended before."""
 
 
 class OnEpoch(Listener):
@@ -75,7 +72,7 @@ class ProgressBar(Listener):
         self._console = console or Console(stderr=True)
         left = TimeRemainingColumn(), TextColumn("left")
         self._bar = Progress(*columns, *left, console=self._console, transient=True, get_time=clock)
-        self._name, self._n_examples, self._end, self._clock = name, 0, "", clock
+        self._name, self._n_examples, self._clock = name, 0, clock
 
     def start(self, epochs: int, n_batches: int) -> None:
         """Show an empty bar."""
@@ -94,15 +91,11 @@ class ProgressBar(Listener):
         about = f"{_figures(step, self._epochs)}, {rate:,.0f} examples/s,"
         self._bar.update(self._task, completed=step.n_batches, about=about)
 
-    def stop(self, n_done: int, epochs: int) -> None:
-        """Remember why training stopped."""
-        self._end = f"{self._name}: {why_stopped(n_done, epochs)}"
-
-    def finish(self) -> None:
-        """Remove the bar, and print why training stopped, if it came to its end."""
+    def finish(self, end: str | None = None) -> None:
+        """Remove the bar, and print why training ended."""
         self._bar.stop()
-        if self._end:
-            self._console.print(self._end, highlight=False, markup=False)
+        if end is not None:
+            self._console.print(f"{self._name}: {end}", highlight=False, markup=False)
 
 
 class LoggedProgress(Listener):
@@ -122,9 +115,10 @@ class LoggedProgress(Listener):
         if is_due or (is_new_epoch and logger.isEnabledFor(logging.DEBUG)):
             self._log(_figures(step, self._epochs), is_due)
 
-    def stop(self, n_done: int, epochs: int) -> None:
-        """Log why training stopped; of a short training at the level DEBUG."""
-        self._log(why_stopped(n_done, epochs), self._is_long)
+    def finish(self, end: str | None = None) -> None:
+        """Log why training ended; of a short training at the level DEBUG."""
+        if end is not None:
+            self._log(end, self._is_long)
 
     def _log(self, what: str, matters: bool) -> None:
         logger.log(logging.INFO if matters else logging.DEBUG, "%s: %s", self._name, what)
@@ -186,7 +180,7 @@ class Tracker(Listener):
             with writing(self._folder):
                 self._log.write(step.n_batches, {"epoch": step.epoch + 1, **known})
 
-    def finish(self) -> None:
+    def finish(self, end: str | None = None) -> None:  # noqa: ARG002
         """Close the log."""
         if self._log is not None:
             self._log.close()

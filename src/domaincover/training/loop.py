@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -11,20 +13,19 @@ from torch import Tensor, nn
 
 from domaincover.errors import InputError
 from domaincover.networks.stacks import StackOutputs, stack
-from domaincover.training.adam import FlatAdam, TorchAdam
+from domaincover.training.adam import FlatAdam, load_saved_state, saved_state
 from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.engine import Engine
 from domaincover.training.history import History, Record
-from domaincover.training.listeners import Listener, Step
-from domaincover.training.multipliers import CellCounts
+from domaincover.training.listeners import Listener, Step, why_stopped
 from domaincover.training.objectives import Objective, SetCoverLoss
 from domaincover.training.pools import Batch
-from domaincover.training.selection import BestWeights, shortfall
+from domaincover.training.selection import BestWeights, shortfall, worst_recall
 from domaincover.training.settings import TrainingSettings
 
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
-PROGRESS = ("n_steps", "n_steps_judged", "is_finished")  # numbers of a training that its checkpoints hold
+PROGRESS = ("n_steps", "n_steps_judged", "first_epoch", "n_done", "is_finished")  # numbers that checkpoints hold
 Judge = Callable[[Sequence[nn.Module]], Tensor]
 
 
@@ -57,7 +58,8 @@ def train(
 
     Replica r of the batches and of the objective belongs to `networks[r]`. A judge, if given, evaluates the weights
     after every dual step (epoch, if there are none) by a criterion per network, lower is better. With checkpoints,
-    training resumes from the newest one, with the same result as without the interruption.
+    training resumes from the newest one, with the same result as without the interruption, if the batches are those
+    that the interrupted training began with.
     """
     engine = engine or Engine(str(batches.pool.device))
     training = _Training(networks, batches, objective, settings, listeners, judge, engine, checkpoints)
@@ -65,43 +67,45 @@ def train(
         training.run()
         return training.finish()
     finally:
-        training.tell("finish")
+        training.tell("finish", training.end)
 
 
+@dataclass
 class _Training:
     """The primal steps of a stack, and what happens between them."""
 
-    def __init__(
-        self,
-        networks: Sequence[nn.Module],
-        batches: ShuffledBatches,
-        objective: Objective,
-        settings: TrainingSettings,
-        listeners: Sequence[Listener],
-        judge: Judge | None,
-        engine: Engine,
-        checkpoints: Checkpoints | None,
-    ) -> None:
-        if objective.compares_domains:
-            _check_comparison(batches, engine)
-        if isinstance(objective, SetCoverLoss):
-            _check_cells(objective, batches)
-        self.networks, self.stacked = networks, stack(networks)
-        self.batches, self.objective, self.settings, self.judge = batches, objective, settings, judge
-        self.listeners, self.engine, self.checkpoints = listeners, engine, checkpoints
+    networks: Sequence[nn.Module]
+    batches: ShuffledBatches
+    objective: Objective
+    settings: TrainingSettings
+    listeners: Sequence[Listener]
+    judge: Judge | None
+    engine: Engine
+    checkpoints: Checkpoints | None
+    n_steps: int = 0
+    n_steps_judged: int = 0
+    first_epoch: int = 0
+    n_done: int = 0  # batches of the first epoch
+    is_finished: bool = False
+    end: str | None = None
+
+    def __post_init__(self) -> None:
+        _check(self.objective, self.batches, self.engine)
+        self.stacked = stack(self.networks)
         self.objective.train()
         self.stacked.train()
-        own = self.stacked.owns_parameters and engine.is_alone
-        self.adam = (FlatAdam if own else TorchAdam)(self.stacked.parameters(), lr=settings.learning_rate)
-        outputs = StackOutputs(self.stacked, objective.needs_features)
-        self.training_pass, self.optimizer = engine.prepare(outputs, self.adam)
-        self.set_cover = objective if isinstance(objective, SetCoverLoss) else None
-        self.best = BestWeights(self.stacked, len(networks))
-        self.record = Record(engine)
-        self.n_steps = self.n_steps_judged = 0
-        self.first_epoch = self.n_done = 0
-        self.is_finished = False
-        if checkpoints is not None and (state := checkpoints.newest()) is not None:
+        own = self.stacked.owns_parameters and self.engine.is_alone
+        self.adam: Any = (FlatAdam if own else torch.optim.Adam)(
+            self.stacked.parameters(), lr=self.settings.learning_rate
+        )
+        outputs = StackOutputs(self.stacked, self.objective.needs_features)
+        self.training_pass, self.optimizer = self.engine.prepare(outputs, self.adam)
+        self.set_cover = self.objective if isinstance(self.objective, SetCoverLoss) else None
+        self.target: Any = getattr(self.objective, "target_recall", None)
+        self.best = BestWeights(self.stacked, len(self.networks))
+        self.record = Record(self.engine)
+        self.modules = {"network": self.stacked, "objective": self.objective, "best": self.best}
+        if self.checkpoints is not None and (state := self.checkpoints.newest()) is not None:
             self._load(state)
 
     def tell(self, what: str, *about: Any) -> None:
@@ -109,31 +113,29 @@ class _Training:
             getattr(listener, what)(*about)
 
     def run(self) -> None:
-        self.tell("start", self.settings.epochs, self.batches.n_batches)
-        n_epochs = self.first_epoch
-        for epoch in range(self.first_epoch, self.settings.epochs):
-            if self.is_finished or self.best.all_closed:
-                break
-            self._epoch(epoch)
-            n_epochs = epoch + 1
+        epochs = self.settings.epochs
+        self.tell("start", epochs, self.batches.n_batches)
+        if self.is_finished:
+            return
+        while self.first_epoch < epochs and not self.best.all_closed:
+            self._epoch(self.first_epoch)
+            self.first_epoch += 1
             if self.settings.patience is not None:
                 self.best.close(self.settings.patience, len(self.record))
-            self.batches.remember()
-            self._keep(epoch + 1, 0)
-            self.tell("epoch", epoch + 1)
-        if not self.is_finished:
-            self.is_finished = True
-            self._keep(self.settings.epochs, 0)
-            self.tell("stop", n_epochs, self.settings.epochs)
+            self._keep()
+            self.tell("epoch", self.first_epoch)
+        self.is_finished, self.end = True, why_stopped(self.first_epoch, epochs)
+        self._keep()
 
     def _epoch(self, epoch: int) -> None:
-        for number, batch in enumerate(self.batches.epoch(self.n_done), start=self.n_done + 1):
+        for batch in self.batches.epoch(self.n_done):
             self._primal_step(batch)
+            self.n_done += 1
             self.tell("batch", batch.labels.shape[1] * self.engine.shard.n_processes)
-            if self.set_cover is not None and number % self.settings.update_every == 0:
-                self._between(epoch, number)
+            if self.set_cover is not None and self.n_done % self.settings.update_every == 0:
+                self._between(epoch, self.n_done)
             if self.checkpoints is not None and self.engine.agree(self.checkpoints.is_due):
-                self._keep(epoch, number)
+                self._keep()
         self.n_done = 0
         self._between(epoch, self.batches.n_batches)
 
@@ -150,13 +152,13 @@ class _Training:
     def _primal_step(self, batch: Batch) -> None:
         if self.settings.decay:
             share_left = 1 - self.n_steps / (self.settings.epochs * self.batches.n_batches)
-            self.adam.rate = self.settings.learning_rate * min(1.0, 2 * share_left)
+            self.adam.param_groups[0]["lr"] = self.settings.learning_rate * min(1.0, 2 * share_left)
         if self.objective.begin_step(self.n_steps):
-            self.adam.restart()
+            self.adam.state.clear()
         self.optimizer.zero_grad()
         loss = self._backward(batch)
         self.optimizer.step()
-        self.record.add_loss(loss)
+        self.record.losses.append(loss)
         self.n_steps += 1
 
     def _backward(self, batch: Batch) -> Tensor:
@@ -190,12 +192,13 @@ class _Training:
         if not all(bool(weights.isfinite().all()) for weights in self.stacked.parameters()):
             raise InputError(DIVERGED)
         self.engine.share_buffers(self.stacked)
-        moved = self._dual_step() if self.set_cover is not None else None
+        moved = None if self.set_cover is None else self._dual_step(self.set_cover)
         self.record.add_step(epoch, number, *(moved or ()))
         if self.n_steps == self.n_steps_judged:  # two updates in a row: the weights have not changed
             return
         self.n_steps_judged = self.n_steps
-        self._tell_step(epoch, number, moved)
+        seen = () if moved is None else (worst_recall(moved.recall, self.target), moved.set_size)
+        self.tell("step", Step(epoch, number, self.n_steps, *(float(x.mean()) for x in (self.record.mean_loss, *seen))))
         if self.judge is not None and self.objective.is_warm:
             if self.settings.judge_at == "epochs" and number < self.batches.n_batches:
                 return
@@ -204,111 +207,77 @@ class _Training:
             found = self.judge(self.networks)
             self.best.offer(found, torch.zeros_like(found))
             self.stacked.train()
-        elif self.set_cover is not None and moved is not None:
-            self.best.offer(shortfall(moved.recall, self.set_cover.target_recall), moved.set_size)
+        elif moved is not None:
+            self.best.offer(shortfall(moved.recall, self.target), moved.set_size)
 
     @torch.no_grad()
-    def _dual_step(self) -> DualStep:
+    def _dual_step(self, loss: SetCoverLoss) -> DualStep:
         """Update the multipliers from the recall of the training examples."""
-        loss: Any = self.set_cover
         if self.settings.recall_from == "full-pass":
             loss.counts.reset()
             self.stacked.eval()
             for block, counts in self.batches.in_order():
                 loss.counts.add(self.stacked(block.examples), block.labels, block.domains, counts)
             self.stacked.train()
-        self._sum_counts(loss.counts)
+        loss.counts.totals = self.engine.sum(loss.counts.totals)
         set_size = loss.counts.mean_set_size()
         recall = loss.update(over_processes=False)
         return DualStep(set_size, recall, loss.multipliers.clone())
 
-    def _sum_counts(self, counts: CellCounts) -> None:
-        """Replace the counts by their sums over processes."""
-        if not self.engine.is_alone:
-            counts.totals = self.engine.sum(counts.totals)
-
-    def _tell_step(self, epoch: int, number: int, moved: DualStep | None) -> None:
-        seen: tuple[float, ...] = ()
-        if self.set_cover is not None and moved is not None:
-            counted = moved.recall + 0 * self.set_cover.target_recall
-            worst = counted.nan_to_num(torch.inf).amin((-2, -1))
-            seen = float(worst.mean()), float(moved.set_size.mean())
-        self.tell("step", Step(epoch, number, self.n_steps, float(self.record.mean_loss.mean()), *seen))
-
-    def _keep(self, epoch: int, n_done: int) -> None:
+    def _keep(self) -> None:
         """Write a checkpoint from which training can resume."""
         if self.checkpoints is None:
             return
         if self.set_cover is not None:  # the main process stores the counts of all
-            self._sum_counts(self.set_cover.counts)
+            self.set_cover.counts.totals = self.engine.sum(self.set_cover.counts.totals)
         if self.engine.is_main:
-            self.checkpoints.write(self._state(epoch, n_done))
+            self.checkpoints.write(self._state())
         elif self.set_cover is not None:
             self.set_cover.counts.reset()
 
-    def _state(self, epoch: int, n_done: int) -> State:
-        tensors = {
-            f"{name}.{key}": value
-            for name, part in self._parts.items()
-            for key, value in (part.state_dict() if isinstance(part, nn.Module) else part.saved_state()).items()
-        }
-        content = {"epoch": epoch, "n_done": n_done, "generators": self.batches.states}
-        content |= {name: getattr(self, name) for name in PROGRESS}
-        return State(tensors | _generator_states(self.batches.pool.device), content)
+    def _state(self) -> State:
+        parts = {name: part.state_dict() for name, part in self.modules.items()}
+        parts |= {"optimizer": saved_state(self.adam), "record": self.record.saved_state()}
+        parts |= {"scaler": self.engine.saved_state(), "generators": {"cpu": torch.get_rng_state()}}  # of dropout
+        if self.batches.pool.device.type == "cuda":
+            parts["generators"]["cuda"] = torch.cuda.get_rng_state(self.batches.pool.device)
+        tensors = {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
+        return State(tensors, {name: getattr(self, name) for name in PROGRESS})
 
-    @torch.no_grad()
     def _load(self, state: State) -> None:
         """Resume from a checkpoint."""
-        for name, part in self._parts.items():
-            saved = {key[len(name) + 1 :]: value for key, value in state.tensors.items() if key.startswith(f"{name}.")}
-            if isinstance(part, nn.Module):
-                part.load_state_dict(saved)
-            else:
-                part.load_saved_state(saved)
-        _set_generator_states(state.tensors, self.batches.pool.device)
-        self.batches.states = state.content["generators"]
-        self.first_epoch, self.n_done = state.content["epoch"], state.content["n_done"]
+        parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
+        for key, value in state.tensors.items():
+            name, _, rest = key.partition(".")
+            parts[name][rest] = value
+        for name, module in self.modules.items():
+            module.load_state_dict(parts[name])
+        load_saved_state(self.adam, parts["optimizer"])
+        self.record.load_saved_state(parts["record"])
+        self.engine.load_saved_state(parts["scaler"])
+        torch.set_rng_state(parts["generators"]["cpu"])
+        if self.batches.pool.device.type == "cuda":
+            torch.cuda.set_rng_state(parts["generators"]["cuda"], self.batches.pool.device)
         for name in PROGRESS:
             setattr(self, name, state.content[name])
+        self.batches.skip(self.first_epoch)
         # As the last step left it, since the end of an epoch may still be due.
         self.objective.begin_step(max(self.n_steps - 1, 0))
 
-    @property
-    def _parts(self) -> dict[str, Any]:
-        """All that changes during training, by name."""
-        modules = {"network": self.stacked, "objective": self.objective}
-        others = {"optimizer": self.adam, "best": self.best, "record": self.record}
-        return modules | others | {"engine": self.engine, "batches": self.batches}
 
-
-def _generator_states(device: torch.device) -> dict[str, Tensor]:
-    """Return the states of torch's global generators, which dropout uses."""
-    states = {"generator.cpu": torch.get_rng_state()}
-    return states | ({"generator.cuda": torch.cuda.get_rng_state(device)} if device.type == "cuda" else {})
-
-
-def _set_generator_states(tensors: Mapping[str, Tensor], device: torch.device) -> None:
-    torch.set_rng_state(tensors["generator.cpu"])
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(tensors["generator.cuda"], device)
-
-
-def _check_comparison(batches: ShuffledBatches, engine: Engine) -> None:
-    """Reject what would split the batches of an objective that compares their domains."""
-    if engine.accumulate > 1:
+def _check(objective: Objective, batches: ShuffledBatches, engine: Engine) -> None:
+    """Reject an objective for other networks, domains or labels than the batches have, or whose batches are split."""
+    if isinstance(objective, SetCoverLoss):
+        n_networks = len(batches.rows)
+        if objective.shape[:-2] != (n_networks,):
+            raise InputError(
+                f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
+            )
+        batches.pool.check_codes(objective.shape[-2], objective.n_labels)
+    if objective.compares_domains and engine.accumulate > 1:
         raise InputError(
             "accumulate splits batches, but this objective compares the domains of complete batches; use "
             "accumulate=1, and lower batch_size if memory is short."
         )
-    if engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
+    if objective.compares_domains and engine.shard.n_processes > 1 and not isinstance(batches, DomainBatches):
         raise InputError("comparing domains in several processes needs DomainBatches.")
-
-
-def _check_cells(loss: SetCoverLoss, batches: ShuffledBatches) -> None:
-    """Reject a loss with other networks, domains or labels than the batches have."""
-    n_networks = len(batches.rows)
-    if loss.shape[:-2] != (n_networks,):
-        raise InputError(
-            f"SetCoverLoss needs a list of target recalls, one for each of the {n_networks} networks trained."
-        )
-    batches.pool.check_codes(loss.shape[-2], loss.n_labels)

@@ -12,7 +12,6 @@ from typing import Any, get_args
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
-from torch.autograd.function import once_differentiable
 
 from domaincover.errors import InputError
 from domaincover.options import CriterionName, Penalty
@@ -51,23 +50,7 @@ class WithGradient(Objective):
     def forward(self, scores: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
         """Return the batch's loss, one for each replica of a stack."""
         value, (slope,) = self.value_and_slopes(scores, labels, domains)
-        loss: Tensor = _WithSlope.apply(value, slope, scores)  # type: ignore[no-untyped-call]
-        return loss
-
-
-class _WithSlope(torch.autograd.Function):
-    """A value with a known gradient with respect to scores."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, slope: Tensor, scores: Tensor) -> Tensor:  # noqa: ARG004
-        ctx.save_for_backward(slope)
-        return value
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        (slope,) = ctx.saved_tensors
-        return None, None, slope * gradient[..., None, None].to(slope)
+        return value + (slope * (scores - scores.detach())).sum((-2, -1))  # the value, and its gradient for autograd
 
 
 def log_softmax(scores: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import numpy as np
 
-from domaincover.errors import InputError
+from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, JudgeAt, Precision, RecallFrom
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.engine import Engine, make_engine
@@ -52,12 +52,10 @@ class TrainingSettings:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}.")
         if not self.learning_rate > 0:
             raise InputError(f"learning_rate must be above 0, got {self.learning_rate:g}.")
-        if self.recall_from not in get_args(RecallFrom):
-            raise InputError(f"recall_from must be 'batches' or 'full-pass', got {self.recall_from!r}.")
         if self.patience is not None and self.patience < 1:
             raise InputError(f"patience must be at least 1 or None, got {self.patience}.")
-        if self.iterate not in get_args(Iterate):
-            raise InputError(f"iterate must be 'best' or 'last', got {self.iterate!r}.")
+        check_choice("recall_from", self.recall_from, get_args(RecallFrom))
+        check_choice("iterate", self.iterate, get_args(Iterate))
 
 
 def plan_training(
