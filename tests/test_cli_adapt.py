@@ -8,6 +8,7 @@ import pytest
 
 from domaincover import PromisedSetClassifier, load
 from domaincover.data import tables
+from domaincover.evaluation import sizes_in_words
 from domaincover.saving.models import load_extra
 from tests.wards import EXTRA, FEATURES, LABELS, ROLES, arrivals, patients, written
 
@@ -80,8 +81,8 @@ def test_without_domains_thresholds_are_fixed_and_the_option_is_named(model, unp
     new = arrivals()
     path, out = written(new, tmp_path / "new.csv"), tmp_path / "sets.csv"
     told = here("predict", model, path, "--out", out)[2].splitlines()
-    assert told[0].startswith(f"1,600 sets are in {out}: ")
-    assert told[1:] == [FIXED]
+    assert told[0] == f"1,600 sets are in {out}."
+    assert told[1:] == [sizes_in_words(np.bincount(promised.predict_set(new[FEATURES]).sum(axis=1))), FIXED]
     assert np.array_equal(sets_in(out), promised.predict_set(new[FEATURES]))
     assert FIXED not in here("predict", unpromised, path, "--out", out)[2]
 
@@ -192,8 +193,8 @@ def test_an_adapted_model_predicts_evaluates_and_certifies(model, ward, tmp_path
     new = arrivals()
     path = written(new, tmp_path / "new.csv")
     told = here("predict", tmp_path / "ward", path, "--out", tmp_path / "sets.csv")[2].splitlines()
-    assert len(told) == 2
-    assert told[1].startswith("Note: The model is adapted to domain")
+    assert len(told) == 3
+    assert told[2].startswith("Note: The model is adapted to domain")
     assert np.array_equal(sets_in(tmp_path / "sets.csv"), adapted.predict_set(new[FEATURES]))
     for command in ("evaluate", "certify"):
         code, printed, _ = here(command, tmp_path / "ward", path, "--format", "json")

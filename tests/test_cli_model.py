@@ -13,6 +13,7 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from domaincover import load, to_label_lists
+from domaincover.evaluation import sizes_in_words
 from domaincover.saving.models import load_extra
 from tests.fuzz.damage import flipped
 from tests.processes import call, without_progress
@@ -169,7 +170,7 @@ def test_every_method_goes_with_every_base_but_one(here, tmp_path, method, base)
     assert done[0] == 0, done
     code, printed, told = here("predict", out, train, "--out", tmp_path / "sets.csv")
     assert (code, printed) == (0, "")
-    assert told.startswith(f"300 sets are in {tmp_path}/sets.csv: ")
+    assert told.startswith(f"300 sets are in {tmp_path}/sets.csv.\n")
     sizes = pd.read_csv(tmp_path / "sets.csv")["set_size"]
     assert sizes.eq(1).all() if method in ("erm", "vrex", "coral") else sizes.mean() < 3
     assert load_extra(out)["assessment"] is None
@@ -255,9 +256,7 @@ def test_numbers_and_dates_can_be_labels_and_domains(here, tmp_path):
 
 
 def sizes_told(path):
-    counts = predicted(path)["set_size"].value_counts().sort_index()
-    told = [f"{count} of {size}" + (" label" if size == 1 else "") for size, count in counts.items() if size]
-    return ", ".join([*told, f"{counts.get(0, 0)} empty"])
+    return sizes_in_words(np.bincount(predicted(path)["set_size"]))
 
 
 def predicted(path):
@@ -271,7 +270,8 @@ def test_predict_keeps_rows_and_ids_and_names_every_label(model, tmp_path, here)
     code, printed, told = here("predict", model, new, "--id", "visit", "--id", "ward", "--out", tmp_path / "sets.csv")
     assert (code, printed) == (0, "")
     assert told.splitlines() == [
-        f"400 sets are in {tmp_path / 'sets.csv'}: {sizes_told(tmp_path / 'sets.csv')}.",
+        f"400 sets are in {tmp_path / 'sets.csv'}.",
+        sizes_told(tmp_path / "sets.csv"),
         "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets.",
     ]
     sets = predicted(tmp_path / "sets.csv")

@@ -67,7 +67,7 @@ def test_texts_are_fitted_predicted_and_evaluated(here, world, tmp_path):
     assert "SET-COVER" in printed
     code, _, told = here("predict", tmp_path / "model", world / "table.csv", "--out", tmp_path / "sets.csv")
     assert code == 0
-    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}: ")
+    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}.\n")
     assert len(pd.read_csv(tmp_path / "sets.csv")) == N
     code, printed, _ = here("evaluate", tmp_path / "model", world / "table.csv", "--format", "json")
     assert (code, json.loads(printed)["summary"]["n_domains"]) == (0, N_DOMAINS)
@@ -82,7 +82,7 @@ def test_a_folder_of_images_is_a_table(here, world, tmp_path):
     assert model.classes_.tolist() == ["left", "right"]
     code, _, told = here("predict", tmp_path / "model", world / "images", "--out", tmp_path / "sets.csv")
     assert code == 0
-    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}: ")
+    assert told.startswith(f"240 sets are in {tmp_path / 'sets.csv'}.\n")
 
 
 def test_paths_in_a_table_start_from_its_folder(here, world, tmp_path, monkeypatch):
@@ -218,6 +218,7 @@ def test_a_fit_that_was_killed_goes_on_and_ends_as_one_that_was_not(here, refuse
     assert not (tmp_path / "model").exists()
     states = sorted(path.name[:12] for path in (tmp_path / "kept").glob("*/state-*"))
     assert states == ["state-000015", "state-000016"], "the last two are kept"
+    (tmp_path / "kept" / ".lock").unlink()  # left by the process, and removed by the next
     refused("contains checkpoints of an interrupted fit; add --resume", *arguments, "--out", tmp_path / "model")
     other = ["--resume", "--seed", 5, "--learning-rate", 0.1, "--out", tmp_path / "model"]
     refused("checkpoints of another fit, with a different --learning-rate, seed; choose another", *arguments, *other)

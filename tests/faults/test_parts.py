@@ -9,8 +9,8 @@ import pytest
 
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier, save
 from domaincover.cli.part_runs import PartRuns
-from domaincover.terminal import executors
-from domaincover.terminal.executors import local_cluster
+from domaincover.terminal import processes as executors
+from domaincover.terminal.processes import local_cluster
 from tests.faults.conftest import patients
 from tests.faults.processes import Child, called, command, contents, killed_at, signalled_at
 from tests.faults.test_full_disk import WHAT_TO_DO
@@ -119,7 +119,7 @@ def test_a_part_that_ends_its_workers_is_named_and_the_others_are_done():
 
 def test_where_no_scheduler_answers_nothing_is_written(tmp_path, promised, refused, monkeypatch):
     pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
-    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", 0.5)
+    monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", 0.5)
     parts = in_parts(tmp_path / "parts", 2, 100)
     options = ["--out", tmp_path / "sets", "--scheduler", "nonsense://x"]
     refused("no dask scheduler answers at nonsense://x", "predict", promised, parts, *options)

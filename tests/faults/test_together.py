@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from domaincover import ERMClassifier, InputError, load
-from domaincover.cli.checkpoint_folder import close_checkpoints, open_command
+from domaincover.cli.checkpoint_folder import checkpoints_of
 from domaincover.files import write_whole
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.runner import plan_studies, run_study
@@ -102,17 +102,24 @@ def test_two_fits_with_the_same_checkpoints_are_told_apart(tmp_path, table):
         assert second.wait() == 2
     finally:
         first.kill()
-    assert "another fit is using the checkpoints in" in (tmp_path / "said").read_text()
+    assert "another command is writing to" in (tmp_path / "said").read_text()
 
 
 def test_checkpoints_are_free_again_when_their_fit_has_ended_or_was_refused(tmp_path):
-    held = open_command(tmp_path / "kept", {"seed": 0}, resume=False)
-    with pytest.raises(InputError, match="another fit is using the checkpoints"):
-        open_command(tmp_path / "kept", {"seed": 0}, resume=True)
-    held.release()
+    def fit(resume):
+        with checkpoints_of({"seed": 0}, tmp_path / "kept", resume=resume):
+            pass
+
+    def stopped():
+        with checkpoints_of({"seed": 0}, tmp_path / "kept", resume=False):
+            with pytest.raises(InputError, match="another command is writing to"):
+                fit(resume=True)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
     with pytest.raises(InputError, match="add --resume to resume it"):
-        open_command(tmp_path / "kept", {"seed": 0}, resume=False)
-    held = open_command(tmp_path / "kept", {"seed": 0}, resume=True)
-    close_checkpoints(tmp_path / "kept")
+        fit(resume=False)
+    assert os.listdir(tmp_path / "kept") == ["command.json"]
+    fit(resume=True)
     assert os.listdir(tmp_path) == []
-    held.release()

@@ -25,7 +25,7 @@ def n_done(out):
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["set-cover/target"], indirect=True)
 def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", LIMIT)
+    monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", LIMIT)
     address, _, _, holds = cluster
     out = tmp_path / "runs"
     killed = []
@@ -61,7 +61,7 @@ def test_a_study_outlives_a_worker_and_stops_when_it_is_told_to(cluster, tmp_pat
 
 
 def test_where_no_scheduler_answers_one_line_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("domaincover.terminal.executors.PATIENCE", 0.5)
+    monkeypatch.setattr("domaincover.terminal.processes.PATIENCE", 0.5)
     plan = plan_studies([STUDY], tmp_path / "runs")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen, so that nobody can

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from domaincover.terminal.text_lines import counted, cut, wrapped
-from domaincover.terminal.text_table import table_lines
+from domaincover.terminal.text import counted, cut, table_lines, wrapped
 
 if TYPE_CHECKING:
     from domaincover.checks.column_check import ColumnCheck

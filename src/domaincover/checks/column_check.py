@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from domaincover.data.columns import Kind, column_kind, read_days, read_numbers
 from domaincover.data.spellings import as_plain, doubt_about, spelling_of
 from domaincover.errors import InputError
-from domaincover.terminal.text_lines import cut
+from domaincover.terminal.text import cut
 
 Codes = NDArray[np.int64]
 COMPARED_ROWS = 100_000  # rows on which columns are compared with labels and domains

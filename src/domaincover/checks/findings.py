@@ -12,7 +12,7 @@ from domaincover.calibration.confidence import domains_needed, highest_confidenc
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import Reach, conditional_size, domains_with_enough
-from domaincover.terminal.text_lines import counted, listed
+from domaincover.terminal.text import counted, listed
 
 Harm = Literal["stops", "misleads", "weakens", "note"]
 HARMS: tuple[Harm, ...] = ("stops", "misleads", "weakens", "note")

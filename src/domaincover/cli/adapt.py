@@ -4,30 +4,36 @@ from __future__ import annotations
 
 import copy
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.cli.arguments import ModelFolder, TableFile, column
+from domaincover.cli.arguments import column, model_folder, table_file
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
-from domaincover.terminal.messages import say, warnings_as_notes
-from domaincover.terminal.text_lines import counted, listed
+from domaincover.terminal.command_options import REQUIRED, option, takes
+from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
+from domaincover.terminal.text import counted, listed
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
     from domaincover.predictors.promised_predictor import PromisedPredictor
 
 
-def adapt(
-    model: ModelFolder,
-    table: TableFile,
-    out: Annotated[Path, typer.Option(help="Folder for the adapted model.")],
-    label: Annotated[
-        str | None, column("Column with true labels, empty where unknown; default: no labels are used.")
-    ] = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class AdaptOptions:
+    """Arguments and options of `adapt`."""
+
+    model: Path = model_folder()
+    table: Path = table_file()
+    out: Path = option("Folder for the adapted model.", REQUIRED)
+    label: str | None = column("Column with true labels, empty where unknown; default: no labels are used.")
+
+
+@takes(AdaptOptions)
+def adapt(options: AdaptOptions) -> None:
     """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
 
     Example: domaincover adapt model ward-7.csv --out ward-7 --label outcome
@@ -36,10 +42,12 @@ def adapt(
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder
 
+    model, out, label = options.model, options.out, options.label
+    if_stopped("no model was written")
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model}; choose another folder.")
-    data = open_table(table)
+    data = open_table(options.table)
     if label is not None:
         data.check_column(label, "--label")
 
@@ -56,7 +64,7 @@ def adapt(
         scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
         adapted = inner.adapt_to_scored(scored, labels)
     if adapted.adapted_["rows"] == 0:
-        raise InputError(f"no row of {table} can be read by the model; there is nothing to adapt to.")
+        raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
     save(with_last_step(fitted, adapted), out, extra=extra)
     typer.echo("\n".join(_in_words(inner, adapted)))
@@ -66,8 +74,6 @@ def adapt(
 
 def _only_domain(data: Table, domain: str | None) -> str | None:
     """Return the domain of the rows, if the table has the column with which the model was fitted; reject several."""
-    if domain is None or domain not in data.columns:
-        return None
     from domaincover.cli.inputs import domains_in
 
     names = domains_in(data, domain)

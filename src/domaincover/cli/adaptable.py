@@ -13,7 +13,7 @@ from domaincover.errors import InputError
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.promised_predictor import PromisedPredictor, moved_domains
 from domaincover.report.domain_adaptation import DomainAdaptation, unusual_domains
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 
 class AdaptedNames(NamedTuple):

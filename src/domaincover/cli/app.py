@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from types import FrameType
 from typing import Annotated, NoReturn
@@ -29,8 +29,8 @@ from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
 from domaincover.paper.commands.study_commands import paper, run
 from domaincover.paper.commands.study_outputs import figures, report, results
-from domaincover.terminal.messages import speaks_of_options, with_suggestion
-from domaincover.terminal.processes import is_main_process
+from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options, with_suggestion
+from domaincover.terminal.processes import handling, is_main_process
 
 app = typer.Typer(
     help="Set-valued prediction in new domains: every label's recall kept, sets as small as they can be.",
@@ -55,8 +55,9 @@ INTERRUPTED, TERMINATED = 130, 143  # 128 plus the number of the signal, as in s
 def main() -> None:
     """Run the command line; the entry point of `domaincover`."""
     accept_any_text()
+    if_stopped("nothing was written")
     try:
-        with sigterm_as_interrupt() as termination, _only_main_process_prints(), torch_needed_for("this command"):
+        with sigterm_as_interrupt() as terminated, _only_main_process_prints(), torch_needed_for("this command"):
             status = app(prog_name=NAME, standalone_mode=False)
     except (InputError, typer.TyperException) as error:
         _fail(with_suggestion(error.format_message()) if isinstance(error, typer.TyperException) else str(error), 2)
@@ -74,7 +75,7 @@ def main() -> None:
         # with dataclasses do when they are imported. It forgets that when it runs the next one, as for a named tuple.
         namedtuple("Forgotten", ())
     if status == INTERRUPTED and is_main_process():
-        _fail(f"stopped; {_left_behind(sys.argv[1:])}.", TERMINATED if termination.was_received else INTERRUPTED)
+        _fail(f"stopped; {left_behind()}.", TERMINATED if terminated else INTERRUPTED)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -99,30 +100,20 @@ def discard_output() -> None:
             os.dup2(nowhere, stream.fileno())
 
 
-class Termination:
-    """Whether SIGTERM was received, as from a shutdown or a batch system."""
+@contextmanager
+def sigterm_as_interrupt() -> Iterator[list[int]]:
+    """Treat SIGTERM, as of a shutdown or a batch system, as Ctrl-C: partial files are removed, child processes end.
 
-    was_received = False
+    The signals that were received are appended to the list.
+    """
+    received: list[int] = []
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
-        """Raise what Ctrl-C raises, so that partial files are removed and child processes end."""
-        self.was_received = True
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
+        received.append(number)
         raise KeyboardInterrupt
 
-
-@contextmanager
-def sigterm_as_interrupt() -> Iterator[Termination]:
-    """Treat SIGTERM as Ctrl-C."""
-    termination = Termination()
-    try:
-        before = signal.signal(signal.SIGTERM, termination)
-    except ValueError:  # not the main thread, which receives signals
-        yield termination
-        return
-    try:
-        yield termination
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    with handling(signal.SIGTERM, interrupt):
+        yield received
 
 
 @contextmanager
@@ -133,29 +124,6 @@ def _only_main_process_prints() -> Iterator[None]:
         return
     with open(os.devnull, "w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
         yield
-
-
-def _left_behind(arguments: Sequence[str]) -> str:
-    """Return what remains after a command was stopped."""
-    if arguments[:1] in (["paper"], ["run"]):
-        return "finished runs are kept, and the same command continues from there"
-    if "fit" in arguments[:1] and any(given.split("=")[0] == "--checkpoints" for given in arguments):
-        return "its checkpoints are kept, and the same command with --resume continues from them"
-    if "figures" in arguments[:1]:
-        return "finished figures are kept, and the same command draws all"
-    if "predict" in arguments[:1] and os.path.isdir(_value_of("--out", arguments)):
-        return "finished parts are kept, and the same command continues from there"
-    return "no model was written" if arguments[:1] in (["fit"], ["adapt"], ["recalibrate"]) else "nothing was written"
-
-
-def _value_of(option: str, arguments: Sequence[str]) -> str:
-    """Return the value of an option as it was given, or nothing."""
-    for word, following in zip(arguments, [*arguments, ""][1:], strict=True):
-        if word == option:
-            return following
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return ""
 
 
 def _fail(message: str, status: int) -> NoReturn:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -34,11 +33,9 @@ from domaincover.predictors.set_predictor import predict_set, unwrapped
 
 Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
-GOES_ON = "; the same command goes on with the others"
 CHANGED = "the table has changed while it was read; run the command again."
 ALL_ROWS = ""  # beside the groups of a column
 PLAIN = (str, bool, int, float)
-MOST_SIZES = 5  # told one by one
 
 
 class SetColumns:
@@ -55,7 +52,7 @@ class SetColumns:
         self._labels = labels if all(type(label) in PLAIN for label in labels) else names
         self._flags = [f"in_set[{name}]" for name in names]
         self._score_names = [f"score[{name}]" for name in names] if scores else []
-        self._sizes: Counter[int] = Counter()
+        self.sizes = np.zeros(len(classes) + 1, dtype=np.int64)  # how many sets have 0, 1, … labels
 
     @property
     def names(self) -> list[str]:
@@ -67,7 +64,7 @@ class SetColumns:
     ) -> pd.DataFrame:
         """Return the columns of some rows, beside those that are copied."""
         sizes = sets.sum(axis=1)
-        self._sizes.update(sizes.tolist())
+        self.sizes += np.bincount(sizes, minlength=len(self.sizes))
         written: list[Any] = [*sets.T, self._lists(sets, sizes), sizes]
         written += [top] if self._top else []
         written += [*scores.T] if self._score_names and scores is not None else []
@@ -79,23 +76,15 @@ class SetColumns:
         none = np.empty((0, len(self._flags)))
         return self.block(kept, none.astype(bool), self._classes[:0], none)
 
-    @property
-    def sizes(self) -> Counter[int]:
-        """How many sets have each size."""
-        return Counter(dict(sorted(self._sizes.items())))
-
     def _lists(self, sets: Sets, sizes: NDArray[np.int64]) -> Any:
-        """Return each set as a list, or as JSON, which is written once for equal sets."""
+        """Return each set as a list, or as JSON, which is made once for equal sets."""
         if self._as_lists:
             members = pa.array(self._labels).take(pa.array(np.nonzero(sets)[1]))
             lists = pa.ListArray.from_arrays(pa.array(np.append(0, sizes.cumsum()), pa.int32()), members)
             return pd.array(lists, dtype=pd.ArrowDtype(lists.type))
-        written: dict[bytes, str] = {}
-        for row in sets:
-            if (key := row.tobytes()) not in written:
-                held = [label for label, is_in in zip(self._labels, row, strict=True) if is_in]
-                written[key] = json.dumps(held, ensure_ascii=False)
-        return np.array([written[row.tobytes()] for row in sets], dtype=object)
+        distinct, which = np.unique(sets, axis=0, return_inverse=True)
+        held = ([label for label, is_in in zip(self._labels, row, strict=True) if is_in] for row in distinct)
+        return np.array([json.dumps(labels, ensure_ascii=False) for labels in held], dtype=object)[which]
 
 
 @dataclass(frozen=True)
@@ -114,8 +103,8 @@ class WriteSets:
     scratch: Path | None = None
     table_digest: str = ""
 
-    def __call__(self, part: NumberedPart) -> Counter[int]:
-        """Return how many sets have each size; a part that an earlier call has finished is left as it is."""
+    def __call__(self, part: NumberedPart) -> NDArray[Any]:
+        """Return how many sets have 0, 1, … labels; a part that an earlier call has finished is left as it is."""
         path = self.place_of(part)
         if not isinstance(part.table, PartTable):
             written = self.columns(self.ids, as_lists=path.name.lower().endswith((".parquet", ".pq")))
@@ -124,10 +113,12 @@ class WriteSets:
         origin = self._origin(part)
         about = metadata_of(path)
         if about.get(ORIGIN) == origin:
-            return Counter({int(size): count for size, count in json.loads(about[SIZES]).items()})
+            return np.array(json.loads(about[SIZES]))
         ids = [name for name in self.ids if name not in part.table.folder_values]  # which the folder's name gives
         written = self.columns(ids, as_lists=True)
-        write_table(path, self._blocks(part, written), lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes)})
+        write_table(
+            path, self._blocks(part, written), lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes.tolist())}
+        )
         return written.sizes
 
     def place_of(self, part: NumberedPart) -> Path:
@@ -259,27 +250,3 @@ def reports_of(
             size = reports[kind].min_cell_size
             by_group[kind][group] = inner.report_on_tallies(total(group, kind), coded.names, min_cell_size=size)
     return reports, by_group
-
-
-def n_sets_in_words(sizes: Counter[int]) -> str:
-    """Return how many sets there are, as the beginning of a sentence."""
-    n_sets = sizes.total()
-    return f"{n_sets:,} {'set is' if n_sets == 1 else 'sets are'}"
-
-
-def sizes_in_words(sizes: Counter[int]) -> str:
-    """Return how many sets have each size.
-
-    >>> sizes_in_words(Counter({1: 312, 2: 88})), sizes_in_words(Counter())
-    ('312 of 1 label, 88 of 2, 0 empty', 'the table has no rows')
-    """
-    if not sizes.total():
-        return "the table has no rows"
-    found = sorted(size for size, count in sizes.items() if size and count)
-    one_by_one = found if len(found) <= MOST_SIZES + 1 else found[:MOST_SIZES]
-    parts = [f"{sizes[size]:,} of {size}" for size in one_by_one]
-    if parts:
-        parts[0] += " label" if one_by_one[0] == 1 else " labels"
-    if rest := found[len(one_by_one) :]:
-        parts.append(f"{sum(sizes[size] for size in rest):,} of {rest[0]} to {rest[-1]}")
-    return ", ".join([*parts, f"{sizes[0]:,} empty"])

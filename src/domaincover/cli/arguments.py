@@ -6,13 +6,14 @@ import shlex
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import typer
 
 from domaincover.errors import InputError
+from domaincover.terminal.command_options import argument, option
 
-TARGET = "[LABEL=]NUMBER"
+LABEL, DOMAIN = "Column to predict.", "Column with the domain of each row: hospital, user, day, …"
 
 
 def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -28,14 +29,48 @@ def complete_columns(ctx: typer.Context, incomplete: str) -> list[str]:
     return []
 
 
-def column(about: str) -> Any:
+def model_folder() -> Any:
+    """Return the argument for a saved model."""
+    return argument("Folder of a saved model.", "MODEL")
+
+
+def table_file() -> Any:
+    """Return the argument for a table."""
+    return argument(
+        "A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, a folder of .parquet "
+        "parts, or one of images: DOMAIN/LABEL/*.png.",
+        "TABLE",
+    )
+
+
+def column(about: str, default: Any = None) -> Any:
     """Return an option that names a column of the table."""
-    return typer.Option(help=about, autocompletion=complete_columns)
+    return option(about, default, autocompletion=complete_columns)
 
 
-def choice(about: str, panel: str | None = None, metavar: str = "NAME") -> Any:
-    """Return an option of which the help does not list the values, but names some."""
-    return typer.Option(metavar=metavar, help=about, rich_help_panel=panel)
+def page(of: str = "evaluation") -> Any:
+    """Return the option of an HTML page."""
+    return option(f"Also write the {of} as an HTML page.")
+
+
+def output_format(default: str) -> Any:
+    """Return the option of the output's format."""
+    return option("Output format.", default, "--format")
+
+
+def cell_size() -> Any:
+    """Return the option that says from how many rows on a label counts in a domain."""
+    return option(
+        "Labels with fewer rows in a domain do not count there, neither in the promise nor in reports; default: 20, or "
+        "what the model was fitted with.",
+        min=1,
+        metavar="NUMBER",
+    )
+
+
+def targets(about: str) -> Any:
+    """Return an option for one target recall, or for targets by label."""
+    return option(about, metavar="[LABEL=]NUMBER", callback=_checked_targets)
 
 
 def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
@@ -56,45 +91,10 @@ def parsed_targets(given: Sequence[str]) -> float | dict[str, float]:
         raise InputError(f"{wrong} is neither a number such as 0.9 nor LABEL=NUMBER.") from None
 
 
-def targets_of_option(given: list[str] | None) -> list[str] | None:
+def _checked_targets(given: list[str] | None) -> list[str] | None:
     """Reject values that are no targets, as an option of another type would."""
     try:
         parsed_targets(given or ["0.9"])
     except InputError as error:
         raise typer.BadParameter(str(error)) from None
     return given
-
-
-ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a saved model.", show_default=False)]
-TableFile = Annotated[
-    Path,
-    typer.Argument(
-        metavar="TABLE",
-        help="A .csv, .tsv (also .gz, .zip), .parquet, .arrow or .xlsx file, - for standard input, a folder of "
-        ".parquet parts, or one of images: DOMAIN/LABEL/*.png.",
-        show_default=False,
-    ),
-]
-LABEL, DOMAIN = "Column to predict.", "Column with the domain of each row: hospital, user, day, …"
-MinCellSize = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="NUMBER",
-        help="Labels with fewer rows in a domain do not count there, neither in the promise nor in reports; "
-        "default: 20, or what the model was fitted with.",
-    ),
-]
-DroppedColumns = Annotated[list[str] | None, column("Column to leave out; may be repeated.")]
-Page = Annotated[Path | None, typer.Option(help="Also write the evaluation as an HTML page.")]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar=TARGET,
-        callback=targets_of_option,
-        help="Recall wanted for every label in every domain; default: 0.9. As LABEL=NUMBER, repeated, for labels with "
-        "targets of their own: other labels are not constrained.",
-    ),
-]
-TextOrJson = Annotated[Literal["text", "json"], typer.Option("--format", help="Output format.")]
-TableOrJson = Annotated[Literal["table", "json"], typer.Option("--format", help="Output format.")]

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import datetime
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 import typer
 
-from domaincover.cli.arguments import TARGET, TextOrJson, parsed_targets, targets_of_option
+from domaincover.cli.arguments import output_format, page, parsed_targets, targets
 from domaincover.cli.evaluate import Evaluation, LabelledTableOptions, evaluated
-from domaincover.cli.outputs import write_certificate
+from domaincover.cli.outputs import in_texts, print_json, say_page, versions_here
 from domaincover.errors import InputError
-from domaincover.terminal.command_options import takes
+from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import say, text_width
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --unseen-only"
 
@@ -24,21 +24,14 @@ KEEP_SOME = "fit --no-final-fit leaves a quarter of the domains for certify --un
 class CertifyOptions(LabelledTableOptions):
     """Arguments and options of `certify`."""
 
-    target_recall: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar=TARGET,
-            callback=targets_of_option,
-            help="Recall to certify, or LABEL=NUMBER, repeated, for some labels; default: the target that the model "
-            "was fitted for.",
-        ),
-    ] = None
-    confidence: Annotated[float, typer.Option(help="Confidence of each statement.")] = 0.95
-    unseen_only: Annotated[
-        bool, typer.Option("--unseen-only", help="Leave out domains that the model was trained on.")
-    ] = False
-    style: TextOrJson = "text"
-    html: Annotated[Path | None, typer.Option(help="Also write the certificate as an HTML page, to print.")] = None
+    target_recall: list[str] | None = targets(
+        "Recall to certify, or LABEL=NUMBER, repeated, for some labels; default: the target that the model was fitted "
+        "for."
+    )
+    confidence: float = option("Confidence of each statement.", 0.95)
+    unseen_only: bool = option("Leave out domains that the model was trained on.", False)
+    style: Literal["text", "json"] = output_format("text")
+    html: Path | None = page("certificate")
 
 
 @takes(CertifyOptions)
@@ -51,29 +44,31 @@ def certify(options: CertifyOptions) -> None:
     from domaincover.prediction_sets import check_share
     from domaincover.promises import certificates
 
-    html, confidence = options.html, options.confidence
-    check_share(confidence, "--confidence")
+    html = options.html
+    check_share(options.confidence, "--confidence")
     asked = parsed_targets(options.target_recall) if options.target_recall else None
     if asked is not None:
         check_criterion("min-recall", asked)
-    given = evaluated(options, html)
-    judged, seen = _unseen(given, leave_out=options.unseen_only), given.model.seen_domains_
-    n_domains = len(given.report.domain_names)
-    n_seen = n_domains - len(judged.report.domain_names)
-    target = judged.target_recall if asked is None else asked
-    judged = judged.under(target)
-    verdict = judged.model.verdict(judged.report)
+    given = evaluated(options)
+    judged, n_domains = _unseen(given, leave_out=options.unseen_only), len(given.report.domain_names)
+    n_seen, target = n_domains - len(judged.report.domain_names), judged.target_recall if asked is None else asked
+    judged, seen = judged.under(target), given.model.seen_domains_
+    confidence, verdict = options.confidence, judged.model.verdict(judged.report)
     certificate = certificates.certify(judged.report, target, confidence=confidence, seen_domains=seen, verdict=verdict)
     if n_seen:
         say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
     lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)
     notes = [line for line in lines if line is not None]
     if html is not None:
-        settings = {**judged.shown_settings, "target_recall": target, "confidence": confidence}
-        write_certificate(html, certificate, judged.report, target, judged.model.promise, notes, settings)
+        from domaincover.report.certificate_page import write_certificate_page
+
+        versions, promise, today = versions_here(), judged.model.promise, datetime.date.today()
+        settings = {**judged.settings, "target_recall": target, "confidence": confidence, **versions}
+        subject = html, certificate, judged.report, target, in_texts(settings)
+        write_certificate_page(*subject, versions=versions, date=today, promise=promise, notes=notes)
+        say_page(html)
     if options.style == "json":
-        content = {**certificate.to_dict(), **judged.both_ways(target)}
-        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        print_json({**certificate.to_dict(), **judged.both_ways(target)})
         return
     typer.echo(certificate.text(text_width()))
     for line in (*notes, f"SHA-256 of the model: {judged.settings['sha256']}"):

@@ -2,86 +2,60 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from domaincover.errors import InputError
-from domaincover.files import plain_json, remove_unfinished, write_whole, writing
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
+from domaincover.files import only_writer, plain_json, remove_unfinished, write_whole
 
 COMMAND = "command.json"
-LOCK = ".lock"
 
 
-def open_command(folder: str | Path, command: Mapping[str, Any], resume: bool) -> BaseFileLock:
-    """Lock a checkpoint folder for a command; raise if it belongs to another command, or exists without `resume`.
+@contextmanager
+def checkpoints_of(command: Mapping[str, Any], folder: Path, *, resume: bool) -> Iterator[None]:
+    """Lock a folder for the checkpoints of a command, and delete them when it has succeeded.
 
-    The lock is held until the returned object is released or the process ends.
+    Raise if there are checkpoints of another command, or some of this one without `resume`.
     """
-    from filelock import FileLock, Timeout
+    with only_writer(folder):
+        _check_command(folder / COMMAND, json.loads(json.dumps(command, default=str)), resume)
+        yield
+        _delete_checkpoints(folder)
 
-    place = Path(folder) / LOCK
-    lock, was_there = FileLock(place), place.exists()
-    with writing(folder):
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise InputError(
-                f"another fit is using the checkpoints in {folder}; wait until it has ended, or choose another folder."
-            ) from None
+
+def _check_command(path: Path, command: dict[str, Any], resume: bool) -> None:
+    if not path.is_file():
+        write_whole(path, json.dumps(command, indent=1).encode())
+        return
+    if not resume:
+        raise InputError(
+            f"{path.parent} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
+            "folder."
+        )
     try:
-        _mark(folder, command, resume)
-    except InputError:
-        if not was_there:
-            place.unlink(missing_ok=True)
-        lock.release()
-        raise
-    return lock
+        before = dict(plain_json(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"{path} cannot be read ({error}); choose another folder.") from None
+    if differing := sorted(key for key in {*before, *command} if before.get(key) != command.get(key)):
+        raise InputError(
+            f"{path.parent} contains checkpoints of another fit, with a different {', '.join(differing[:5])}; choose "
+            "another folder, or use the same settings."
+        )
 
 
-def _mark(folder: str | Path, command: Mapping[str, Any], resume: bool) -> None:
-    path, plain = Path(folder) / COMMAND, json.loads(json.dumps(command, default=str))
-    if path.is_file():
-        if not resume:
-            raise InputError(
-                f"{folder} contains checkpoints of an interrupted fit; add --resume to resume it, or choose another "
-                "folder."
-            )
-        try:
-            before = dict(plain_json(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{path} cannot be read ({error}); choose another folder.") from None
-        differing = sorted(key for key in {*before, *plain} if before.get(key) != plain.get(key))
-        if differing:
-            raise InputError(
-                f"{folder} contains checkpoints of another fit, with a different {', '.join(differing[:5])}; choose "
-                "another folder, or use the same settings."
-            )
-    else:
-        write_whole(path, json.dumps(plain, indent=1).encode())
-
-
-def close_checkpoints(folder: str | Path) -> None:
-    """Delete the checkpoints in a folder, and the folder if it is then empty."""
+def _delete_checkpoints(folder: Path) -> None:
+    """Delete what training and this module wrote, and nothing else."""
     from domaincover.training.checkpoints import NAME
 
-    folder = Path(folder)
     for own in [path for path in folder.iterdir() if re.fullmatch("[0-9a-f]{16}", path.name)]:
         remove_unfinished(own)
-        for state in own.iterdir():
-            if NAME.fullmatch(state.name):
-                state.unlink()
-        with contextlib.suppress(OSError):
+        for state in [path for path in own.iterdir() if NAME.fullmatch(path.name)]:
+            state.unlink()
+        with suppress(OSError):  # it is not empty
             own.rmdir()
     remove_unfinished(folder)
-    for name in (COMMAND, LOCK):
-        (folder / name).unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        folder.rmdir()
+    (folder / COMMAND).unlink(missing_ok=True)

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import locale
+import math
 import os
 import platform
 import re
 import shutil
 import sys
 import tempfile
-import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import typer
 
+from domaincover.cli.arguments import output_format
+from domaincover.cli.outputs import print_json
 from domaincover.errors import one_line
+from domaincover.terminal.command_options import takes
 from domaincover.terminal.messages import text_width
-from domaincover.terminal.processes import n_cores
+from domaincover.terminal.processes import memory_of_machine, n_cores
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -41,11 +44,28 @@ PURPOSES = {
 FOR_DEVELOPERS = ("benchmarks", "dev", "docs")
 NOT_WORKING = 1
 MARKS = {"good": "[green]ok[/]", "absent": "[dim]-[/]", "note": "[yellow]![/]", "bad": "[red]NO[/]"}
+OPTIONAL = "Optional"
+State = Literal["good", "absent", "note", "bad"]
 
 
-def doctor(
-    format: Annotated[Literal["text", "json"], typer.Option(help="Output format; json is for bug reports.")] = "text",  # noqa: A002
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """Options of `doctor`."""
+
+    style: Literal["text", "json"] = output_format("text")
+
+
+class Checked(NamedTuple):
+    """What was found of one thing; it goes into bug reports, so the home folder is not named in it."""
+
+    part: str
+    state: State
+    what: str
+    text: str
+
+
+@takes(DoctorOptions)
+def doctor(options: DoctorOptions) -> None:
     """Check the installation: versions, devices, optional packages, folders, and a smoke run from data to a report.
 
     No files are kept. In the JSON, your home folder is written as ~.
@@ -53,104 +73,76 @@ def doctor(
     Example: domaincover doctor
     """
     findings = check_installation()
-    if format == "json":
-        typer.echo(json.dumps({**asdict(findings), "problems": findings.problems}, indent=2))
+    works = all(finding.state != "bad" for finding in findings)
+    if options.style == "json":
+        print_json({"works": works, "findings": [finding._asdict() for finding in findings]})
     else:
-        _show(findings)
-    if findings.problems:
+        _show(findings, works)
+    if not works:
         raise typer.Exit(NOT_WORKING)
 
 
-@dataclass(frozen=True)
-class Package:
-    """A required package, and the installed version; None if it is missing."""
-
-    name: str
-    wanted: str
-    version: str | None
-    fits: bool
-
-
-@dataclass(frozen=True)
-class Folder:
-    """Whether a folder is writable, and its free bytes."""
-
-    what: str
-    writable: bool
-    free: int
-
-
-@dataclass(frozen=True)
-class Findings:
-    """All findings; they go into bug reports, so the home folder is not named in them."""
-
-    environment: dict[str, Any]
-    encodings: dict[str, str]
-    devices: dict[str, Any]
-    required: list[Package]
-    extras: dict[str, list[Package]]
-    folders: list[Folder]
-    smoke_run: dict[str, str]  # error by step, empty if it passed; steps after an error are absent
-    seconds: float  # of the smoke run
-
-    @property
-    def problems(self) -> list[str]:
-        """What keeps domaincover from working, one line each."""
-        packages = [
-            f"{p.name}{p.wanted} is required, {p.version or 'none'} is installed" for p in self.required if not p.fits
-        ]
-        faults = [f"the smoke run could not {step}: {fault}" for step, fault in self.smoke_run.items() if fault]
-        return packages + faults
-
-
-def check_installation() -> Findings:
+def check_installation() -> list[Checked]:
     """Check what domaincover requires and can use, and do a smoke run."""
-    from packaging.requirements import Requirement
-
     from domaincover.data.feature_cache import default_cache_folder
 
-    asked = [Requirement(text) for text in requires("domaincover") or ()]
-    by_extra: dict[str, list[Package]] = {}
-    for one in asked:
-        by_extra.setdefault(_extra_of(one), []).append(_package(one))
-    began = time.perf_counter()
-    smoke_run = _faults_of(smoke_steps())
-    return Findings(
-        environment={
-            "domaincover": version("domaincover"),
-            "python": f"{platform.python_implementation()} {platform.python_version()}",
-            "platform": f"{platform.system()} {platform.release()}, {platform.machine()}",
-            "cores": n_cores(),
-            "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else None,
-        },
-        encodings={"files": locale.getpreferredencoding(False), "standard output": sys.stdout.encoding},
-        devices=_devices(),
-        required=by_extra.pop("", []),
-        extras={extra: packages for extra, packages in by_extra.items() if extra not in FOR_DEVELOPERS},
-        folders=[_folder("current folder", Path.cwd()), _folder("cache of features", default_cache_folder())],
-        smoke_run=smoke_run,
-        seconds=round(time.perf_counter() - began, 1),
-    )
+    here, *optional = _packages()
+    folders = {"current folder": Path.cwd(), "cache of features": default_cache_folder()}
+    basics = [*_machine(here.part), _devices(here.part), here]
+    return [*basics, *(_folder(here.part, *each) for each in folders.items()), *optional, *_findings_of(smoke_steps())]
 
 
-def _devices() -> dict[str, Any]:
-    if _installed("torch") is None:
-        return {}
+def _machine(part: str) -> Iterator[Checked]:
+    python = f"{platform.python_implementation()} {platform.python_version()}"
+    yield Checked(part, "good", "Python", f"{python} on {platform.system()} {platform.release()}, {platform.machine()}")
+    memory = memory_of_machine()
+    size = f", {memory / 2**30:.0f} GB of memory" if memory < math.inf else ""
+    yield Checked(part, "good", "machine", f"{n_cores()} cores{size}")
+    encodings = {"files": locale.getpreferredencoding(False), "standard output": sys.stdout.encoding}
+    named = ", ".join(f"{name} for {what}" for what, name in encodings.items())
+    is_utf8 = all("utf" in name.lower() for name in encodings.values())
+    remedy = "" if is_utf8 else "; PYTHONUTF8=1 makes it UTF-8"
+    yield Checked(part, "good" if is_utf8 else "note", "encoding", named + remedy)
+
+
+def _devices(part: str) -> Checked:
     try:
         import torch
     except (ImportError, OSError) as error:  # OSError: a library that torch loads is corrupt or missing
-        return {"fault": _one_line(error)}
-    return {
-        "threads": torch.get_num_threads(),
-        "cuda": [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())],
-        "mps": torch.backends.mps.is_available(),
-    }
+        if _installed("torch") is None:
+            without = "without torch no network is trained; models of tables predict"
+            return Checked(part, "absent", "devices", without)
+        return Checked(part, "bad", "devices", f"torch cannot be imported: {_one_line(error)}")
+    found = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    found += ["MPS"] if torch.backends.mps.is_available() else []
+    threads = f"CPU with {torch.get_num_threads()} threads"
+    return Checked(part, "good", "devices", ", ".join([threads, *found]) if found else f"{threads}; no GPU")
 
 
-def _extra_of(requirement: Requirement) -> str:
-    """Return the extra that requires a package, or nothing if domaincover itself does."""
-    found = re.search('extra == "(.+?)"', str(requirement.marker))
-    return found[1] if found else ""
+def _packages() -> Iterator[Checked]:
+    """Find what domaincover itself requires, and then what each extra does."""
+    from packaging.requirements import Requirement
+
+    by_extra: dict[str, list[Requirement]] = {"": []}
+    for asked in map(Requirement, requires("domaincover") or ()):
+        extra = re.search('extra == "(.+?)"', str(asked.marker))
+        by_extra.setdefault(extra[1] if extra else "", []).append(asked)
+    for name, needed in by_extra.items():
+        here = {asked.name: _installed(asked.name) for asked in needed}
+        missing = [asked for asked in needed if not _fits(asked, here[asked.name])]
+        versions = ", ".join(f"{package} {found}" for package, found in here.items())
+        if not name:
+            wrong = [f"{asked} is required, {here[asked.name] or 'none'} is installed" for asked in missing]
+            state: State = "bad" if missing else "good"
+            yield Checked(f"domaincover {version('domaincover')}", state, "packages", "; ".join(wrong) or versions)
+        elif name not in FOR_DEVELOPERS:
+            without = ", ".join(asked.name for asked in missing)
+            about = f"without {without}: pip install 'domaincover[{name}]'" if missing else versions
+            yield Checked(OPTIONAL, "absent" if missing else "good", name, f"{PURPOSES.get(name, '')}: {about}")
+
+
+def _fits(asked: Requirement, here: str | None) -> bool:
+    return here is not None and asked.specifier.contains(here, prereleases=True)
 
 
 def _installed(name: str) -> str | None:
@@ -160,15 +152,13 @@ def _installed(name: str) -> str | None:
         return None
 
 
-def _package(requirement: Requirement) -> Package:
-    here = _installed(requirement.name)
-    fits = here is not None and requirement.specifier.contains(here, prereleases=True)
-    return Package(requirement.name, str(requirement.specifier), here, fits)
-
-
-def _folder(what: str, path: Path) -> Folder:
+def _folder(part: str, what: str, path: Path) -> Checked:
     there = next(folder for folder in (path, *path.parents) if folder.exists())
-    return Folder(what, there.is_dir() and os.access(there, os.W_OK | os.X_OK), shutil.disk_usage(there).free)
+    writable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    free = f"{shutil.disk_usage(there).free / 1e9:.1f} GB free"
+    return Checked(
+        part, *(("good", what, f"writable, {free}") if writable else ("note", what, f"not writable, {free}"))
+    )
 
 
 def smoke_steps() -> Iterator[str]:
@@ -205,14 +195,13 @@ def smoke_steps() -> Iterator[str]:
         write_domain_page(Path(name) / "page.html", {"set-cover": report}, 0.9, title="Smoke run")
 
 
-def _faults_of(steps: Iterator[str]) -> dict[str, str]:
-    """Do the steps up to the first error; return the error of each, empty if it passed."""
-    found, step = {}, ""
+def _findings_of(steps: Iterator[str]) -> list[Checked]:
+    """Do the steps of the smoke run up to the first error."""
+    found: list[Checked] = []
     try:
-        for step in steps:
-            found[step] = ""
+        found.extend(Checked("Smoke run", "good", step, "") for step in steps)
     except Exception as error:  # any error is a finding
-        found[step] = _one_line(error)
+        found[-1] = found[-1]._replace(state="bad", text=_one_line(error))
     return found
 
 
@@ -223,63 +212,20 @@ def _one_line(error: BaseException) -> str:
     return one_line(error).replace(str(home_folder()), "~")
 
 
-def _show(findings: Findings) -> None:
+def _show(findings: Sequence[Checked], works: bool) -> None:
     """Print the findings, each with a mark, and a verdict."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
 
     console = Console(width=text_width(), highlight=False)
-    parts = {
-        f"domaincover {findings.environment['domaincover']}": _basics(findings),
-        "Optional": [_extra(name, packages) for name, packages in findings.extras.items()],
-        f"Smoke run, {findings.seconds:.1f} seconds": [
-            ("bad" if fault else "good", step, fault) for step, fault in findings.smoke_run.items()
-        ],
-    }
-    for title, lines in parts.items():
+    for part, those in groupby(findings, lambda finding: finding.part):
         table = Table(box=None, pad_edge=False, show_header=False)
-        for state, *texts in lines:
-            table.add_row(f"  {MARKS[state]}", *map(escape, texts))
-        console.print(title, style="bold")
+        for finding in those:
+            table.add_row(f"  {MARKS[finding.state]}", finding.what, escape(finding.text))
+        console.print(part, style="bold")
         console.print(table)
-    for problem in findings.problems:
-        console.print(f"Problem: {problem}.", style="red", markup=False)
-    missing = [name for name, packages in findings.extras.items() if not all(package.fits for package in packages)]
+    missing = [finding.what for finding in findings if finding.part == OPTIONAL and finding.state == "absent"]
     also = f" Optional extras not installed: {', '.join(missing)}." if missing else ""
-    verdict = "does not work: see the problems above." if findings.problems else f"works.{also}"
+    verdict = f"works.{also}" if works else "does not work: see what is marked NO."
     console.print(f"The installation {verdict}", markup=False)
-
-
-def _basics(findings: Findings) -> Iterator[tuple[str, str, str]]:
-    """Yield state, name and text of each requirement."""
-    about, devices, fits = findings.environment, findings.devices, all(package.fits for package in findings.required)
-    memory = "" if about["memory"] is None else f", {about['memory'] / 2**30:.0f} GB of memory"
-    yield "good", "Python", f"{about['python']} on {about['platform']}"
-    yield "good", "machine", f"{about['cores']} cores{memory}"
-    if not devices:
-        yield "absent", "devices", "without torch no network is trained; models of tables predict"
-    elif "fault" in devices:
-        yield "bad", "devices", f"torch cannot be imported: {devices['fault']}"
-    else:
-        found = [*devices["cuda"], *(["MPS"] if devices["mps"] else [])]
-        with_gpu = f", {', '.join(found)}" if found else "; no GPU"
-        yield "good", "devices", f"CPU with {devices['threads']} threads{with_gpu}"
-    is_utf8 = all("utf" in name.lower() for name in findings.encodings.values())
-    encodings = ", ".join(f"{name} for {what}" for what, name in findings.encodings.items())
-    yield "good" if is_utf8 else "note", "encoding", encodings + ("" if is_utf8 else "; PYTHONUTF8=1 makes it UTF-8")
-    yield "good" if fits else "bad", "packages", _versions(findings.required)
-    for folder in findings.folders:
-        can = "writable" if folder.writable else "not writable"
-        yield "good" if folder.writable else "note", folder.what, f"{can}, {folder.free / 1e9:.1f} GB free"
-
-
-def _extra(name: str, packages: Sequence[Package]) -> tuple[str, str, str, str]:
-    """Return state, name, purpose and packages of an extra, or how to install it."""
-    missing = [package.name for package in packages if not package.fits]
-    about = f"without {', '.join(missing)}: pip install 'domaincover[{name}]'" if missing else _versions(packages)
-    return "absent" if missing else "good", name, PURPOSES.get(name, ""), about
-
-
-def _versions(packages: Iterable[Package]) -> str:
-    return ", ".join(f"{package.name} {package.version or 'missing'}" for package in packages)

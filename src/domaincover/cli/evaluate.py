@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import typer
-
-from domaincover.cli.arguments import MinCellSize, ModelFolder, Page, TableFile, TableOrJson, column
-from domaincover.cli.outputs import (
-    check_not_table,
-    check_page,
-    notes_on_evaluation,
-    print_reports,
-    shown_name,
-    versions_here,
-    write_page,
-)
+from domaincover.cli.arguments import cell_size, column, model_folder, output_format, page, table_file
+from domaincover.cli.outputs import Shown, check_not_table, check_page, notes_on_evaluation, print_json, shown_name
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
 from domaincover.options import ThresholdKind
-from domaincover.terminal.command_options import takes
-from domaincover.terminal.messages import text_width, warnings_as_notes
+from domaincover.terminal.command_options import option, takes
+from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
@@ -40,17 +29,15 @@ if TYPE_CHECKING:
 class LabelledTableOptions:
     """Arguments and options of commands that compare a model's sets with known labels."""
 
-    model: ModelFolder
-    table: TableFile
-    label: Annotated[str | None, column("Column with the true labels; default: the one used by `fit`.")] = None
-    domain: Annotated[str | None, column("Column with the domains; default: the one used by `fit`.")] = None
-    thresholds: Annotated[
-        ThresholdKind | None,
-        typer.Option(
-            help="Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
-        ),
-    ] = None
-    min_cell_size: MinCellSize = None
+    model: Path = model_folder()
+    table: Path = table_file()
+    label: str | None = column("Column with the true labels; default: the one used by `fit`.")
+    domain: str | None = column("Column with the domains; default: the one used by `fit`.")
+    thresholds: ThresholdKind | None = option(
+        "Thresholds: adapted by the rows of each domain, or fixed; default: adapted where the model can adapt."
+    )
+    min_cell_size: int | None = cell_size()
+    html: Path | None = page()
     parts: PartOptions = field(default_factory=PartOptions)
 
 
@@ -58,9 +45,8 @@ class LabelledTableOptions:
 class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
-    by: Annotated[str | None, column("Column with groups of rows, such as sex: report each of them, too.")] = None
-    style: TableOrJson = "table"
-    html: Page = None
+    by: str | None = column("Column with groups of rows, such as sex: report each of them, too.")
+    style: Literal["table", "json"] = output_format("table")
 
 
 @takes(EvaluateOptions)
@@ -69,38 +55,29 @@ def evaluate(options: EvaluateOptions) -> None:
 
     Example: domaincover evaluate model new.csv --label outcome --domain hospital --html report.html
     """
-    found = evaluated(options, options.html, options.by)
-    report, target = found.report, found.target_recall
-    notes = [*found.warnings, *notes_on_evaluation(report, found.model, found.extra)]
-    certificate = certificate_if_unseen(report, target, found.model)
+    found = evaluated(options, options.by)
+    target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
+    notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
+    shown = Shown(
+        found.reports,
+        target,
+        notes,
+        found.settings,
+        certificate=certificate,
+        adaptation=found.adaptation,
+        verdict=found.verdict_lines,
+        by=options.by,
+        groups=found.groups.get(found.thresholds, {}),
+    )
     if options.html is not None:
-        write_page(
-            options.html,
-            found.reports,
-            target,
-            notes,
-            found.shown_settings,
-            kind="",
-            certificate=certificate,
-            adaptation=found.adaptation,
-            verdict=found.verdict_lines,
-            by=options.by,
-            groups=found.groups.get(found.thresholds, {}),
-        )
+        shown.write_page(options.html)
     if options.style == "table":
-        certified = [] if certificate is None else [certificate.in_one_line()]
-        print_reports(found.reports, target, [*certified, *notes], "", found.verdict_lines)
-        if options.by is not None:
-            from domaincover.report.domain_table import group_table
-
-            typer.echo(group_table(options.by, found.groups[found.thresholds], target, width=text_width()), nl=False)
+        shown.print(*([] if certificate is None else [certificate.in_one_line()]))
     else:
         verdict = None if found.verdict is None else found.verdict.to_dict()
-        content = {"verdict": verdict, "summary": report.summary(target).to_dict(), **found.both_ways(target)}
-        content["domains"] = found.records()
-        if options.by is not None:
-            content["by"] = {options.by: found.group_records()}
-        typer.echo(json.dumps(content, indent=2, allow_nan=False))
+        content = {"verdict": verdict, "summary": found.report.summary(target).to_dict(), **found.both_ways(target)}
+        groups = {} if options.by is None else {"by": {options.by: found.group_records()}}
+        print_json({**content, "domains": found.records(), **groups})
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -137,11 +114,6 @@ class Evaluation(NamedTuple):
         return {f"{name}, {kind}": self.by_kind[kind] for kind in kinds}
 
     @property
-    def shown_settings(self) -> dict[str, Any]:
-        """What a page lists: the settings of `fit`, with those of this evaluation in their place, and versions."""
-        return {**self.settings, "min_cell_size": self.report.min_cell_size, **versions_here()}
-
-    @property
     def warnings(self) -> list[str]:
         """A line about unusual domains, or about domains that an adapted model is not meant for, if there are any."""
         from domaincover.cli.adaptable import meant_for_another_domain
@@ -165,13 +137,10 @@ class Evaluation(NamedTuple):
         from domaincover.promises.certificates import seen_among
         from domaincover.promises.verdict import verdict_lines
 
-        names = self.report.domain_names
-        if (verdict := self.verdict) is None:
-            return []
-        rows = [row for row, seen in enumerate(seen_among(names, self.model.seen_domains_ or ())) if not seen]
-        report, moves = self.report.under(self.target_recall).subset(rows), self.adaptation
-        told = () if moves is None else (moves.p_values[rows], moves.level)
-        return verdict_lines(verdict, report, *told)
+        seen = seen_among(self.report.domain_names, self.model.seen_domains_ or ())
+        new = self.subset([row for row, is_seen in enumerate(seen) if not is_seen])
+        told = () if new.adaptation is None else (new.adaptation.p_values, new.adaptation.level)
+        return verdict_lines(self.verdict, new.report.under(self.target_recall), *told)
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
@@ -224,25 +193,24 @@ class Evaluation(NamedTuple):
         return self._replace(by_kind={"fixed": replace(self.report, thresholds="fixed")}, thresholds="fixed")
 
 
-def evaluated(options: LabelledTableOptions, html: Path | None, by: str | None = None) -> Evaluation:
+def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluation:
     """Load a model and report its sets on a table by domain; reject a page that cannot be written first."""
     from domaincover.cli.inputs import ModelColumns, check_roles
     from domaincover.data.tables import open_table
 
-    check_page(html)
+    check_page(options.html)
     data = open_table(options.table)
     options.parts.check(data)
-    check_not_table(html, "--html", options.table)
+    check_not_table(options.html, "--html", options.table)
 
     from domaincover.cli.adaptable import can_adapt, inner_model
     from domaincover.cli.apply import CountSets, reports_of
     from domaincover.cli.part_scores import SavedModel, adapted_table, parts_of
     from domaincover.predictors.label_scores import last_step
-    from domaincover.saving.models import load_extra
 
     saved = SavedModel.at(options.model)
-    fitted, extra = saved.load(), load_extra(options.model) or {}
-    settings = extra.get("settings", {})
+    fitted, extra = saved.load(), saved.extra()
+    settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
     label, domain = roles_of(settings, options.label, options.domain)
     if options.thresholds == "adapted":
         inner_model(fitted)
@@ -250,8 +218,7 @@ def evaluated(options: LabelledTableOptions, html: Path | None, by: str | None =
     check_roles(data, label, domain)
     if by is not None:
         data.check_column(by, "--by")
-    inner, adapts, found = last_step(fitted), can_adapt(fitted), None
-    parts = parts_of(data)
+    inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
     with (
         warnings_as_notes(),
         options.parts.started(in_parts=hasattr(data, "parts")) as runs,
@@ -259,20 +226,19 @@ def evaluated(options: LabelledTableOptions, html: Path | None, by: str | None =
     ):
         if scratch is not None:
             found = adapted_table(runs, saved, domain, parts, scratch).domains
-        by_kind, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
-    target = settings.get("target_recall", getattr(inner, "target_recall", 0.9))
-    settings = {"model": options.model.resolve().name, "sha256": saved.digest, **settings, "table": options.table.name}
-    if found is None:
-        own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
-        report = replace(by_kind[0], thresholds=own)
-        kind = own or "fixed"
-        return Evaluation({kind: report}, kind, inner, settings, extra, target, groups={kind: groups[0]})
-    kinds: tuple[ThresholdKind, ...] = ("adapted", "fixed")
-    reports = {kind: replace(report, thresholds=kind) for kind, report in zip(kinds, by_kind, strict=True)}
-    adaptation = found.adaptation(by_kind[0].domain_names)
-    asked = options.thresholds or "adapted"
-    by_group = dict(zip(kinds, groups, strict=True))
-    return Evaluation(reports, asked, inner, settings, extra, target, adaptation, by_group).with_true_kind()
+        reports, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
+    own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
+    kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
+    return Evaluation(
+        {kind or "fixed": replace(report, thresholds=kind) for kind, report in zip(kinds, reports, strict=True)},
+        (options.thresholds if adapts else own) or kinds[0] or "fixed",
+        inner,
+        {**settings, "table": options.table.name, "min_cell_size": reports[0].min_cell_size},
+        extra,
+        settings.get("target_recall", getattr(inner, "target_recall", 0.9)),
+        None if found is None else found.adaptation(reports[0].domain_names),
+        {kind or "fixed": one for kind, one in zip(kinds, groups, strict=True)},
+    ).with_true_kind()
 
 
 def roles_of(settings: Mapping[str, Any], label: str | None, domain: str | None) -> tuple[str, str]:

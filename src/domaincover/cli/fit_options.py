@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-import typer
-
-from domaincover.cli.arguments import (
-    DOMAIN,
-    LABEL,
-    DroppedColumns,
-    MinCellSize,
-    Page,
-    TableFile,
-    Targets,
-    choice,
-    column,
-    parsed_targets,
-)
+from domaincover.cli.arguments import DOMAIN, LABEL, cell_size, column, page, parsed_targets, table_file, targets
 from domaincover.cli.network_options import SourceOptions, TrainingOptions
 from domaincover.cli.outputs import check_not_table, check_page
 from domaincover.errors import InputError
@@ -34,6 +22,9 @@ from domaincover.options import (
     NetworkName,
     OnRareLabel,
 )
+from domaincover.terminal.command_options import REQUIRED, option
+from domaincover.terminal.messages import if_stopped, say
+from domaincover.terminal.processes import memory_of_machine
 
 if TYPE_CHECKING:
     from domaincover.cli.inputs import LabelledTable
@@ -46,76 +37,68 @@ DEFAULT_TARGET, DEFAULT_CONFIDENCE, NO_PROMISE = "0.9", "0.9", "none"
 SETS, PROMISE, EVALUATION = "How sets are made", "Promise about new domains", "Evaluation"
 
 
+def _choice(panel: str, about: str, default: Any = None, metavar: str = "NAME") -> Any:
+    """Return an option of which the help does not list the values, but names some."""
+    return option(about, default, metavar=metavar, rich_help_panel=panel)
+
+
 @dataclass(frozen=True, kw_only=True)
 class FitOptions:
     """Arguments and options of `fit`."""
 
-    table: TableFile
-    out: Annotated[Path, typer.Option(help="Folder for the model.")]
-    label: Annotated[str | None, column(LABEL)] = None
-    domain: Annotated[str | None, column(DOMAIN)] = None
-    method: Annotated[
-        Method | None,
-        choice(
-            f"Method that makes the sets: {', '.join(get_args(Method))}; erm and those after it predict single labels, "
-            "or sets with a promise. Default: erm for a promise on tables, else set-cover.",
-            SETS,
-        ),
-    ] = None
-    base: Annotated[
-        Base | None,
-        choice(
-            f"Model that scores labels: {', '.join(get_args(Base))}; those with boosting go with robust, pooled, erm. "
-            "Default: mlp+boosting, the mean of both, where the method is left to the default and is erm; else mlp.",
-            SETS,
-        ),
-    ] = None
-    target_recall: Targets = None
-    criterion: Annotated[
-        CriterionName,
-        choice("What a domain has to reach: min-recall, of every label, or coverage, of all its rows together.", SETS),
-    ] = "min-recall"
-    domain_confidence: Annotated[
-        str | None,
-        choice(
-            "Promise that all labels of a new domain are at target with this probability, or none for no promise; "
-            "default: 0.9 where there are enough domains.",
-            PROMISE,
-            "NUMBER",
-        ),
-    ] = None
-    calibration: Annotated[
-        FittedCalibration | None,
-        choice(
-            f"How the promise is calibrated: {', '.join(get_args(FittedCalibration))}; cross-fit (default) has no "
-            "proof, the others have one.",
-            PROMISE,
-        ),
-    ] = None
-    on_infeasible: Annotated[
-        OnRareLabel | None,
-        choice(
-            "A label in too few domains for the promise: raise an error (default with --domain-confidence), pool its "
-            "rows and promise it by itself (default otherwise), or widen sets by it.",
-            PROMISE,
-        ),
-    ] = None
-    drop: DroppedColumns = None
-    hold_out_domains: Annotated[
-        float, choice("Share of the domains held out for the evaluation; 0 for none.", EVALUATION, "NUMBER")
-    ] = 0.25
-    final_fit: Annotated[
-        bool,
-        typer.Option(
-            "--final-fit/--no-final-fit",
-            help="Refit on all domains, or keep the evaluated model.",
-            rich_help_panel=EVALUATION,
-        ),
-    ] = True
-    min_cell_size: MinCellSize = None
-    html: Page = None
-    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, metavar="NUMBER", help="Seed of all random draws.")] = 0
-    verbose: Annotated[bool, typer.Option("--verbose", help="Print a line for every epoch and every fit.")] = False
+    table: Path = table_file()
+    out: Path = option("Folder for the model.", REQUIRED)
+    label: str | None = column(LABEL)
+    domain: str | None = column(DOMAIN)
+    method: Method | None = _choice(
+        SETS,
+        f"Method that makes the sets: {', '.join(get_args(Method))}; erm and those after it predict single labels, or "
+        "sets with a promise. Default: erm for a promise on tables, else set-cover.",
+    )
+    base: Base | None = _choice(
+        SETS,
+        f"Model that scores labels: {', '.join(get_args(Base))}; those with boosting go with robust, pooled, erm. "
+        "Default: mlp+boosting, the mean of both, where the method is left to the default and is erm; else mlp.",
+    )
+    target_recall: list[str] | None = targets(
+        "Recall wanted for every label in every domain; default: 0.9. As LABEL=NUMBER, repeated, for labels with "
+        "targets of their own: other labels are not constrained."
+    )
+    criterion: CriterionName = _choice(
+        SETS,
+        "What a domain has to reach: min-recall, of every label, or coverage, of all its rows together.",
+        "min-recall",
+    )
+    domain_confidence: str | None = _choice(
+        PROMISE,
+        "Promise that all labels of a new domain are at target with this probability, or none for no promise; "
+        "default: 0.9 where there are enough domains.",
+        metavar="NUMBER",
+    )
+    calibration: FittedCalibration | None = _choice(
+        PROMISE,
+        f"How the promise is calibrated: {', '.join(get_args(FittedCalibration))}; cross-fit (default) has no proof, "
+        "the others have one.",
+    )
+    on_infeasible: OnRareLabel | None = _choice(
+        PROMISE,
+        "A label in too few domains for the promise: raise an error (default with --domain-confidence), pool its rows "
+        "and promise it by itself (default otherwise), or widen sets by it.",
+    )
+    drop: list[str] | None = column("Column to leave out; may be repeated.")
+    hold_out_domains: float = _choice(
+        EVALUATION, "Share of the domains held out for the evaluation; 0 for none.", 0.25, metavar="NUMBER"
+    )
+    final_fit: bool = option(
+        "Refit on all domains, or keep the evaluated model.",
+        True,
+        "--final-fit/--no-final-fit",
+        rich_help_panel=EVALUATION,
+    )
+    min_cell_size: int | None = cell_size()
+    html: Path | None = page()
+    seed: int = option("Seed of all random draws.", 0, min=0, max=2**32 - 1, metavar="NUMBER")
+    verbose: bool = option("Print a line for every epoch and every fit.", False)
     sources: SourceOptions = field(default_factory=SourceOptions)
     training: TrainingOptions = field(default_factory=TrainingOptions)
 
@@ -136,15 +119,9 @@ class FitOptions:
         if self.confidence is not None:
             check_share(self.confidence, "--domain-confidence")
             return
-        for option, value in (("--calibration", self.calibration), ("--on-infeasible", self.on_infeasible)):
+        for name, value in (("--calibration", self.calibration), ("--on-infeasible", self.on_infeasible)):
             if value is not None and self.domain_confidence is not None:
-                raise InputError(f"{option} is about a promise, but --domain-confidence none asks for no promise.")
-
-    def _check_on_disk(self) -> None:
-        if self.training.on_disk and self.sources.column is not None:
-            raise InputError("--on-disk is for tables; images are read as they are needed anyway, and texts are small.")
-        if self.training.on_disk and self.base not in (None, *get_args(NetworkName)):
-            raise InputError(f"--base {self.base} needs the table in memory; --on-disk goes with mlp and linear.")
+                raise InputError(f"{name} is about a promise, but --domain-confidence none asks for no promise.")
 
     def for_table(self, data: Table) -> FitOptions:
         """Return the options with the columns of a table; a folder of images has its own."""
@@ -152,12 +129,15 @@ class FitOptions:
         label, domain = self.label, self.domain
         if data.is_images:
             label, domain = label or "label", domain or "domain"
-        for option, name in (("--label", label), ("--domain", domain)):
+        for role, name in (("--label", label), ("--domain", domain)):
             if name is None:
-                raise InputError(f"{option} is missing: name its column of {data.path}.")
-        options = replace(self, label=label, domain=domain, sources=self.sources.for_table(data))
-        options._check_on_disk()
-        return options
+                raise InputError(f"{role} is missing: name its column of {data.path}.")
+        sources = self.sources.for_table(data)
+        if self.training.on_disk and sources.column is not None:
+            raise InputError("--on-disk is for tables; images are read as they are needed anyway, and texts are small.")
+        if self.training.on_disk and self.base not in (None, *get_args(NetworkName)):
+            raise InputError(f"--base {self.base} needs the table in memory; --on-disk goes with mlp and linear.")
+        return replace(self, label=label, domain=domain, sources=sources)
 
     @property
     def roles(self) -> tuple[str, str]:
@@ -169,6 +149,30 @@ class FitOptions:
         from domaincover.cli.inputs import feature_columns
 
         return self.sources.learned_columns(feature_columns(data, *self.roles, self.drop or []), *self.roles)
+
+    def read(self, data: Table, features: list[str]) -> LabelledTable:
+        """Read the table to fit on; features that stay on disk are opened only."""
+        from domaincover.cli.inputs import note_on_memory, read_training
+
+        min_domains = 2 if self.hold_out_domains > 0 else 1
+        if self.training.on_disk:
+            from domaincover.data.disk_table import DiskTable
+
+            read = read_training(data, [], *self.roles, min_domains)
+            return read._replace(X=DiskTable.of(data, features, self.training.scratch, first_row=1))
+        if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
+            say(note)
+        sources = self.sources
+        return read_training(data, features, *self.roles, min_domains, sources.image_column, sources.text_column)
+
+    def keeping_checkpoints(
+        self, data: Table, training: LabelledTable, command: dict[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Keep checkpoints of the command until the model is saved, if they are asked for."""
+        column = self.sources.image_column
+        if self.training.checkpoints is not None:
+            if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
+        return self.training.keeping_checkpoints(data, [] if column is None else training.X[column].tolist(), command)
 
     @property
     def target(self) -> TargetRecall:
@@ -192,7 +196,11 @@ class FitOptions:
         return self.domain_confidence is not None or self.calibration is not None or self.on_infeasible is not None
 
     def with_promise(self, training: LabelledTable) -> tuple[FitOptions, str | None]:
-        """Return the options with a promise by default where there are enough domains, and a line that says so."""
+        """Return the options with a promise by default where there are enough domains, and a line that says so.
+
+        Reject one that is asked for and takes more domains.
+        """
+        self._check_enough_domains(training.n_domains)
         if self._insists or self.method in get_args(ConformalMethod):
             return self._with_scorer(), None
 
@@ -218,6 +226,25 @@ class FitOptions:
         return promised, (
             f"Promising that {what} at target with probability {DEFAULT_CONFIDENCE} "
             f"(--domain-confidence none for no promise){scorer}."
+        )
+
+    def _check_enough_domains(self, n_domains: int) -> None:
+        """Reject a promise that needs more domains than there are, before training."""
+        from domaincover.calibration.confidence import domains_needed
+        from domaincover.promises.plans import Reach
+
+        if self.confidence is None or self.on_infeasible == "widen":
+            return
+        reach = Reach(n_domains, self.hold_out_domains, n_to_train=int(self.calibration == "held-out-domains"))
+        if reach.allows(self.confidence):
+            return
+        beside = " beside one to train on" if reach.n_to_train else ""
+        n_out = reach.n_evaluate
+        held_out = f", {n_out} of which are held out to evaluate (--hold-out-domains)" if n_out else ""
+        raise InputError(
+            f"--domain-confidence {self.confidence:g} takes {domains_needed(self.confidence)} domains{beside}, and "
+            f"there are {n_domains}{held_out}; the most that {reach.n_left} allow is {reach.highest}. Ask for less, "
+            "add domains, or use --on-infeasible widen for sets that hold every label."
         )
 
     def _most_domains_of_a_label(self, training: LabelledTable) -> int:
@@ -267,51 +294,16 @@ class FitOptions:
             verbose=sys.stderr.isatty() and not self.verbose,
         )
 
-    def what_to_try(self) -> str:
-        """Return the options that may make sets smaller where they are useless."""
-        is_promised = self.confidence is not None
-        promise = f"a --domain-confidence below {self.confidence:g}" if is_promised else "--domain-confidence 0.9"
-        base = "--base mlp" if self.base == "boosting" else "--method erm --base boosting"
-        others = [base] if self.sources.column is None else []
-        return f"What to try: {', '.join([promise, *others])}, or a lower --target-recall."
-
-    def check_enough_domains(self, n_domains: int) -> None:
-        """Reject a promise that needs more domains than there are, before training."""
-        from domaincover.calibration.confidence import domains_needed
-        from domaincover.promises.plans import Reach
-
-        if self.confidence is None or self.on_infeasible == "widen":
-            return
-        reach = Reach(n_domains, self.hold_out_domains, n_to_train=int(self.calibration == "held-out-domains"))
-        if reach.allows(self.confidence):
-            return
-        beside = " beside one to train on" if reach.n_to_train else ""
-        n_evaluate = reach.n_evaluate
-        held_out = f", {n_evaluate} of which are held out to evaluate (--hold-out-domains)" if n_evaluate else ""
-        raise InputError(
-            f"--domain-confidence {self.confidence:g} takes {domains_needed(self.confidence)} domains{beside}, and "
-            f"there are {n_domains}{held_out}; the most that {reach.n_left} allow is {reach.highest}. Ask for less, "
-            "add domains, or use --on-infeasible widen for sets that hold every label."
-        )
-
-    def identity(self) -> dict[str, Any]:
-        """Return the options that a fit depends on, beside its data and network."""
-        names = [
-            *("seed", "method", "base", "target", "criterion", "label", "domain"),
-            *("hold_out_domains", "calibration", "cell_size"),
-        ]
-        return {name: getattr(self, name) for name in names} | {"domain_confidence": self.confidence}
-
     @property
     def cell_size(self) -> int:
         """How many rows of a label a domain needs for it to count there."""
         return MIN_CELL_SIZE if self.min_cell_size is None else self.min_cell_size
 
     def saved_settings(self) -> dict[str, Any]:
-        """Return the settings that are saved with the model and shown on its page."""
-        names = ("label", "domain", "method", "base", "target_recall", "hold_out_domains", "seed")
-        settings = {name: getattr(self, name) for name in names} | {"min_cell_size": self.cell_size}
-        settings["target_recall"] = self.target
+        """Return the settings that are saved with the model and shown on its page, and that identify checkpoints."""
+        names = ("label", "domain", "method", "base", "hold_out_domains", "seed")
+        settings = {name: getattr(self, name) for name in names}
+        settings |= {"target_recall": self.target, "min_cell_size": self.cell_size}
         settings |= {} if self.criterion == "min-recall" else {"criterion": self.criterion}
         if self.confidence is not None:
             settings |= {"method": f"{self.method}-joint", "domain_confidence": self.confidence}

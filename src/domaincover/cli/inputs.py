@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from domaincover.errors import InputError
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +95,7 @@ def read_training(
     return LabelledTable(_with_paths(X, data, [image_column]) if image_column else X, labels, domains)
 
 
-def note_on_memory(data: Table, n_columns: int, memory: int) -> str | None:
+def note_on_memory(data: Table, n_columns: int, memory: float) -> str | None:
     """Return a line if a table is probably too large for a memory of so many bytes."""
     needed = (data.n_rows or 0) * n_columns * BYTES_OF_VALUE
     if needed <= memory:
@@ -227,10 +227,12 @@ def domain_names(column: pd.Series[Any], rows: Any) -> pd.Series[Any]:
     return names
 
 
-def domains_in(data: Table, domain: str) -> list[str]:
-    """Return the domains of a table in the order in which they are met."""
+def domains_in(data: Table, domain: str | None) -> list[str]:
+    """Return the domains of a table in the order in which they are met; none without their column."""
     from domaincover.data.identity import canonical_texts
 
+    if domain is None or domain not in data.columns:
+        return []
     return canonical_texts(data.read([domain], [domain])[domain].dropna()).unique().tolist()
 
 

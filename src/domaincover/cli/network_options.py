@@ -5,27 +5,22 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
-
-import typer
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from domaincover.cli.arguments import column
-from domaincover.cli.checkpoint_folder import open_command
+from domaincover.cli.checkpoint_folder import checkpoints_of
 from domaincover.errors import InputError
 from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
-from domaincover.terminal.command_options import one_of
+from domaincover.terminal.command_options import one_of, option
 from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
     from domaincover.data.tables import Table
     from domaincover.estimators.source_network import SourceNetwork
 
-# Functions of the module: an annotation is evaluated where a lambda would not see the module's names.
-_complete_device, _complete_tracker = one_of(lambda: DEVICES), one_of(lambda: TRACKERS)
 WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable")  # settings that do not change what is learned
 COLUMNS = {"images": "--image-column", "texts": "--text-column"}
 # Options that have an effect on images, on texts, or on both.
@@ -42,40 +37,36 @@ class SourceOptions:
 
     panel: ClassVar = "Images and texts"
 
-    image_column: Annotated[str | None, column("Column with image paths, relative to the table's folder.")] = None
-    text_column: Annotated[str | None, column("Column with texts.")] = None
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="For images resnet-18, or small-conv, which trains in seconds; or the folder of a transformers model.",
-            autocompletion=one_of(lambda: ["resnet-18", "small-conv"]),
-        ),
-    ] = None
-    weights: Annotated[
-        Path | None,
-        typer.Option(help="torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later."),
-    ] = None
-    learn: Annotated[
-        Learn,
-        typer.Option(
-            help="Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU."
-        ),
-    ] = "auto"
-    image_size: Annotated[int | None, typer.Option(min=1, help="Resize images to this height and width.")] = None
-    crop: Annotated[float, typer.Option(help="Share cut from each side of an image first.", show_default=False)] = 0.0
-    max_unreadable: Annotated[float, typer.Option(help="Largest share of unreadable images; they are skipped.")] = 0.01
-    text_features: Annotated[
-        TextFeatures, typer.Option(help="Features of a text: its mean word embedding, or an encoder.")
-    ] = "word-embeddings"
-    max_tokens: Annotated[int | None, typer.Option(min=3, help="Truncate texts to so many tokens.")] = None
-    download: Annotated[bool, typer.Option("--download", help="Download --network from the Hugging Face hub.")] = False
-    cache: Annotated[Path | None, typer.Option(help="Folder that caches features; default: the user's.")] = None
-    workers: Annotated[int | None, typer.Option(min=0, help="Processes that load images.")] = None
+    image_column: str | None = column("Column with image paths, relative to the table's folder.")
+    text_column: str | None = column("Column with texts.")
+    network: str | None = option(
+        "For images resnet-18, or small-conv, which trains in seconds; or the folder of a transformers model.",
+        autocompletion=one_of(lambda: ["resnet-18", "small-conv"]),
+    )
+    weights: Path | None = option("torchvision weights for resnet-18: .safetensors, or .pth with torch 2.10 or later.")
+    learn: Learn = option(
+        "Train the whole network or a head on its features; auto: the head of a pretrained one without a GPU.", "auto"
+    )
+    image_size: int | None = option("Resize images to this height and width.", min=1)
+    crop: float = option("Share cut from each side of an image first.", 0.0, show_default=False)
+    max_unreadable: float = option("Largest share of unreadable images; they are skipped.", 0.01)
+    text_features: TextFeatures = option(
+        "Features of a text: its mean word embedding, or an encoder.", "word-embeddings"
+    )
+    max_tokens: int | None = option("Truncate texts to so many tokens.", min=3)
+    download: bool = option("Download --network from the Hugging Face hub.", False)
+    cache: Path | None = option("Folder that caches features; default: the user's.")
+    workers: int | None = option("Processes that load images.", min=0)
 
     @property
     def column(self) -> str | None:
         """The column with images or texts."""
         return self.text_column if self.image_column is None else self.image_column
+
+    @property
+    def kind(self) -> str:
+        """What the column holds: images or texts, or nothing without one."""
+        return "images" if self.image_column is not None else "" if self.text_column is None else "texts"
 
     def for_table(self, data: Table) -> SourceOptions:
         """Check the columns; a folder of images has its own."""
@@ -87,29 +78,27 @@ class SourceOptions:
         if options.image_column is not None and options.text_column is not None:
             raise InputError("--image-column and --text-column are two kinds of network; give one of them.")
         if options.column is not None:
-            data.check_column(options.column, "--text-column" if options.image_column is None else "--image-column")
+            data.check_column(options.column, COLUMNS[options.kind])
         options._check_effects()
         return options
 
     def _check_effects(self) -> None:
         """Reject an option that would have no effect."""
-        mine = "images" if self.image_column else "texts" if self.text_column else ""
         defaults = {field.name: field.default for field in fields(self)}
         for kinds, names in EFFECTS.items():
             given = [name for name in names if getattr(self, name) != defaults[name]]
-            if given and mine not in kinds.split(" and "):
+            if given and self.kind not in kinds.split(" and "):
                 columns = " or ".join(COLUMNS[kind] for kind in kinds.split(" and "))
-                do = f"it has no effect on {mine}, leave it out" if mine else f"give {columns} as well"
+                do = f"it has no effect on {self.kind}, leave it out" if self.kind else f"give {columns} as well"
                 raise InputError(f"--{given[0].replace('_', '-')} is for {kinds}; {do}.")
 
     def learned_columns(self, tabular: list[str], label: str, domain: str) -> list[str]:
         """Return the columns to learn from: the one with images or texts, or those of a table."""
         if self.column is None:
             return tabular
-        option = "--image-column" if self.image_column else "--text-column"
         for other, name in (("--label", label), ("--domain", domain)):
             if name == self.column:
-                raise InputError(f"{option} and {other} are both {name!r}; they must be two columns.")
+                raise InputError(f"{COLUMNS[self.kind]} and {other} are both {name!r}; they must be two columns.")
         return [self.column]
 
     def make_network(self) -> SourceNetwork | None:
@@ -125,23 +114,17 @@ class SourceOptions:
         network: SourceNetwork
         if self.image_column is not None:
             check_files_can_be_read()
-            network = ImageNetwork(
-                model=self.network or "resnet-18",
-                weights=None if self.weights is None else str(self.weights),
-                image_size=self.image_size,
-                crop=self.crop,
-                max_unreadable=self.max_unreadable,
-                **shared,
+            shared |= {name: getattr(self, name) for name in ("image_size", "crop", "max_unreadable")}
+            weights = None if self.weights is None else str(self.weights)
+            network = ImageNetwork(model=self.network or "resnet-18", weights=weights, **shared)
+        elif self.network is None:
+            raise InputError(
+                "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or its "
+                "name on the Hugging Face hub with --download."
             )
         else:
-            if self.network is None:
-                raise InputError(
-                    "--text-column needs --network: the folder of a transformers model such as bert-base-uncased, or "
-                    "its name on the Hugging Face hub with --download."
-                )
-            network = TextNetwork(
-                model=self.network, features=self.text_features, max_tokens=self.max_tokens, hidden=(64,), **shared
-            )
+            shared |= {"features": self.text_features, "max_tokens": self.max_tokens, "hidden": (64,)}
+            network = TextNetwork(model=self.network, **shared)
         network.check()
         return network
 
@@ -159,38 +142,23 @@ class TrainingOptions:
 
     panel: ClassVar = "Training of networks"
 
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs of training.")] = None
-    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples in a batch.")] = None
-    learning_rate: Annotated[float | None, typer.Option(help="Learning rate of Adam.")] = None
-    device: Annotated[
-        str, typer.Option(help="Device to train on: auto, cpu, cuda, …", autocompletion=_complete_device)
-    ] = "auto"
-    checkpoints: Annotated[
-        Path | None, typer.Option(help="Folder for checkpoints; removed once the model is saved.")
-    ] = None
-    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints within an epoch.")] = 10.0
-    resume: Annotated[bool, typer.Option("--resume", help="Continue from the checkpoints of an interrupted fit.")] = (
-        False
+    epochs: int | None = option("Epochs of training.", min=1)
+    batch_size: int | None = option("Examples in a batch.", min=1)
+    learning_rate: float | None = option("Learning rate of Adam.")
+    device: str = option("Device to train on: auto, cpu, cuda, …", "auto", autocompletion=one_of(lambda: DEVICES))
+    checkpoints: Path | None = option("Folder for checkpoints; removed once the model is saved.")
+    checkpoint_minutes: float = option("Minutes between checkpoints within an epoch.", 10.0)
+    resume: bool = option("Continue from the checkpoints of an interrupted fit.", False)
+    precision: Precision = option("Mixed precision, with accelerate.", "full")
+    accumulate: int = option("Split each batch into so many parts to save memory.", 1, min=1)
+    on_disk: bool = option(
+        "Train networks without reading the features into memory, from Parquet or Arrow of any size.", False
     )
-    precision: Annotated[Precision, typer.Option("--precision", help="Mixed precision, with accelerate.")] = "full"
-    accumulate: Annotated[int, typer.Option(min=1, help="Split each batch into so many parts to save memory.")] = 1
-    on_disk: Annotated[
-        bool,
-        typer.Option(
-            "--on-disk",
-            help="Train networks without reading the features into memory, from Parquet or Arrow of any size.",
-        ),
-    ] = False
-    scratch: Annotated[
-        Path | None, typer.Option(help="Folder for the temporary files of --on-disk; default: the system's.")
-    ] = None
-    tracker: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tracker", help="csv, tensorboard, mlflow or wandb; may be repeated.", autocompletion=_complete_tracker
-        ),
-    ] = None
-    tracking: Annotated[Path, typer.Option(help="Folder for the output of trackers.")] = Path("tracking")
+    scratch: Path | None = option("Folder for the temporary files of --on-disk; default: the system's.")
+    tracker: list[str] | None = option(
+        "csv, tensorboard, mlflow or wandb; may be repeated.", autocompletion=one_of(lambda: TRACKERS)
+    )
+    tracking: Path = option("Folder for the output of trackers.", Path("tracking"))
 
     def parameters(self) -> dict[str, Any]:
         """Return parameters of a network classifier, only those that were given."""
@@ -209,15 +177,8 @@ class TrainingOptions:
             raise InputError("--scratch is for the temporary files of --on-disk; give both, or neither.")
         if self.resume and self.checkpoints is None:
             raise InputError("--resume continues from checkpoints; name their folder with --checkpoints.")
-        run = TrainingRun(
-            checkpoints=self.checkpoints,
-            checkpoint_minutes=self.checkpoint_minutes,
-            resume=self.resume,
-            precision=self.precision,
-            accumulate=self.accumulate,
-            trackers=trackers,
-            tracking=self.tracking,
-        )
+        names = ("checkpoints", "checkpoint_minutes", "resume", "precision", "accumulate", "tracking")
+        run = TrainingRun(trackers=trackers, **{name: getattr(self, name) for name in names})
         given: dict[str, Any] = {
             **self._learned(),
             "device": None if self.device == "auto" else self.device,
@@ -225,12 +186,14 @@ class TrainingOptions:
         }
         return {name: value for name, value in given.items() if value is not None}
 
-    def open_checkpoints(self, table: Table, images: Iterable[str], command: dict[str, Any]) -> BaseFileLock | None:
-        """Lock the folder of checkpoints, or reject another fit's; None without checkpoints. Keep what is returned."""
+    def keeping_checkpoints(
+        self, table: Table, images: Iterable[str], command: dict[str, Any]
+    ) -> AbstractContextManager[None]:
+        """Lock the folder of checkpoints until the model is saved, or reject another fit's."""
         if self.checkpoints is None or not is_main_process():
-            return None
+            return nullcontext()
         identity = {**command, **self._learned(), "table": _digest(table, images)}
-        return open_command(self.checkpoints, identity, self.resume)
+        return checkpoints_of(identity, self.checkpoints, resume=self.resume)
 
     def _learned(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("epochs", "batch_size", "learning_rate")}

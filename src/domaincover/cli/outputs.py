@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
-from domaincover.terminal.text_lines import wrapped
+from domaincover.terminal.text import wrapped
 
 if TYPE_CHECKING:
     from domaincover.criteria import TargetRecall
@@ -101,75 +102,60 @@ def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mappin
     return notes
 
 
-def print_reports(
-    reports: Mapping[str, DomainReport],
-    target: TargetRecall,
-    notes: Sequence[str],
-    kind: str,
-    verdict: Sequence[str] = (),
-) -> None:
-    """Print the verdict on a promise, the domains worst first, the methods side by side, and a summary in sentences."""
-    from domaincover.evaluation import sizes_in_words
-    from domaincover.report.domain_headline import summary_lines
-    from domaincover.report.domain_table import domain_table, summary_table
+class Shown(NamedTuple):
+    """Reports by the name of a method, and what stands beside them on a terminal or a page."""
 
-    for line in verdict:
-        typer.echo("\n".join(wrapped(line, text_width())))
-    look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
-    typer.echo(domain_table(reports, target, **look), color=look["color"] or None)
-    typer.echo(summary_table(reports, target, **look), color=look["color"] or None)
-    sizes = sizes_in_words(next(iter(reports.values())).sets_by_size)
-    typer.echo("\n".join([*summary_lines(reports, target, kind=kind), sizes, *notes]))
+    reports: Mapping[str, DomainReport]
+    target: TargetRecall
+    notes: Sequence[str]
+    settings: Mapping[str, Any]
+    kind: str = ""  # of the domains, such as "unseen"
+    certificate: Certificate | None = None
+    certificate_notes: Sequence[str] = ()
+    adaptation: DomainAdaptation | None = None
+    verdict: Sequence[str] = ()
+    by: str | None = None  # a column with groups of rows
+    groups: Mapping[str, DomainReport] = {}
 
+    def print(self, *certified: str) -> None:
+        """Print the verdict, the domains worst first, methods and groups, and a summary in sentences."""
+        from domaincover.evaluation import sizes_in_words
+        from domaincover.report.domain_headline import summary_lines
+        from domaincover.report.domain_table import domain_table, group_table, summary_table
 
-def write_page(
-    path: Path,
-    reports: Mapping[str, DomainReport],
-    target: TargetRecall,
-    notes: Sequence[str],
-    settings: Mapping[str, Any],
-    kind: str,
-    certificate: Certificate | None = None,
-    about: Sequence[str] = (),
-    adaptation: DomainAdaptation | None = None,
-    **others: Any,
-) -> None:
-    """Write the same as an HTML page, with a certificate and notes on it, and print its address."""
-    from domaincover.report.domain_page import write_domain_page
+        for line in self.verdict:
+            typer.echo("\n".join(wrapped(line, text_width())))
+        look: dict[str, Any] = {"width": text_width(), "color": sys.stdout.isatty()}
+        for table in (domain_table, summary_table):
+            typer.echo(table(self.reports, self.target, **look), color=look["color"] or None)
+        if self.by is not None:
+            typer.echo(group_table(self.by, self.groups, self.target, **look), color=look["color"] or None)
+        lines = summary_lines(self.reports, self.target, kind=self.kind)
+        sizes = sizes_in_words(next(iter(self.reports.values())).sets_by_size)
+        typer.echo("\n".join([*lines, sizes, *certified, *self.notes]))
 
-    shown = {name: str(value) for name, value in settings.items()}
-    title = f"Prediction sets for {shown.get('label', 'labels')}, by {shown.get('domain', 'domain')}"
-    write_domain_page(
-        path,
-        reports,
-        target,
-        title=title,
-        notes=notes,
-        settings=shown,
-        kind=kind,
-        certificate=certificate,
-        certificate_notes=about,
-        adaptation=adaptation,
-        **others,
-    )
-    say(f"The page is {path.resolve().as_uri()}")
+    def write_page(self, path: Path) -> None:
+        """Write the same as an HTML page, and print its address."""
+        from domaincover.report.domain_page import write_domain_page
+
+        settings, more = in_texts({**self.settings, **versions_here()}), self._asdict()
+        title = f"Prediction sets for {settings.get('label', 'labels')}, by {settings.get('domain', 'domain')}"
+        for name in ("reports", "target", "settings"):
+            del more[name]
+        write_domain_page(path, self.reports, self.target, title=title, settings=settings, **more)
+        say_page(path)
 
 
-def write_certificate(
-    path: Path,
-    certificate: Certificate,
-    report: DomainReport,
-    target: TargetRecall,
-    promise: str | None,
-    notes: Sequence[str],
-    settings: Mapping[str, Any],
-) -> None:
-    """Write the certificate as an HTML page of today's date, to print and sign, and print its address."""
-    import datetime
+def in_texts(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return settings as a page shows them."""
+    return {name: str(value) for name, value in settings.items()}
 
-    from domaincover.report.certificate_page import write_certificate_page
 
-    shown = {name: str(value) for name, value in settings.items()}
-    about: dict[str, Any] = {"versions": versions_here(), "date": datetime.date.today(), "promise": promise}
-    write_certificate_page(path, certificate, report, target, shown, **about, notes=notes)
+def print_json(content: Any) -> None:
+    """Print plain data as strict JSON."""
+    typer.echo(json.dumps(content, indent=2, allow_nan=False))
+
+
+def say_page(path: Path) -> None:
+    """Print the address of a page."""
     say(f"The page is {path.resolve().as_uri()}")

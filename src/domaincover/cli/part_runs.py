@@ -18,13 +18,14 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import typer
 
 from domaincover.errors import InputError, one_line
 from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
-from domaincover.terminal.executors import DIED, in_turn, local_cluster, on_cluster
+from domaincover.terminal.command_options import option
+from domaincover.terminal.processes import DIED, in_turn, local_cluster, on_cluster
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -49,28 +50,17 @@ class PartOptions:
     """Options that say where steps on the parts of a folder run, and which folder they share."""
 
     panel: ClassVar = "A folder of parts"
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Work on parts in so many processes of this machine, through dask; default: one part after the other.",
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS",
-            help="Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they read and write the "
-            "same files.",
-        ),
-    ] = None
-    scratch: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary "
-            "one, which --scheduler cannot use."
-        ),
-    ] = None
+    workers: int | None = option(
+        "Work on parts in so many processes of this machine, through dask; default: one part after the other.", min=1
+    )
+    scheduler: str | None = option(
+        "Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they share its files.",
+        metavar="ADDRESS",
+    )
+    scratch: Path | None = option(
+        "Folder for the scores of parts, removed at the end; default: that of predict --out, or a temporary one, which "
+        "--scheduler cannot use."
+    )
 
     def check(self, table: Table) -> None:
         """Reject what contradicts each other, and workers for a table that is not in parts."""

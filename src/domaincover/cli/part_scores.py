@@ -35,7 +35,7 @@ from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.promised_predictor import AdaptedDomains
 from domaincover.predictors.set_predictor import unwrapped
-from domaincover.saving.models import load_to_predict, model_checksum
+from domaincover.saving.models import load_extra, load_to_predict, model_checksum
 from domaincover.saving.sealed import json_bytes
 
 NUMBERS_AT_ONCE = 1 << 22  # scores from which thresholds are set at once, unless one domain has more
@@ -57,6 +57,10 @@ class SavedModel:
     def load(self) -> Any:
         """Return the model, which each process reads once."""
         return _loaded(self)
+
+    def extra(self) -> dict[str, Any]:
+        """Return what was saved with the model."""
+        return load_extra(self.folder) or {}
 
 
 @lru_cache(maxsize=1)

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from domaincover.cli.arguments import ModelFolder, TableFile, column
+from domaincover.cli.arguments import column, model_folder, table_file
 from domaincover.cli.outputs import check_not_table, check_output_folder
 from domaincover.cli.part_runs import PartOptions
 from domaincover.errors import InputError
-from domaincover.terminal.command_options import takes
-from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.terminal.command_options import REQUIRED, option, takes
+from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from domaincover.cli.adaptable import AdaptedNames
     from domaincover.cli.apply import WriteSets
     from domaincover.cli.part_scores import NumberedPart
@@ -28,6 +27,7 @@ FIXED_ONES = "have the fixed ones"
 FIXED_THRESHOLDS = (
     "Thresholds are fixed. With --domain COLUMN each domain's rows set its own: same promise, often smaller sets."
 )
+GOES_ON = "; the same command goes on with the others"
 SUMMARY = "_sets.json"  # written last; readers of parts skip what starts with an underscore
 
 
@@ -35,24 +35,19 @@ SUMMARY = "_sets.json"  # written last; readers of parts skip what starts with a
 class PredictOptions:
     """Arguments and options of `predict`."""
 
-    model: ModelFolder
-    table: TableFile
-    out: Annotated[
-        Path,
-        typer.Option(
-            help="File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output; for a "
-            "folder of parts also a folder, which gets a part for each."
-        ),
-    ]
-    domain: Annotated[
-        str | None,
-        column("Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds."),
-    ] = None
-    id: Annotated[list[str] | None, column("Column to copy beside the sets; may be repeated.")] = None
-    top: Annotated[bool, typer.Option("--top", help="Also write the most likely label.")] = False
-    scores: Annotated[
-        bool, typer.Option("--scores", help="Also write the score of each label, which its threshold is compared with.")
-    ] = False
+    model: Path = model_folder()
+    table: Path = table_file()
+    out: Path = option(
+        "File for the sets: .parquet, .csv or .tsv (also .gz); - for CSV on standard output; for a folder of parts "
+        "also a folder, which gets a part for each.",
+        REQUIRED,
+    )
+    domain: str | None = column(
+        "Column with the domains: all rows of a domain set its thresholds; default: fixed thresholds."
+    )
+    id: list[str] | None = column("Column to copy beside the sets; may be repeated.")
+    top: bool = option("Also write the most likely label.", False)
+    scores: bool = option("Also write the score of each label, which its threshold is compared with.", False)
     parts: PartOptions = field(default_factory=PartOptions)
 
 
@@ -67,32 +62,37 @@ def predict(options: PredictOptions) -> None:
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.data.tables.writer import check_ending
 
-    model, table, out, domain = options.model, options.table, options.out, options.domain
+    table, out, domain = options.table, options.out, options.domain
     data, ids = open_table(table, allow_empty=True), tuple(dict.fromkeys(options.id or []))
     options.parts.check(data)
     in_parts = isinstance(data, PartsTable) and (out.is_dir() or not out.suffix) and not is_standard_stream(out)
     if in_parts and isinstance(data, PartsTable):
-        check_output_folder(out, data, model)
+        check_output_folder(out, data, options.model)
+        if_stopped("finished parts are kept, and the same command continues from there")
     elif options.parts != PartOptions():
         raise InputError(f"--workers, --scheduler and --scratch write parts: --out must be a folder, not {out}.")
     else:
         check_ending(out)
     check_not_table(out, "--out", table)
-    for option, name in [*(("--id", name) for name in ids), *([("--domain", domain)] if domain else [])]:
-        data.check_column(name, option)
+    for name in ids:
+        data.check_column(name, "--id")
+    if domain is not None:
+        data.check_column(domain, "--domain")
 
     from domaincover.cli.adaptable import can_adapt, inner_model, meant_for_another_domain
-    from domaincover.cli.apply import WriteSets, n_sets_in_words, sizes_in_words
+    from domaincover.cli.apply import WriteSets
     from domaincover.cli.part_scores import NumberedPart, SavedModel, parts_of
+    from domaincover.evaluation import sizes_in_words
     from domaincover.predictors.label_scores import last_step
-    from domaincover.saving.models import load_extra
 
-    saved = SavedModel.at(model)
+    saved = SavedModel.at(options.model)
     fitted = saved.load()
     ModelColumns.of(fitted, data)
     if domain is not None:
         inner_model(fitted)
-    step = WriteSets(saved, out if str(out) == "-" else out.absolute(), ids, options.top, options.scores, domain)
+    step = WriteSets(
+        saved, out if is_standard_stream(out) else out.absolute(), ids, options.top, options.scores, domain
+    )
     for name in ids:
         if name in step.columns(ids, as_lists=False).names:
             raise InputError(f"--id {name!r} is also the name of a column that predict writes; rename it in {table}.")
@@ -101,36 +101,33 @@ def predict(options: PredictOptions) -> None:
     with warnings_as_notes():
         parts = parts_of(data) if in_parts else [NumberedPart(0, data)]
         sizes, adapted = _write(step, parts, options.parts, in_parts=in_parts)
-    where = ""
-    if adapted is not None:
-        if (warning := adapted.warning()) is not None:
-            say(warning)
-        where = _domains_in_words(adapted.n_moved, len(adapted.names))
-    place = "on standard output" if is_standard_stream(out) else f"in {out}"
-    say(f"{n_sets_in_words(sizes)} {place}: {sizes_in_words(sizes)}{where}.")
+    n_sets, place = int(sizes.sum()), "on standard output" if is_standard_stream(out) else f"in {out}"
+    written = f"{n_sets:,} {'set is' if n_sets == 1 else 'sets are'} {place}"
+    if adapted is not None and (warning := adapted.warning()) is not None:
+        say(warning)
+    say(f"{written}{'' if adapted is None else _domains_in_words(adapted)}.")
+    say(sizes_in_words(sizes) if n_sets else "The table has no rows.")
     if domain is None and can_adapt(fitted):
         say(FIXED_THRESHOLDS)
     if hasattr(last_step(fitted), "adapted_"):
-        settings = (load_extra(model) or {}).get("settings", {})
-        column = settings.get("domain")
-        names = domains_in(data, column) if column in data.columns else []
+        settings = saved.extra().get("settings", {})
+        names = domains_in(data, settings.get("domain"))
         if (line := meant_for_another_domain(fitted, settings.get("adapted_to"), names)) is not None:
             say(f"Note: {line}")
 
 
 def _write(
     step: WriteSets, parts: Sequence[NumberedPart], options: PartOptions, *, in_parts: bool
-) -> tuple[Counter[int], AdaptedNames | None]:
+) -> tuple[NDArray[Any], AdaptedNames | None]:
     """Write all sets, and return how many have each size and which domains set thresholds, if any did.
 
     In a folder, parts that an earlier call has finished are left as they are, and a summary comes last.
     """
-    from domaincover.cli.apply import GOES_ON
     from domaincover.cli.part_scores import adapted_table
     from domaincover.files import only_writer, remove_unfinished, write_whole
 
-    sizes: Counter[int] = Counter()
     adapted: AdaptedNames | None = None
+    sizes = step.columns([], as_lists=False).sizes
     with options.started(in_parts=in_parts) as runs, only_writer(step.out) if in_parts else nullcontext():
         if in_parts:
             with suppress(OSError):  # it must not stand beside parts of another model
@@ -141,17 +138,18 @@ def _write(
                 adapted, digest = adapted_table(runs, step.model, step.domain, parts, scratch)
                 step = replace(step, scratch=scratch, table_digest=digest)
             for _, of_part in runs.each("Parts", step, parts, GOES_ON):
-                sizes.update(of_part)
+                sizes = sizes + of_part
         if in_parts:
             for folder in {step.place_of(part).parent for part in parts}:
                 remove_unfinished(folder)  # of workers that were killed; no other command writes here
-            content = {"parts": len(parts), "rows": sizes.total(), "sizes": dict(sorted(sizes.items()))}
+            content = {"parts": len(parts), "rows": int(sizes.sum()), "sizes": dict(enumerate(sizes.tolist()))}
             content |= {"domains": len(adapted.names) if adapted else 0, "model": step.model.digest}
             write_whole(step.out / SUMMARY, json.dumps(content).encode())
     return sizes, adapted
 
 
-def _domains_in_words(n_moved: int, n_domains: int) -> str:
-    own = f"{n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
-    fixed = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, {FIXED_ONES}"
-    return "; " + ", ".join([*([own] if own else []), *([fixed] if n_moved < n_domains else [])])
+def _domains_in_words(adapted: AdaptedNames) -> str:
+    n_moved, n_domains = adapted.n_moved, len(adapted.names)
+    own = f"; {n_moved:,} domain{'s set their' if n_moved > 1 else ' sets its'} own thresholds" if n_moved else ""
+    too_few = f"{n_domains - n_moved:,} with too few rows, or rows that say too little, {FIXED_ONES}"
+    return own if n_moved == n_domains else f"{own}{',' if own else ';'} {too_few}"

@@ -3,29 +3,45 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from domaincover.cli.adapt import with_last_step
-from domaincover.cli.arguments import ModelFolder, TableFile, column
+from domaincover.cli.arguments import column, model_folder, page, table_file
 from domaincover.cli.evaluate import roles_of
-from domaincover.cli.outputs import check_not_table, check_page, versions_here
+from domaincover.cli.outputs import check_not_table, check_page, in_texts, say_page, versions_here
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.files import only_writer
+from domaincover.terminal.command_options import REQUIRED, option, takes
 from domaincover.terminal.messages import say, text_width, warnings_as_notes
-from domaincover.terminal.text_lines import counted, wrapped
+from domaincover.terminal.text import counted, wrapped
 
 
-def record(
-    model: ModelFolder,
-    table: TableFile,
-    label: Annotated[str | None, column("Column with the true labels; default: the one used by `fit`.")] = None,
-    domain: Annotated[str | None, column("Column with the domains; default: the one used by `fit`.")] = None,
-    html: Annotated[Path | None, typer.Option(help="Also write the whole record as an HTML page.")] = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """Arguments and options of `record`."""
+
+    model: Path = model_folder()
+    table: Path = table_file()
+    label: str | None = column("Column with the true labels; default: the one used by `fit`.")
+    domain: str | None = column("Column with the domains; default: the one used by `fit`.")
+    html: Path | None = page("whole record")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecalibrateOptions:
+    """Arguments and options of `recalibrate`."""
+
+    model: Path = model_folder()
+    out: Path = option("Folder for the recalibrated model.", REQUIRED)
+
+
+@takes(RecordOptions)
+def record(options: RecordOptions) -> None:
     """Add what came of new domains to the record of a model, and say whether its promise stands.
 
     Example: domaincover record model ward-8.csv --html record.html
@@ -33,37 +49,35 @@ def record(
     from domaincover.cli.inputs import ModelColumns
     from domaincover.data.tables import open_table
 
-    check_page(html)
-    data = open_table(table)
-    check_not_table(html, "--html", table)
+    check_page(options.html)
+    data = open_table(options.table)
+    check_not_table(options.html, "--html", options.table)
 
     from domaincover.cli.part_scores import joined, scored_blocks
     from domaincover.report.record_page import domains_in_words, record_lines, write_record_page
     from domaincover.saving.models import load_extra
     from domaincover.saving.record import write_record
 
-    settings = (load_extra(model) or {}).get("settings", {})
-    with only_writer(model):
-        fitted, inner = _promised(model)
-        columns = ModelColumns.of(fitted, data)
-        given = columns.read_labels(data, *roles_of(settings, label, domain), inner.classes_.tolist())
-        with warnings_as_notes(), rejected_rows_as_input_error(model):
+    settings = (load_extra(options.model) or {}).get("settings", {})
+    with only_writer(options.model):
+        fitted, inner = _promised(options.model)
+        columns, roles = ModelColumns.of(fitted, data), roles_of(settings, options.label, options.domain)
+        given = columns.read_labels(data, *roles, inner.classes_.tolist())
+        with warnings_as_notes(), rejected_rows_as_input_error(options.model):
             scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
             inner.record_scored(scored, given.labels, given.domains)
-        write_record(model, fitted)
+        write_record(options.model, fitted)
     lines = record_lines(inner)
     said = [*domains_in_words(inner)[-given.domains.nunique() :], *lines]
     typer.echo("\n".join(part for line in said for part in wrapped(line, text_width())))
-    if html is not None:
-        about = {**settings, "model": model.resolve().name, **versions_here()}
-        write_record_page(html, inner, lines, {name: str(value) for name, value in about.items()})
-        say(f"The page is {html.resolve().as_uri()}")
+    if options.html is not None:
+        about = {**settings, "model": options.model.resolve().name, **versions_here()}
+        write_record_page(options.html, inner, lines, in_texts(about))
+        say_page(options.html)
 
 
-def recalibrate(
-    model: ModelFolder,
-    out: Annotated[Path, typer.Option(help="Folder for the recalibrated model.")],
-) -> None:
+@takes(RecalibrateOptions)
+def recalibrate(options: RecalibrateOptions) -> None:
     """Let the domains of a model's record calibrate it, too, without a new fit.
 
     Example: domaincover recalibrate model --out model-2
@@ -71,6 +85,7 @@ def recalibrate(
     from domaincover.saving.models import load_extra, save
     from domaincover.saving.sealed import check_folder
 
+    model, out = options.model, options.out
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model} and its record; choose another folder.")

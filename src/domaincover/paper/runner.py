@@ -128,7 +128,7 @@ def run_study(
 
 
 def _done(jobs: Sequence[Job], out: Path, progress: Path, workers: Workers) -> Iterator[Failure]:
-    from domaincover.terminal.executors import in_processes, in_turn, on_cluster
+    from domaincover.terminal.processes import in_processes, in_turn, on_cluster
 
     work = Work(str(out.absolute()), str(progress.absolute()), workers.plugins)
     n_processes = min(workers.n_processes, len(jobs))

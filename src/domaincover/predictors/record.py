@@ -27,7 +27,7 @@ from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.names import as_names, coded_domains, label_codes
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.verdict import HeldOut, Verdict, judged, residual_ranks
-from domaincover.terminal.text_lines import listed
+from domaincover.terminal.text import listed
 
 if TYPE_CHECKING:
     from domaincover.predictors.promised_predictor import PromisedPredictor

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from domaincover.options import ThresholdKind
-from domaincover.terminal.text_lines import cut, wrapped
-from domaincover.terminal.text_table import table_lines
+from domaincover.terminal.text import cut, table_lines, wrapped
 
 if TYPE_CHECKING:
     from domaincover.promises.certificates import Certificate, Evidence

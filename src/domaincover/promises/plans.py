@@ -27,7 +27,7 @@ from domaincover.data.splits import n_held_out
 from domaincover.errors import InputError
 from domaincover.prediction_sets import check_share, check_target_recall
 from domaincover.promises.certificate_text import percent, probability
-from domaincover.terminal.text_lines import counted, wrapped
+from domaincover.terminal.text import counted, wrapped
 
 MOST_SPARED = 5
 INDENT = 14

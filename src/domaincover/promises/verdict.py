@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from domaincover.evaluation import DomainReport
 from domaincover.prediction_sets import check_share
-from domaincover.terminal.text_lines import cut
+from domaincover.terminal.text import cut
 
 CONFIDENCE = 0.95
 LARGEST = 700.0  # logarithm of the largest e-value that is told apart

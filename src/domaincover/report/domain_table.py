@@ -19,7 +19,7 @@ from domaincover.report.domain_reports import (
     worst_first,
 )
 from domaincover.report.readable import ABSENT, bound_text, percent, recall_text, shortened, shown_names
-from domaincover.terminal.text_table import TextColumn, fitted, table_of, total, written
+from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
 
 BELOW = "▼"
 MOST_LABEL_COLUMNS = 6

@@ -19,12 +19,23 @@ import typer
 from domaincover.errors import InputError, suggestion
 
 WIDTH_OF_FILES = 110
+_left_behind: ContextVar[str] = ContextVar("_left_behind", default="nothing was written")
 _arguments: ContextVar[Sequence[str]] = ContextVar("_arguments", default=())  # of the command that runs
 
 
 def say(message: str) -> None:
     """Print a message to standard error."""
     typer.echo(message, err=True)
+
+
+def if_stopped(left_behind: str) -> None:
+    """Set what a command says that it leaves behind, should it be stopped from now on."""
+    _left_behind.set(left_behind)
+
+
+def left_behind() -> str:
+    """Return what the command leaves behind."""
+    return _left_behind.get()
 
 
 def text_width() -> int:

@@ -1,8 +1,30 @@
-"""The processes, cores and memory that a command runs on."""
+"""The processes, cores and memory that a command runs on, and work on items in some of them.
+
+Items are worked on in this process, in several through joblib, or on the workers of a dask scheduler. Each way yields
+an item and what came of it as soon as it has ended. `lost` makes a result of the reason why an item has none: its
+process was killed, or its cluster is gone.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TypeVar
+
+from domaincover.errors import InputError, check_installed
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Ended = Iterator[tuple[Item, Result]]
+ATTEMPTS = 3  # for remaining items after a process was killed
+PATIENCE = 10  # seconds to wait for a scheduler
+KILLED = "its process was killed, possibly out of memory; run the same command again with fewer --jobs"
+DIED = "its workers died, possibly out of memory; run the same command again"
+GONE = "the scheduler at {} is gone; start it and run the same command again"
 
 
 def is_main_process() -> bool:
@@ -15,8 +37,129 @@ def n_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory_of_machine() -> int:
-    """Return the bytes of the machine's memory; a terabyte where the system does not say."""
+def memory_of_machine() -> float:
+    """Return the bytes of the machine's memory; infinitely many where the system does not say."""
     if not hasattr(os, "sysconf") or "SC_PHYS_PAGES" not in os.sysconf_names:
-        return 10**12
+        return math.inf
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@contextmanager
+def handling(number: signal.Signals, handler: Any) -> Iterator[None]:
+    """Handle a signal in another way for a while, in the main thread, which receives signals."""
+    try:
+        before = signal.signal(number, handler)
+    except ValueError:  # another thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
+
+
+def in_turn(items: Sequence[Item], work: Callable[[Item], Result]) -> Ended[Item, Result]:
+    """Work on items one after the other in this process."""
+    for item in items:
+        yield item, work(item)
+
+
+def in_processes(
+    items: Sequence[Item], work: Callable[[Item], Result], n_processes: int, lost: Callable[[str], Result]
+) -> Ended[Item, Result]:
+    """Work in joblib processes; if one is killed, restart the processes with the remaining items."""
+    from joblib import Parallel, delayed
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # A worker that has grown by 300 MB stops, and a new one takes over its items: none is lost.
+    warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
+    left = dict(enumerate(items))
+    try:
+        for _ in range(ATTEMPTS):
+            try:
+                parallel = Parallel(n_jobs=n_processes, backend="loky", return_as="generator_unordered", batch_size=1)
+                for number, done in parallel(
+                    delayed(_numbered)(number, item, work) for number, item in tuple(left.items())
+                ):
+                    yield left.pop(number), done
+                return
+            except TerminatedWorkerError:
+                n_processes = max(2, n_processes // 2)  # with one, joblib would work in this process
+        for item in left.values():
+            yield item, lost(KILLED)
+    finally:
+        with handling(signal.SIGINT, signal.SIG_IGN):  # until the processes have ended
+            get_reusable_executor().shutdown(wait=True, kill_workers=True)
+
+
+def _numbered(number: int, item: Item, work: Callable[[Item], Result]) -> tuple[int, Result]:
+    return number, work(item)
+
+
+def on_cluster(
+    items: Sequence[Item], work: Callable[[Item], Result], scheduler: str, lost: Callable[[str], Result]
+) -> Ended[Item, Result]:
+    """Work on the workers of a dask scheduler, which must have access to the files that the work needs."""
+    check_installed("distributed", "clusters", "dask")
+    import logging
+
+    from distributed import Client, as_completed
+
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # a lost scheduler is told in our words
+    try:
+        client = Client(scheduler, timeout=PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(f"no dask scheduler answers at {scheduler}: {reason}") from None
+    with client:
+        n_workers = len(client.scheduler_info(n_workers=-1)["workers"])
+        if n_workers == 0:
+            raise InputError(f"the scheduler at {scheduler} has no workers; start some: dask worker {scheduler}")
+        futures = {client.submit(work, item, pure=False, retries=0): item for item in items}
+        try:
+            for future in as_completed(list(futures), loop=client.loop):
+                item, done = futures.pop(future), _result(future, scheduler, lost)
+                future.release()  # or its worker would keep the result
+                yield item, done
+        finally:
+            with suppress(*_gone_errors()):  # the scheduler may be gone
+                client.cancel(list(futures))
+
+
+@contextmanager
+def local_cluster(n_workers: int) -> Iterator[str]:
+    """Start a dask scheduler and workers on this machine, each worker a process of one thread; yield the address."""
+    check_installed("distributed", "clusters", "dask")
+    import logging
+
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=n_workers,
+        threads_per_worker=1,
+        memory_limit=0,
+        host="127.0.0.1",
+        dashboard_address="127.0.0.1:0",  # any free port; dask has no way to do without
+        silence_logs=logging.CRITICAL,
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def _result(future: Any, scheduler: str, lost: Callable[[str], Result]) -> Result:
+    try:
+        fault = future.exception()
+        if fault is None:
+            done: Result = future.result()
+            return done
+    except _gone_errors():
+        return lost(GONE.format(scheduler))
+    return lost(DIED if type(fault).__name__ == "KilledWorker" else f"{type(fault).__name__}: {fault}")
+
+
+def _gone_errors() -> tuple[type[BaseException], ...]:
+    """Return what dask raises where a scheduler is gone: it cancels what this one knew."""
+    import asyncio
+    import concurrent.futures
+
+    return OSError, asyncio.CancelledError, concurrent.futures.CancelledError

@@ -11,7 +11,7 @@ import typer
 from domaincover.errors import InputError, suggestion
 from domaincover.terminal.command_options import one_of
 from domaincover.terminal.messages import text_width
-from domaincover.terminal.text_table import table_lines
+from domaincover.terminal.text import table_lines
 
 if TYPE_CHECKING:
     from domaincover.paper.folder_check import FolderCheck

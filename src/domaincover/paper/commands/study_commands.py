@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from domaincover.errors import InputError, suggestion
 from domaincover.paper.commands.run_studies import run_experiments
 from domaincover.paper.commands.study_options import StudyOptions, dataset_names
-from domaincover.terminal.command_options import one_of, takes
-from domaincover.terminal.messages import text_width
+from domaincover.terminal.command_options import argument, one_of, takes
+from domaincover.terminal.messages import if_stopped, text_width
 
 if TYPE_CHECKING:
     from domaincover.paper.experiment import Experiment
 
 
 ALL, LIST, REAL = "all", "list", "real"
+RUNS_ARE_KEPT = "finished runs are kept, and the same command continues from there"
 
 
 def experiment_names() -> list[str]:
@@ -38,23 +37,19 @@ def study_names() -> list[str]:
 class PaperOptions(StudyOptions):
     """Arguments and options of `paper`."""
 
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME…",
-            help="Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four "
-            "synthetic ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
-            autocompletion=one_of(study_names),
-            show_default=False,
-        ),
-    ]
+    names: list[str] = argument(
+        "Experiments of the paper (`list` prints them, `all` runs them), or data sets: synthetic (the four synthetic "
+        "ones), synthetic-10-random, camelyon17, …; `real` runs five experiments on the real ones.",
+        "NAME…",
+        autocompletion=one_of(study_names),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions(StudyOptions):
     """Arguments and options of `run`."""
 
-    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="File of the experiment.", show_default=False)]
+    file: Path = argument("File of the experiment.", "FILE.toml")
 
 
 @takes(PaperOptions)
@@ -68,6 +63,7 @@ def paper(options: PaperOptions) -> None:
     if options.names == [LIST]:
         _print_list()
         return
+    if_stopped(RUNS_ARE_KEPT)
     plugins = options.loaded_plugins()
     if REAL in options.names and options.data is None:
         raise InputError(
@@ -85,6 +81,7 @@ def run(options: FileOptions) -> None:
     """
     from domaincover.paper.experiment import read_experiment
 
+    if_stopped(RUNS_ARE_KEPT)
     plugins = options.loaded_plugins()
     experiment = read_experiment(options.file)
     run_experiments([experiment], options, options.directory(experiment.name), plugins)

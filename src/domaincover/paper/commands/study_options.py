@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import FigureFormat
-from domaincover.terminal.command_options import one_of, with_commas
+from domaincover.terminal.command_options import one_of, option, with_commas
 
 if TYPE_CHECKING:
     from domaincover.paper.experiment import Experiment
@@ -37,55 +35,36 @@ def settable_keys() -> list[str]:
 class StudyOptions:
     """Options of a study, whether of the paper or of a TOML file."""
 
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."),
-    ] = None
-    seeds: Annotated[int | None, typer.Option(help="Number of seeds: 0, 1, …; default: the experiment's.")] = None
-    datasets: Annotated[
-        str,
-        typer.Option(
-            help="Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
-            autocompletion=with_commas(dataset_names),
-        ),
-    ] = ""
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
-            autocompletion=one_of(settable_keys),
-        ),
-    ] = None
-    jobs: Annotated[
-        int | None, typer.Option(help="Processes; default: the number of cores, or one for large networks.")
-    ] = None
-    scheduler: Annotated[
-        str | None, typer.Option(help="Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
-    ] = None
-    plugin: Annotated[
-        list[str] | None, typer.Option(help="Module or .py file that registers data sets or methods; may be repeated.")
-    ] = None
-    as_authors: Annotated[
-        bool,
-        typer.Option(
-            "--as-authors",
-            help="Where the paper's text is silent, do as the code that its authors released; default: the text alone. "
-            "The choices are in docs/method.md. Short for --set as_authors=true.",
-        ),
-    ] = False
-    quick: Annotated[bool, typer.Option("--quick", help="Smoke run: few epochs, domains and rows, one seed.")] = False
-    wilds: Annotated[
-        Path | None, typer.Option(help="Folder with released WILDS data sets, or one of them; those found take part.")
-    ] = None
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
-        ),
-    ] = None
-    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format of the figures.")] = "png"
+    out: Path | None = option(
+        "Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."
+    )
+    seeds: int | None = option("Number of seeds: 0, 1, …; default: the experiment's.")
+    datasets: str = option(
+        "Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
+        "",
+        autocompletion=with_commas(dataset_names),
+    )
+    assignments: list[str] | None = option(
+        "Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=one_of(settable_keys),
+    )
+    jobs: int | None = option("Processes; default: the number of cores, or one for large networks.")
+    scheduler: str | None = option("Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
+    plugin: list[str] | None = option("Module or .py file that registers data sets or methods; may be repeated.")
+    as_authors: bool = option(
+        "Where the paper's text is silent, do as the code that its authors released; default: the text alone. The "
+        "choices are in docs/method.md. Short for --set as_authors=true.",
+        False,
+    )
+    quick: bool = option("Smoke run: few epochs, domains and rows, one seed.", False)
+    wilds: Path | None = option("Folder with released WILDS data sets, or one of them; those found take part.")
+    data: Path | None = option(
+        "Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
+    )
+    figure_format: FigureFormat = option("File format of the figures.", "png", "--format")
 
     def loaded_plugins(self) -> tuple[str, ...]:
         """Load the plug-ins, and return them by names that other processes find."""

@@ -13,7 +13,7 @@ import typer
 
 from domaincover.files import plain_json, write_whole, writing
 from domaincover.options import FigureFormat, TableStyle
-from domaincover.terminal.messages import say, text_width
+from domaincover.terminal.messages import if_stopped, say, text_width
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,6 +279,7 @@ def figures(
     from domaincover.paper.published import published
     from domaincover.paper.study_report.figures import figure_files
 
+    if_stopped("finished figures are kept, and the same command draws all")
     tables = collect(directory)
     exhibits = published().exhibits if is_of_paper(directory) else ()
     histories = read_histories(directory, tables.results)

@@ -10,7 +10,7 @@ import pandas as pd
 
 from domaincover.options import TableStyle
 from domaincover.report.readable import printable, sentence
-from domaincover.terminal.text_table import TextColumn, fitted, table_of, total, written
+from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
 
 Row = Mapping[str, str]
 
