@@ -27,7 +27,7 @@ def test_a_record_grows_by_each_table_and_says_what_the_domains_say_of_the_promi
     first = table_of(tmp_path / "first.csv", 1)
     code, printed, told = here("record", model, first)
     assert (code, told) == (0, "")
-    assert "ward 100: " in printed
+    assert "ward 100" in printed
     assert " of 2 so far." in printed
     assert "Promised 0.9, seen " in printed
     page = tmp_path / "record.html"

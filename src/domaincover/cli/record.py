@@ -54,7 +54,8 @@ def record(options: RecordOptions) -> None:
     check_not_table(options.html, "--html", options.table)
 
     from domaincover.cli.part_scores import joined, scored_blocks
-    from domaincover.report.record_page import domains_in_words, record_lines, write_record_page
+    from domaincover.report.domain_table import domain_table
+    from domaincover.report.record_page import record_lines, write_record_page
     from domaincover.saving.models import load_extra
     from domaincover.saving.record import write_record
 
@@ -67,9 +68,10 @@ def record(options: RecordOptions) -> None:
             scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
             inner.record_scored(scored, given.labels, given.domains)
         write_record(options.model, fitted)
-    lines = record_lines(inner)
-    said = [*domains_in_words(inner)[-given.domains.nunique() :], *lines]
-    typer.echo("\n".join(part for line in said for part in wrapped(line, text_width())))
+    lines, report, n_new = record_lines(inner), inner.record_report(), given.domains.nunique()
+    new = report.subset(slice(len(report.domain_names) - n_new, None))
+    typer.echo(domain_table({"model": new}, report.judged_by.given, width=text_width()))
+    typer.echo("\n".join(part for line in lines for part in wrapped(line, text_width())))
     if options.html is not None:
         about = {**settings, "model": options.model.resolve().name, **versions_here()}
         write_record_page(options.html, inner, lines, in_texts(about))

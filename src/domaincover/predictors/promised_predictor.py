@@ -21,7 +21,7 @@ from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
-from domaincover.predictors.record import recalibrated, record_report, recorded, verdict_on
+from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
 from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class PromisedPredictor(CalibratedPredictor):
     adapted_: dict[str, Any]
     calibration_residuals_: NDArray[np.float64]
     domains_by_label_: NDArray[np.int64]
-    record_: dict[str, Any]
+    record_: Record
     n_recorded_: int
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
@@ -242,12 +242,12 @@ class PromisedPredictor(CalibratedPredictor):
 
     def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
         """Do what `record` does, for rows that were scored in blocks."""
-        self.record_ = recorded(self, scored, y, domains)._asdict()
+        self.record_ = recorded(self, scored, y, domains)
         return self
 
-    def record_report(self, thresholds: ThresholdKind | None = None) -> DomainReport:
-        """Report the domains of the record in the order in which they came, by default with adapted thresholds."""
-        return record_report(self, thresholds)
+    def record_report(self) -> DomainReport:
+        """Report the domains of the record in the order in which they came; with adapted thresholds if it can adapt."""
+        return record_report(self)
 
     def recalibrated(self) -> Self:
         """Return a copy in which the domains of the record calibrate, too, without a new fit.

@@ -21,8 +21,7 @@ from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
-from domaincover.evaluation import DomainReport, Tallies, report_of_tallies, tallied
-from domaincover.options import ThresholdKind
+from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.names import as_names, coded_domains, label_codes
 from domaincover.promises.certificates import seen_among
@@ -36,27 +35,23 @@ MOST_KEPT = 1000  # calibration domains whose residuals are kept, so that a mode
 
 
 class Record(NamedTuple):
-    """Domains in the order in which they were recorded; where there are kinds, adapted thresholds stand before fixed.
+    """Domains in the order in which they were recorded, with the counts of the sets that the model predicts.
 
-    Residuals are +∞ where a label does not count.
+    Residuals are +∞ where a label does not count; where thresholds adapt, those of adapted ones stand before fixed.
     """
 
     names: NDArray[Any]
     p_values: NDArray[np.float64]
     n_by_cell: NDArray[np.int64]  # domains × labels
-    hits_by_cell: NDArray[np.int64]  # domains × kinds × labels
-    n_by_size: NDArray[np.int64]  # domains × kinds × sizes
-    residuals: NDArray[np.float64]  # domains × kinds × groups of the criterion
+    hits_by_cell: NDArray[np.int64]
+    n_by_size: NDArray[np.int64]  # domains × sizes
+    residuals: NDArray[np.float64]  # domains × kinds of thresholds × groups of the criterion
 
-
-def kinds_of(model: PromisedPredictor) -> tuple[ThresholdKind, ...]:
-    """Return the kinds of thresholds that a model has, the one that it predicts with first."""
-    return ("adapted", "fixed") if model.can_adapt else ("fixed",)
-
-
-def record_of(model: PromisedPredictor) -> Record | None:
-    """Return the record of a model; None where nothing was recorded."""
-    return Record(**model.record_) if hasattr(model, "record_") else None
+    def then(self, other: Record) -> Record:
+        """Return this record with the domains of another at its end."""
+        names = as_names((*self.names.tolist(), *other.names.tolist()))
+        joined: list[Any] = [np.concatenate(both) for both in zip(self[1:], other[1:], strict=True)]
+        return Record(names, *joined)
 
 
 def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> Record:
@@ -66,47 +61,41 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
         raise InputError(f"there are {len(scored.scores)} rows and {len(labels)} labels; every row needs one.")
     _check_new(model, coded.names)
     n, codes = len(coded.names), coded.codes
-    p_values = np.full(n, np.nan)
-    thresholds = np.broadcast_to(model.thresholds_, (1, n, len(model.classes_)))
-    if model.can_adapt:
-        adapted, p_values = model.adapted_domains(scored, codes, n)
-        thresholds = np.concatenate([adapted[None], thresholds])
-    by_kind = [tallied(scored.scores >= each[codes], labels, codes, n) for each in thresholds]
-    report = report_of_tallies(
-        by_kind[0], tuple(model.classes_.tolist()), coded.names, model.min_cell_size, model.own_criterion
-    )
-    if report.left_out:
+    thresholds = _thresholds(model, scored, codes, n)
+    tallies = tallied(scored.scores >= thresholds[0][codes], labels, codes, n)
+    residuals = _residuals(model, scored.scores, labels, codes, thresholds)
+    is_small = (model.own_criterion.group_counts(tallies.n_by_cell) < model.min_cell_size).all(axis=1)
+    if is_small.any():
+        small = [texts(coded.names)[k] for k in np.flatnonzero(is_small)]
         raise InputError(
-            f"{listed(texts(report.left_out), 5)}: no label has {model.min_cell_size} rows there, so nothing can be "
-            "recorded; a domain is recorded once, with all of its rows."
+            f"domain {listed(small, 5)}: no label has {model.min_cell_size} rows there, so nothing was recorded; a "
+            "domain is recorded once, with all of its rows."
         )
-    new = Record(
-        as_names(coded.names),
-        p_values,
-        by_kind[0].n_by_cell,
-        np.stack([each.hits_by_cell for each in by_kind], axis=1),
-        np.stack([each.n_by_size for each in by_kind], axis=1),
-        _residuals(model, scored.scores, labels, codes, thresholds),
-    )
-    _, first_rows = np.unique(codes, return_index=True)
-    in_order: list[Any] = [each[np.argsort(first_rows)] for each in new]
-    before = record_of(model)
-    if before is None:
-        return Record(*in_order)
-    names = as_names((*before.names.tolist(), *in_order[0].tolist()))
-    return Record(names, *map(np.concatenate, zip(before[1:], in_order[1:], strict=True)))
+    p_values = model.adapted_domains(scored, codes, n).p_values if model.can_adapt else np.full(n, np.nan)
+    order = np.argsort(np.unique(codes, return_index=True)[1])  # of their first rows
+    parts: list[Any] = [part[order] for part in (as_names(coded.names), p_values, *tallies, residuals)]
+    return Record(*parts) if not hasattr(model, "record_") else model.record_.then(Record(*parts))
 
 
 def _check_new(model: PromisedPredictor, names: Sequence[Any]) -> None:
     if hasattr(model, "adapted_"):
         raise InputError("this model is adapted to one domain; the record is that of the model that it came from.")
-    record = record_of(model)
-    known = {"in the record already, where a domain counts once": [] if record is None else record.names.tolist()}
-    known["seen in training, and a record is about new domains"] = model.seen_domains_ or []
+    known = {
+        "in the record already, where a domain counts once": model.record_.names if hasattr(model, "record_") else (),
+        "seen in training, and a record is about new domains": model.seen_domains_ or (),
+    }
     for what, others in known.items():
         again = [name for name, is_known in zip(texts(names), seen_among(names, others), strict=True) if is_known]
         if again:
             raise InputError(f"domain {listed(again, 5)}: {what}; nothing was recorded.")
+
+
+def _thresholds(
+    model: PromisedPredictor, scored: Scored, domains: NDArray[np.int64], n_domains: int
+) -> NDArray[np.float64]:
+    """Return the thresholds of each kind that a model has, kinds × domains × labels."""
+    fixed = np.broadcast_to(model.thresholds_, (n_domains, len(model.classes_)))
+    return np.stack([model.thresholds_of_rows(scored, domains, n_domains)[0], fixed] if model.can_adapt else [fixed])
 
 
 def _residuals(
@@ -116,45 +105,32 @@ def _residuals(
     domains: NDArray[np.int64],
     thresholds: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return by how much thresholds, (kinds, domains, labels), may be raised: (domains, kinds, groups)."""
+    """Return by how much the thresholds may be raised, domains × kinds × groups."""
     criterion = model.own_criterion
     asked = cell_thresholds(scores, labels, domains, criterion, model.min_cell_size)
     own = thresholds[..., :1] if criterion.is_coverage else thresholds[..., criterion.constrained]
-    return np.moveaxis(np.where(np.isneginf(own), np.inf, asked - np.where(np.isneginf(own), 0.0, own)), 0, 1)
+    never = np.isneginf(own)  # a label that is in every set
+    return np.moveaxis(np.where(never, np.inf, asked - np.where(never, 0.0, own)), 0, 1)
 
 
 def calibration_residuals(
     model: PromisedPredictor, scored: Scored, labels: NDArray[np.int64], domains: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Return residuals of whole calibration domains, (domains, kinds, groups): what a record is compared with."""
+    """Return residuals of whole calibration domains, as in a record: what it is compared with."""
     present, codes = np.unique(domains, return_inverse=True)
-    thresholds = np.broadcast_to(model.thresholds_, (1, len(present), len(model.classes_)))
-    if model.can_adapt:
-        adapted, _ = model.thresholds_of_rows(scored, codes, len(present))
-        thresholds = np.concatenate([adapted[None], thresholds])
-    found = _residuals(model, scored.scores, labels, codes, thresholds)
+    found = _residuals(model, scored.scores, labels, codes, _thresholds(model, scored, codes, len(present)))
     counting = np.flatnonzero(np.isfinite(found).any(axis=(1, 2)))
     return found[np.random.default_rng(0).permutation(counting)[:MOST_KEPT]]
 
 
-def record_report(model: PromisedPredictor, thresholds: ThresholdKind | None = None) -> DomainReport:
+def record_report(model: PromisedPredictor) -> DomainReport:
     """Return the report of the recorded domains, in the order in which they were recorded."""
-    record, kinds = record_of(model), kinds_of(model)
-    if record is None:
-        raise InputError("nothing is recorded yet; add domains with model.record(X, y, domains).")
-    kind = thresholds or kinds[0]
-    if kind not in kinds:
-        raise InputError(f"this model has {kinds[0]} thresholds only.")
-    place = kinds.index(kind)
-    tallies = Tallies(record.n_by_cell, record.hits_by_cell[:, place], record.n_by_size[:, place])
-    return DomainReport(
-        tuple(record.names.tolist()),
-        tuple(model.classes_.tolist()),
-        tallies,
-        kind,
-        model.min_cell_size,
-        criterion=model.own_criterion,
-    )
+    if not hasattr(model, "record_"):
+        raise InputError("nothing is recorded yet; add domains with their labels: model.record(X, y, domains).")
+    names, _, *tallies, _ = model.record_
+    about: dict[str, Any] = {"min_cell_size": model.min_cell_size, "criterion": model.own_criterion}
+    about["thresholds"] = "adapted" if model.can_adapt else "fixed"
+    return DomainReport(tuple(names.tolist()), tuple(model.classes_.tolist()), Tallies(*tallies), **about)
 
 
 def judged_report(model: PromisedPredictor, report: DomainReport | None = None) -> DomainReport | None:
@@ -183,16 +159,11 @@ def verdict_on(model: PromisedPredictor, report: DomainReport | None = None) -> 
     found = judged_report(model, report)
     if found is None:
         return None
-    ranks = _record_ranks(model) if report is None else None
-    return judged(found.at_target(), model.domain_confidence, held_out=held_out(model), ranks=ranks)
-
-
-def _record_ranks(model: PromisedPredictor) -> NDArray[np.float64] | None:
-    """Return the ranks of recorded domains among those that calibrated, if these were held out."""
-    record = record_of(model)
-    if record is None or held_out(model) is None:
-        return None
-    return residual_ranks(*(each[:, 0].min(axis=1) for each in (model.calibration_residuals_, record.residuals)))
+    held_out, ranks = _held_out(model), None
+    if report is None and held_out is not None:
+        lowest = [residuals[:, 0].min(axis=1) for residuals in (model.calibration_residuals_, model.record_.residuals)]
+        ranks = residual_ranks(*lowest)
+    return judged(found.at_target(), model.domain_confidence, held_out=held_out, ranks=ranks)
 
 
 def promised_apart(model: PromisedPredictor) -> NDArray[np.bool_]:
@@ -203,7 +174,7 @@ def promised_apart(model: PromisedPredictor) -> NDArray[np.bool_]:
     return np.asarray(model.own_criterion.constrained & few & np.isfinite(model.thresholds_))
 
 
-def held_out(model: PromisedPredictor) -> HeldOut | None:
+def _held_out(model: PromisedPredictor) -> HeldOut | None:
     """Return what the offset of held-out domains is; None where domains calibrate in another way, or labels apart."""
     m = len(model.calibration_domains_)
     rank = int(order_ranks(m, model.domain_confidence))
@@ -213,11 +184,9 @@ def held_out(model: PromisedPredictor) -> HeldOut | None:
 
 def recalibrated(model: PromisedPredictor) -> Any:
     """Return a copy of a model in which the domains of its record calibrate, too; its own record begins anew."""
-    record = record_of(model)
-    if record is None:
-        raise InputError("nothing is recorded yet, so there is nothing to calibrate with; add domains to the record.")
+    names = list(record_report(model).domain_names)
     criterion, confidence = model.own_criterion, model.domain_confidence
-    allowed = np.concatenate([model.calibration_residuals_, record.residuals])
+    allowed = np.concatenate([model.calibration_residuals_, model.record_.residuals])
     n_by_group = np.isfinite(allowed[:, 0]).sum(axis=0)
     promised = order_ranks(n_by_group, confidence) >= 1
     never_raised = np.where(promised, np.inf, 0.0)  # what their pooled rows allow is not known any more
@@ -230,11 +199,10 @@ def recalibrated(model: PromisedPredictor) -> Any:
         new.adaptation_ = {**adapted, "offset": adapted["offset"] + shifts[0]}
         new.later_adaptation_ = {**later, "offset": later["offset"] + np.minimum(shifts[0], 0.0)}
     new.calibration_residuals_ = allowed - np.stack(shifts)
-    names = record.names.tolist()
     new.domains_ = as_names((*model.domains_.tolist(), *names))
     new.calibration_domains_ = as_names((*model.calibration_domains_.tolist(), *names))
     new.domains_by_label_ = model.domains_by_label_ + criterion.by_label(
-        np.isfinite(record.residuals[:, 0]).sum(axis=0), 0
+        np.isfinite(model.record_.residuals[:, 0]).sum(axis=0), 0
     )
     new.n_recorded_ = getattr(model, "n_recorded_", 0) + len(names)
     new.promise_ = f"{new._promise_in_words()} Of them, {new.n_recorded_} came after the fit, from the record."

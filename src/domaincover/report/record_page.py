@@ -21,19 +21,9 @@ LARGEST_SHOWN = 1e6  # of e-values
 def record_lines(model: PromisedPredictor) -> list[str]:
     """Return how many recorded domains were at target, the verdict, and where it contradicts, what was missed."""
     report = model.record_report()
-    told = (model.record_["p_values"], model.unfamiliar_level) if model.can_adapt else ()
+    told = (model.record_.p_values, model.unfamiliar_level) if model.can_adapt else ()
     so_far = f"{report.at_target().sum()} of {len(report.domain_names)} so far."
     return [*verdict_lines(model.verdict(), report, *told), so_far]
-
-
-def domains_in_words(model: PromisedPredictor) -> list[str]:
-    """Return what came of each domain of the record, in a line."""
-    return [
-        f"{row['name']}: {'at target' if row['is_at'] else 'missed'}, {row['measure']} {row['recall']}"
-        + (f" ({row['of_label']})" if row["of_label"] else "")
-        + f", {row['size']} labels per set, p-value {row['p_value']}."
-        for row in _rows(model)
-    ]
 
 
 def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str], settings: Mapping[str, str]) -> None:
@@ -63,7 +53,7 @@ def write_record_page(path: Path, model: PromisedPredictor, lines: Sequence[str]
 
 def _rows(model: PromisedPredictor) -> list[dict[str, object]]:
     """Return what is shown of each domain of the record, with the share at target so far and its bounds."""
-    report, p_values = model.record_report(), model.record_["p_values"]
+    report, p_values = model.record_report(), model.record_.p_values
     labels, at_target, targets = shown_names(report.label_names), report.at_target(), all_targets(report)
     n_held, n = np.cumsum(at_target), np.arange(1, len(at_target) + 1)
     lows, highs = share_bounds(n_held, n, 1 - CONFIDENCE)
@@ -74,7 +64,6 @@ def _rows(model: PromisedPredictor) -> list[dict[str, object]]:
             "name": name,
             "n": int(report.n[k]),
             "is_at": bool(at_target[k]),
-            "measure": measure_of(report),
             "value": float(report.min_recall[k]),
             "recall": recall_text(report.min_recall[k], targets),
             "of_label": lowest[k],

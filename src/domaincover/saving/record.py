@@ -21,7 +21,7 @@ def write_record(folder: str | Path, model: Any) -> None:
         return
     content = {
         "model": read_folder(folder).checksum,
-        "record": {name: to_json(value) for name, value in record.items()},
+        "record": {name: to_json(value) for name, value in record._asdict().items()},
     }
     write_whole(Path(folder) / RECORD, json_bytes({**content, "checksum": digest(json_bytes(content))}))
 
@@ -41,5 +41,5 @@ def add_record(model: Any, saved: SavedFolder) -> Any:
         raise InputError(f"{path} is corrupt; copy it again, or remove it to begin a new record.") from error
     if content["model"] != saved.checksum:
         raise InputError(f"{path} is the record of another model; remove it to begin a new one.")
-    last_step(model).record_ = found
+    last_step(model).record_ = Record(**found)
     return model
