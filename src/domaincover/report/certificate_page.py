@@ -13,6 +13,7 @@ from domaincover.promises.certificate_text import (
     RESTS_ON,
     THRESHOLDS,
     WORTH_SAYING,
+    next_sentence,
     noise_sentence,
     statement,
     truth_sentence,
@@ -88,10 +89,9 @@ def certified(certificate: Certificate, notes: Sequence[str] = ()) -> dict[str, 
     """Return what a page shows of a certificate: figures, sentences with notes on its model, and a row per label."""
     found, is_coverage = certificate.domains, certificate.criterion == "coverage"
     says_something = any(bound and bound >= WORTH_SAYING for bound in (found.next_at_least, found.next_truly_at_least))
-    nothing = f"From these {found.n_domains} domains nothing can be promised about the next one."
     return {
         "of": certificate,
-        "paragraphs": [truth_sentence(certificate) if says_something else nothing, *notes],
+        "paragraphs": [(truth_sentence if says_something else next_sentence)(certificate), *notes],
         "rows": [
             ("Coverage" if is_coverage else "All labels", found),
             *zip(shown_names(list(certificate.labels)), certificate.labels.values(), strict=True),
