@@ -4,8 +4,9 @@
 
 FOLDER holds Parquet tables with columns `label` and `domain`, and .npz files with `X`, `label` and `domain`. Half of
 the domains is unseen. The other half is split into five folds of domains; OUT gets one .npz file for each data set,
-scorer and split with the out-of-fold scores, the scores of the five fold models in the unseen domains, and those of one
-more model that is fitted on all five folds. `benchmarks.adaptive_thresholds` compares rules on them.
+scorer and split with the out-of-fold scores, the scores of the five fold models in the unseen domains, those of one
+more model that is fitted on all five folds, and the encoded columns of all these rows. `benchmarks.adaptive_thresholds`
+and `benchmarks.few_labels` compare rules on them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import PCA
 
 from benchmarks.real_tables import NOT_FEATURES
-from domaincover import ERMClassifier, SetCoverClassifier
+from domaincover import ERMClassifier, SetCoverClassifier, TableEncoder
 from domaincover.estimators.recipes import make_classifier
 from domaincover.estimators.scorer_fits import fit_on_each
 from domaincover.predictors.label_scores import scores_for
@@ -135,7 +136,10 @@ def scores_of_split(frame: pd.DataFrame, scorer: str, split: int) -> dict[str, A
     for k in range(N_FOLDS):
         out_of_fold[fold[train] == k] = _scores(models[k], X.iloc[train[fold[train] == k]], classes)
     of_folds = np.stack([_scores(model, X.iloc[test], classes) for model in models[:N_FOLDS]])
+    encoder = TableEncoder().fit(X.iloc[train])
     return {
+        "features": encoder.transform(X.iloc[train]),
+        "unseen_features": encoder.transform(X.iloc[test]),
         "calibration": out_of_fold.astype(np.float32),
         "labels": labels[train],
         "domains": np.unique(domains[train], return_inverse=True)[1],

@@ -125,7 +125,7 @@ def main() -> None:
     print(points.round(3).to_string(index=False))
     for row in _in_rows(points):
         print(*row)
-    from domaincover.paper.study_report.pictures import save_chart
+    from domaincover.paper.study_report.figures import save_chart
 
     save_chart(growth_chart(points).to_dict(), options.out, "png")
 

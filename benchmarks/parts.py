@@ -196,7 +196,7 @@ def main() -> None:
                 print(_line(found[-1]), flush=True)
     check_equal(options.folder, min(options.rows), options.workers[-1])
     if options.out is not None:
-        from domaincover.paper.study_report.pictures import save_chart
+        from domaincover.paper.study_report.figures import save_chart
 
         save_chart(chart(pd.DataFrame(found)).to_dict(), options.out, "png")
 

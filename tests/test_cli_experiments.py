@@ -13,7 +13,7 @@ import pytest
 from domaincover.paper.catalogue import DATASET_GROUPS
 from domaincover.paper.experiment import PAPER_EXPERIMENTS, paper_experiments
 from domaincover.paper.published import QUICK_MARK, published
-from domaincover.paper.study_report.results_rows import is_degenerate
+from domaincover.paper.study_report.results_table import is_degenerate
 from tests.deep import IS_DEEP
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
 from tests.processes import call

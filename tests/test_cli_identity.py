@@ -85,6 +85,12 @@ def test_small_and_large_numbers_are_the_same_domain_in_csv_and_parquet(tmp_path
     assert all(seen_among(table["d"].tolist(), first))
 
 
+def test_numbers_with_an_exponent_are_the_same_domain_however_a_program_writes_them():
+    spreadsheet, decimals = ["1E+11", "2.5E-07"], [decimal.Decimal("1E+11"), decimal.Decimal("2.5E-7")]
+    for written_so in (spreadsheet, decimals, ["100000000000", "0.00000025"]):
+        assert seen_among(written_so, [1e11, 2.5e-7]) == [True, True]
+
+
 def test_a_domain_is_one_in_all_blocks_though_only_one_block_has_text(numbered, here, tmp_path, monkeypatch):
     monkeypatch.setattr("domaincover.data.tables.ROWS_AT_ONCE", 90)
     table = visits([*range(1, 12), "A12"], seed=1)

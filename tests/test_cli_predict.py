@@ -168,7 +168,7 @@ def test_the_page_of_a_check_holds_what_is_printed_and_escapes_names(here, tmp_p
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert(1)" in page
     assert json.loads(printed)["findings"][0]["drop"] == ["<script>alert(1)</script>"]
-    for route in json.loads(printed)["outlook"]["routes"]:
+    for route in json.loads(printed)["routes"]:
         assert route["name"] in page
 
 

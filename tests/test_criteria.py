@@ -213,8 +213,7 @@ def test_self_calibrated_thresholds_by_label_are_those_of_each_target():
 def test_fixed_thresholds_of_an_adaptation_leave_out_as_many_domains_as_the_confidence_allows(criterion):
     scores, labels, domains = scored_rows()
     rows = ScoredRows(scores, softmax(scores), labels, domains)
-    counts = () if criterion.is_coverage else (5,)
-    fixed = fit_adaptive_thresholds(rows, criterion, 0.9, label_counts=counts).fixed
+    fixed = fit_adaptive_thresholds(rows, criterion, 0.9).fixed
     by_label = criterion.by_label(fixed, -np.inf)
     missed = np.zeros(25, dtype=bool)
     for label, target in [(None, 0.8)] if criterion.is_coverage else [(0, 0.95), (2, 0.7)]:
@@ -478,16 +477,10 @@ def test_the_fixed_thresholds_of_promised_coverage_are_one_number_and_so_are_ada
     assert len(set(model.adapt(ROWS[0][:80]).thresholds_)) == 1
 
 
-def test_labelled_rows_are_refused_with_coverage():
-    with pytest.raises(InputError, match="labelled rows cannot adapt criterion='coverage'"):
-        promised("coverage", 0.8).adapt(ROWS[0][:80], ROWS[1][:80])
-
-
-def test_labelled_rows_adapt_the_constrained_label_and_leave_the_other():
+def test_adapted_thresholds_move_the_constrained_label_and_leave_the_other():
     model = promised("min-recall", {"sick": 0.9})
-    adapted = model.adapt(ROWS[0][:80], ROWS[1][:80])
+    adapted = model.adapt(ROWS[0][:80])
     assert adapted.thresholds_[1] == model.thresholds_[1]
-    assert adapted.thresholds_[0] != model.thresholds_[0]
     assert "not constrained: 'well'" in model.promise_
 
 

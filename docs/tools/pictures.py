@@ -17,7 +17,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from domaincover import GaussianDomains, PromisedSetClassifier, TableEncoder
 from domaincover.calibration.links import log_odds
 from domaincover.datasets import load_votes
-from domaincover.paper.study_report.pictures import save_chart
+from domaincover.paper.study_report.figures import save_chart
 from domaincover.report.charts import INK, chart_config
 from domaincover.thresholds import cell_thresholds
 

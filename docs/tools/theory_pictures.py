@@ -13,8 +13,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from domaincover.paper.study_report.pictures import save_chart
-from domaincover.paper.theory.gaussian import GaussianCells
+from domaincover.paper.study_report.figures import save_chart
+from domaincover.paper.theory import GaussianCells
 from domaincover.report.charts import INK, chart_config
 from tests.paper.theory.gaussian_shattering import impossible_assignment, scorer_reaching
 from tests.paper.theory.shattering import members

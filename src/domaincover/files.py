@@ -15,7 +15,7 @@ import re
 import secrets
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeGuard
 
@@ -35,28 +35,27 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     if not path.name or os.path.isdir(path):
         raise InputError(f"cannot write {path}: it is a directory, not a file.")
     unfinished = unfinished_name(path)
-    with contextlib.ExitStack() as cleanup:
-        cleanup.callback(_remove, unfinished)
+    try:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             remove_leftovers(path.parent)
-            file = open(unfinished, "xb")  # noqa: SIM115 (closed by cleanup, which ignores errors such as a full disk)
-        cleanup.callback(_close, file)
-        yield file
-        with writing(path):
-            file.close()
-            move_into_place(unfinished, path)
+            file = open(unfinished, "xb")  # noqa: SIM115 (closed below)
+        try:
+            yield file
+            with writing(path):
+                file.close()
+                move_into_place(unfinished, path)
+        finally:
+            with contextlib.suppress(OSError):  # such as a full disk
+                file.close()
+    finally:
+        _remove(unfinished)
 
 
 def write_whole(path: Path, content: bytes | memoryview) -> None:
     """Write a file atomically: to a temporary name beside it, flush, then rename; on failure an old file remains."""
     with replacing(path) as file, writing(path):
         file.write(content)
-
-
-def _close(file: BinaryIO) -> None:
-    with contextlib.suppress(OSError):
-        file.close()
 
 
 def move_into_place(finished: Path, path: Path) -> None:
@@ -119,9 +118,14 @@ def unfinished_name(path: Path) -> Path:
 
 def remove_leftovers(folder: Path) -> None:
     """Remove temporary files that killed processes of this machine left in a folder."""
-    for path, owner in _unfinished(folder):
-        if is_left_by(*owner):
-            _remove(path)
+    for path in _temporary(folder, _is_left):
+        _remove(path)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove all temporary files in a folder, also those of other machines; no process may be writing there."""
+    for path in _temporary(folder, lambda _: True):
+        _remove(path)
 
 
 def plain_json(content: str | bytes) -> Any:
@@ -130,17 +134,6 @@ def plain_json(content: str | bytes) -> Any:
         return json.loads(content)
     except RecursionError:
         raise ValueError("the JSON is nested too deeply") from None
-
-
-def remove_unfinished(folder: Path) -> None:
-    """Remove all temporary files in a folder, also those of other machines; no process may be writing there."""
-    for path, _ in _unfinished(folder):
-        _remove(path)
-
-
-def is_left_by(pid: int, host: str) -> bool:
-    """Return whether a process is known to have ended; False for processes of other machines."""
-    return host == machine() and not _is_alive(pid)
 
 
 @functools.cache
@@ -164,7 +157,15 @@ def replace_folder(finished: Path, target: Path) -> None:
     except OSError:
         if not target.is_dir() or not finished.is_dir():
             raise
-        _put_in_place(finished, target)
+        old = finished.with_suffix(".old")
+        try:
+            os.rename(target, old)
+            os.rename(finished, target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                os.rename(old, target)
+            raise
+        _remove(old)
     _flush_entries(target.parent)
 
 
@@ -192,39 +193,31 @@ def only_writer(folder: Path) -> Iterator[None]:
             folder.rmdir()
 
 
-def _put_in_place(finished: Path, target: Path) -> None:
-    old = finished.with_suffix(".old")
-    try:
-        os.rename(target, old)
-        os.rename(finished, target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            os.rename(old, target)
-        raise
-    _remove(old)
-
-
 def recover_folder(target: Path) -> None:
     """Restore the old folder of a replacement that was killed, or delete it if the target exists."""
-    for path, owner in _unfinished(target.parent, PUT_ASIDE):
-        if path.name.startswith(_hidden(target)) and is_left_by(*owner):
-            if target.exists():
-                _remove(path)
-            else:
-                os.rename(path, target)
+    for path in _temporary(target.parent, _is_left, PUT_ASIDE):
+        if path.name.startswith(_hidden(target)):
+            _remove(path) if target.exists() else os.rename(path, target)
 
 
 def _hidden(path: Path) -> str:
     return f".{os.fsencode(path.name)[:LONGEST_NAME].decode(errors='ignore')}."
 
 
-def _unfinished(folder: Path, names: re.Pattern[str] = UNFINISHED) -> Iterator[tuple[Path, tuple[int, str]]]:
+def _temporary(
+    folder: Path, chosen: Callable[[re.Match[str]], bool], names: re.Pattern[str] = UNFINISHED
+) -> Iterator[Path]:
+    """Yield the temporary files and folders in a folder that are chosen by the process and machine in their names."""
     found: list[str] = []
     with contextlib.suppress(OSError):  # the folder may be missing, or writable but not listable
         found = os.listdir(folder)
-    for name in found:
-        if match := names.fullmatch(name):
-            yield folder / name, (int(match[1]), match[2])
+    matches = (match for name in found if (match := names.fullmatch(name)))
+    return (folder / match[0] for match in matches if chosen(match))
+
+
+def _is_left(owner: re.Match[str]) -> bool:
+    """Return whether the process in a temporary name is known to have ended; False for those of other machines."""
+    return owner[2] == machine() and not _is_alive(int(owner[1]))
 
 
 def _remove(path: Path) -> None:

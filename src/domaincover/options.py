@@ -20,6 +20,7 @@ Calibration = Literal[PromiseCalibration, "training-data"]
 OnInfeasible = Literal["raise", "widen"]
 OnRareLabel = Literal[OnInfeasible, "pool"]
 RecallOn = Literal["rows given", "later rows"]  # rows on which an adapted promise counts recall
+LabelRows = Literal["uncertain", "random"]  # which rows of a new domain are labelled: uncertain and spread, or any
 
 ThresholdKind = Literal["adapted", "fixed"]
 CriterionName = Literal["min-recall", "coverage"]  # what a domain must reach: each label's recall, or all rows together

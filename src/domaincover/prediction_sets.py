@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from domaincover.errors import InputError
 
 Sets = NDArray[np.bool_]
+MISSING_LABEL = -1  # the code of a row whose label is not known
 SMALLEST_SAVING = 0.1  # against sets drawn by lot; below it, sets are called useless
 
 

@@ -48,8 +48,8 @@ def draw(n_domains, n_rows, n_labels, shift, rng):
     return ScoredRows(log_odds(probabilities), probabilities, labels, domains)
 
 
-def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
-    """Return how new domains come out; `label_rows` says from a batch's labels and rng which rows are labelled."""
+def repeated(scene, n_repetitions, n_new=10, **options):
+    """Return how new domains come out."""
     rng = np.random.default_rng(0)
     at_target, sizes = [], []
     for _ in range(n_repetitions):
@@ -64,12 +64,11 @@ def repeated(scene, n_repetitions, label_rows=None, n_new=10, **options):
             training=training,
             recall_on=scene.recall_on,
             min_cell_size=MIN_CELL_SIZE,
-            label_counts=() if label_rows is None else (3, 10, 30),
             rng=rng,
             **options,
         )
         given = random_ranks(new.domains, rng) < scene.batch
-        thresholds = _thresholds(rule, new.of(given), n_new, label_rows, rng)
+        thresholds = domain_thresholds(rule, new.of(given), n_new)
         counted = new.of(~given) if scene.recall_on == "later rows" else new.of(given)
         at_target.append(hits_and_domains(counted, thresholds))
         sizes.append([(new.scores >= each).sum(axis=1).mean() for each in (thresholds[new.domains], rule.fixed)])
@@ -97,14 +96,3 @@ def share_and_error(at_target):
     hits, counts = np.array(at_target, dtype=float).T
     share = hits.sum() / counts.sum()
     return share, np.sqrt(((hits - share * counts) ** 2).sum()) / counts.sum()
-
-
-def _thresholds(rule, batch, n_new, label_rows, rng):
-    if label_rows is None:
-        return domain_thresholds(rule, batch, n_new)
-    found = []
-    for domain in range(n_new):
-        own = batch.of(batch.domains == domain)
-        known = np.where(label_rows(own.labels, rng), own.labels, -1)
-        found.append(rule.of_labelled(own.scores, own.probabilities, known))
-    return np.array(found)

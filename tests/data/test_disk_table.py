@@ -1,4 +1,4 @@
-import copy
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from domaincover import (
     TableEncoder,
     assess,
 )
-from domaincover.data import learned_rows
+from domaincover.data import encoding
 from domaincover.data.tables import open_table
 from domaincover.training import batches
 
@@ -90,9 +90,8 @@ def test_rows_that_cannot_be_selected_are_refused_in_one_line(table, rows):
         table[rows]
 
 
-def test_another_process_opens_the_table_anew(table):
-    again = copy.copy(table[["drug"]][[5, 3]])  # by what would be sent to the process
-    assert again._table is not table._table
+def test_a_table_can_be_sent_to_another_process(table):
+    again = ForkingPickler.loads(ForkingPickler.dumps(table[["drug"]][[5, 3]]))
     pd.testing.assert_frame_equal(again.read(), visits()[["drug"]].iloc[[5, 3]])
 
 
@@ -148,8 +147,8 @@ def test_a_network_learns_and_predicts_in_every_bit_what_it_does_in_memory(table
 
 
 def test_a_table_of_several_blocks_and_a_sample_gives_the_same_too(table, features, monkeypatch):
-    monkeypatch.setattr(learned_rows, "LEARNED_VALUES", 4000)
-    monkeypatch.setattr(learned_rows, "LEARNED_ROWS", 100)
+    monkeypatch.setattr(encoding, "LEARNED_VALUES", 4000)
+    monkeypatch.setattr(encoding, "LEARNED_ROWS", 100)
     monkeypatch.setattr(batches.shuffled, "__defaults__", (256, 16_384))
     X, model = visits().drop(columns=["ill", "ward"]), ERMClassifier(epochs=2, random_state=0)
     in_memory = model.fit(X, visits()["ill"], domains=visits()["ward"])

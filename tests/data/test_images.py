@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from domaincover.data.images import ImageReader, check_images, report_unreadable, why_unreadable
+from domaincover.data.images import ImageReader, load_or_reason, unreadable_images
 from domaincover.data.tables.image_folder import image_folder
 from domaincover.errors import InputError
 
@@ -98,7 +98,7 @@ class TestPixels:
 
     @pytest.mark.parametrize("dtype", [np.int32, np.float32])
     def test_grey_of_32_bits_has_no_range_and_is_unreadable_with_the_reason(self, save, dtype):
-        reason = why_unreadable(save(np.array([[0, 1]], dtype=dtype), "image.tif"))
+        reason = load_or_reason(save(np.array([[0, 1]], dtype=dtype), "image.tif"))
         assert reason == "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
 
     def test_black_and_white_is_0_and_255(self, save):
@@ -299,26 +299,26 @@ def broken(tmp_path):
 class TestUnreadable:
     @pytest.mark.parametrize("kind", BROKEN)
     def test_the_reason_is_given(self, broken, kind):
-        assert BROKEN[kind][1] in why_unreadable(str(broken / f"{kind}.png"))
+        assert BROKEN[kind][1] in load_or_reason(str(broken / f"{kind}.png"))
 
     @pytest.mark.parametrize(
         ("source", "reason"),
         [("nowhere.png", "no such file"), ("folder.png", "is a directory"), ("nul\0.png", "corrupt")],
     )
     def test_what_is_no_file_has_a_reason(self, broken, source, reason):
-        assert reason in why_unreadable(str(broken / source))
+        assert reason in load_or_reason(str(broken / source))
 
     @pytest.mark.parametrize("source", [None, float("nan"), "", 3])
     def test_what_is_no_path_has_a_reason(self, source):
-        assert why_unreadable(source) == "no path was given"
+        assert load_or_reason(source) == "no path was given"
 
     def test_a_good_image_has_none(self, save):
-        assert why_unreadable(save(noise(5, 7))) is None
+        assert not isinstance(load_or_reason(save(noise(5, 7))), str)
 
     def test_a_lower_limit_of_pillow_stands(self, save, monkeypatch):
         path = save(noise(20, 20))
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 300)
-        assert why_unreadable(path) == "too large to be safe: more pixels than Pillow's limit of 300"
+        assert load_or_reason(path) == "too large to be safe: more pixels than Pillow's limit of 300"
 
     @pytest.mark.parametrize("size", [None, (4, 4)])
     def test_unreadable_images_are_black_and_marked(self, broken, save, size):
@@ -348,7 +348,7 @@ class TestUnreadable:
         path = save(noise(5, 7))
         monkeypatch.setattr("PIL.PngImagePlugin.PngImageFile.load", load)
         with pytest.raises(MemoryError):
-            why_unreadable(path)
+            load_or_reason(path)
 
     def test_without_pillow_the_extra_is_named(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "PIL", None)
@@ -359,52 +359,47 @@ class TestUnreadable:
 class TestCheck:
     def test_each_file_is_named_once_and_its_rows_are_counted(self, broken, save):
         good, text, empty = save(noise(5, 7)), str(broken / "text.png"), str(broken / "empty.png")
-        found = check_images(np.array([text, good, empty, text, good], dtype=object), ImageReader())
-        assert found.names == (text, empty)
-        assert found.rows.tolist() == [True, False, True, True, False]
-        assert ["not an image" in found.reasons[0], "empty" in found.reasons[1], found.n_rows] == [True, True, 3]
+        paths = np.array([text, good, empty, text, good], dtype=object)
+        rows, line = unreadable_images(paths, ImageReader(), 0.6)
+        assert rows.tolist() == [True, False, True, True, False]
+        assert line.startswith("3 of 5 images (60.00%) cannot be read and are left out: ")
+        assert line.endswith(f"{empty} (the file is empty (0 bytes)).")
+        assert line.count(f"{text} (not an image") == 1
 
     def test_missing_paths_are_rows_like_others(self, save):
-        found = check_images(np.array([None, save(noise(5, 7)), float("nan")], dtype=object), ImageReader())
-        assert found.rows.tolist() == [True, False, True]
+        paths = np.array([None, save(noise(5, 7)), float("nan")], dtype=object)
+        assert unreadable_images(paths, ImageReader(), 1)[0].tolist() == [True, False, True]
 
     def test_many_files_are_checked_in_blocks(self, tmp_path, save):
         good = [save(noise(2, 2), f"{number}.png") for number in range(70)]
-        found = check_images(np.array([*good, str(tmp_path / "gone.png")]), ImageReader())
-        assert found.rows.tolist() == [False] * 70 + [True]
+        rows, _ = unreadable_images(np.array([*good, str(tmp_path / "gone.png")]), ImageReader(), 1)
+        assert rows.tolist() == [False] * 70 + [True]
 
     def test_own_sizes_that_differ_are_refused_after_the_crop(self, save):
-        paths = np.array([save(noise(20, 7), "a.png"), save(noise(20, 7), "b.png"), save(noise(30, 7), "c.png")])
+        sizes = {"a": 20, "b": 20, "c": 30, "d": 40}
+        paths = np.array([save(noise(height, 7), f"{name}.png") for name, height in sizes.items()])
         with pytest.raises(InputError, match=r"a\.png is 16 × 7 .*c\.png is 24 × 7"):
-            check_images(paths, ImageReader(crop=0.1))
+            unreadable_images(paths, ImageReader(crop=0.1), 0)
 
     def test_sizes_may_differ_where_they_are_resized(self, save):
         paths = np.array([save(noise(20, 7), "a.png"), save(noise(30, 7), "c.png")])
-        assert check_images(paths, ImageReader((5, 5))).n_rows == 0
+        assert not unreadable_images(paths, ImageReader((5, 5)), 0)[1]
 
     def test_images_in_an_array_are_all_readable(self):
-        assert check_images(np.zeros((3, 4, 4), dtype=np.uint8), ImageReader()).rows.tolist() == [False] * 3
+        rows, _ = unreadable_images(np.zeros((3, 4, 4), dtype=np.uint8), ImageReader(), 0)
+        assert rows.tolist() == [False] * 3
 
     def test_no_images_are_all_readable(self):
-        assert check_images(np.array([], dtype=object), ImageReader()).n_rows == 0
+        rows, line = unreadable_images(np.array([], dtype=object), ImageReader(), 0)
+        assert (len(rows), line) == (0, "")
 
-    def test_a_share_above_the_limit_stops_with_the_first_names(self, broken):
-        paths = np.array([str(broken / f"{kind}.png") for kind in BROKEN], dtype=object)
-        found = check_images(paths, ImageReader())
-        with pytest.raises(
-            InputError, match=r"7 of 700 images \(1\.00%\) .* the 0\.50% .*empty.*; and 4 others;"
-        ) as error:
-            report_unreadable(found, 700, 0.005)
+    def test_a_share_above_the_limit_stops_with_the_first_names(self, broken, save):
+        paths = [*(str(broken / f"{kind}.png") for kind in BROKEN), *[save(noise(5, 7))] * 693]
+        says = r"7 of 700 images \(1\.00%\) .* the 0\.50% .*empty.*; and 4 others;"
+        with pytest.raises(InputError, match=says) as error:
+            unreadable_images(np.array(paths, dtype=object), ImageReader(), 0.005)
         assert "\n" not in str(error.value)
-
-    def test_a_share_at_the_limit_is_a_warning(self, broken):
-        found = check_images(np.array([str(broken / "empty.png")]), ImageReader())
-        line = report_unreadable(found, 100, 0.01)
-        assert line.startswith("1 of 100 images (1.00%) cannot be read and are left out: ")
-        assert line.endswith("empty.png (the file is empty (0 bytes)).")
-
-    def test_there_is_no_warning_where_all_can_be_read(self, save):
-        assert report_unreadable(check_images(np.array([save(noise(5, 7))]), ImageReader()), 1, 0) is None
+        assert unreadable_images(np.array(paths, dtype=object), ImageReader(), 0.01)[0].sum() == 7
 
 
 class TestFolder:

@@ -3,16 +3,16 @@ import pandas as pd
 import pytest
 
 from domaincover import DiskTable, ERMClassifier, TableEncoder
-from domaincover.data import learned_rows as module
-from domaincover.data.learned_rows import learned_rows
+from domaincover.data import encoding
+from domaincover.data.encoding import learned_rows
 
 N_ROWS = 5000
 
 
 @pytest.fixture(autouse=True)
 def few_values(monkeypatch):
-    monkeypatch.setattr(module, "LEARNED_VALUES", 2000)
-    monkeypatch.setattr(module, "LEARNED_ROWS", 100)
+    monkeypatch.setattr(encoding, "LEARNED_VALUES", 2000)
+    monkeypatch.setattr(encoding, "LEARNED_ROWS", 100)
 
 
 def visits():
@@ -65,7 +65,7 @@ def test_kinds_are_those_that_all_rows_tell_so_that_all_rows_can_be_encoded():
 
 
 def test_texts_beyond_a_limit_are_left_out(monkeypatch):
-    monkeypatch.setattr(module, "MOST_TEXTS", 7)
+    monkeypatch.setattr(encoding, "MOST_TEXTS", 7)
     column = pd.DataFrame({"x": np.arange(N_ROWS), "code": [f"c{k % 600}" for k in range(N_ROWS)]})
     assert len(learned_rows(column)) <= 1000 + 7
 

@@ -32,7 +32,7 @@ def test_a_folder_of_parts_is_read_as_the_table_that_was_split(tmp_path):
     opened = open_table(tmp_path)
     assert opened.columns == ("dose", "visit", "ward")
     pd.testing.assert_frame_equal(opened.read(), table)
-    blocks = list(opened.blocks(40))
+    blocks = [block for block, _ in opened.blocks(40)]
     assert [len(block) for block in blocks] == [30, 1, 40, 29]
     pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), table)
     pd.testing.assert_frame_equal(opened.read(["ward", "dose"]), table[["ward", "dose"]])
@@ -73,7 +73,7 @@ def test_types_of_parts_that_differ_become_one_that_holds_both(tmp_path):
         tmp_path,
         {"a.parquet": {"x": pa.array([1, 2]), "y": pa.nulls(2)}, "b.parquet": {"x": [0.5], "y": ["text"]}},
     )
-    blocks = list(open_table(folder).blocks())
+    blocks = [block for block, _ in open_table(folder).blocks()]
     assert [block["x"].dtype for block in blocks] == [float, float]
     assert open_table(folder).read()["y"].tolist()[2:] == ["text"]
 

@@ -32,6 +32,10 @@ def parquet_file(folder: Path, columns: dict, **options) -> Path:
     return path
 
 
+def blocks_of(table, *args, **options):
+    return [block for block, _ in table.blocks(*args, **options)]
+
+
 def people(n: int) -> pd.DataFrame:
     rng = np.random.default_rng(0)
     return pd.DataFrame(
@@ -58,7 +62,7 @@ def test_what_is_written_is_read_again(tmp_path, ending):
 def test_blocks_are_short_and_together_they_are_the_table(tmp_path, ending):
     table = people(100)
     write_table(tmp_path / f"t{ending}", [table[:37], table[37:60], table[60:]])  # three row groups
-    blocks = list(open_table(tmp_path / f"t{ending}").blocks(rows_at_once=16))
+    blocks = blocks_of(open_table(tmp_path / f"t{ending}"), rows_at_once=16)
     assert max(map(len, blocks)) == 16
     pd.testing.assert_frame_equal(pd.concat(blocks, ignore_index=True), table)
 
@@ -66,7 +70,7 @@ def test_blocks_are_short_and_together_they_are_the_table(tmp_path, ending):
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_every_block_is_numbered_from_zero(tmp_path, ending):
     write_table(tmp_path / f"t{ending}", [people(10)])
-    assert all(block.index.equals(pd.RangeIndex(5)) for block in open_table(tmp_path / f"t{ending}").blocks(5))
+    assert all(block.index.equals(pd.RangeIndex(5)) for block in blocks_of(open_table(tmp_path / f"t{ending}"), 5))
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
@@ -75,7 +79,7 @@ def test_columns_come_in_the_order_asked_for(tmp_path, ending):
     table = open_table(tmp_path / f"t{ending}")
     assert table.columns == ("age", "dose", "hospital", "smokes")
     assert list(table.read(["dose", "age"])) == ["dose", "age"]
-    assert [list(block) for block in table.blocks(5, ["dose", "age"])] == [["dose", "age"]] * 2
+    assert [list(block) for block in blocks_of(table, 5, ["dose", "age"])] == [["dose", "age"]] * 2
 
 
 @pytest.mark.parametrize("ending", [".CSV", ".Csv.Gz", ".PQ"])
@@ -86,10 +90,10 @@ def test_endings_may_be_in_capitals(tmp_path, ending):
 
 def test_text_columns_keep_their_leading_zeros_and_are_text_in_every_block(tmp_path):
     table = open_table(csv_file(tmp_path, "zip,dose\n007,1\n1,2\n"))
-    assert next(table.blocks(text_columns={"zip", "not there"}))["zip"].tolist() == ["007", "1"]
+    assert blocks_of(table, text_columns={"zip", "not there"})[0]["zip"].tolist() == ["007", "1"]
     assert table.read(text_columns=["zip"])["zip"].tolist() == ["007", "1"]
     table = open_table(csv_file(tmp_path, "ward\n1\n2\nA\n\nB\n"))
-    assert [block["ward"].tolist() for block in table.blocks(2, text_columns=["ward"])] == [["1", "2"], ["A", "B"]]
+    assert [block["ward"].tolist() for block in blocks_of(table, 2, text_columns=["ward"])] == [["1", "2"], ["A", "B"]]
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
@@ -227,7 +231,7 @@ def typed(tmp_path_factory):
 def test_parquet_types_become_types_to_compute_with(typed, column, dtype):
     assert typed.read()[column].dtype == dtype
     assert typed.read([column])[column].dtype == dtype
-    assert next(typed.blocks(columns=[column])).dtypes.to_dict() == {column: dtype}
+    assert blocks_of(typed, columns=[column])[0].dtypes.to_dict() == {column: dtype}
 
 
 @pytest.mark.parametrize(
@@ -258,7 +262,7 @@ def test_categories_that_differ_between_row_groups_are_joined(tmp_path):
             writer.write_table(pa.table({"c": pa.array(values).dictionary_encode()}))
     table = open_table(tmp_path / "t.parquet")
     assert table.read()["c"].tolist() == ["a", "b", "c", "a"]
-    assert [value for block in table.blocks(3) for value in block["c"]] == ["a", "b", "c", "a"]
+    assert [value for block in blocks_of(table, 3) for value in block["c"]] == ["a", "b", "c", "a"]
 
 
 def test_an_index_of_pandas_is_a_column_only_if_it_has_a_name(tmp_path):

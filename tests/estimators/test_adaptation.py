@@ -1,9 +1,7 @@
 """A promised classifier adapts to the unlabelled rows of a new domain, and to a few labels."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from sklearn.exceptions import DataConversionWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -95,29 +93,7 @@ def test_a_saved_model_adapts_as_before(model, tmp_path):
     again = load(tmp_path / "model")
     assert np.array_equal(again.predict_set(NEW, domains=NEW_DOMAINS), model.predict_set(NEW, domains=NEW_DOMAINS))
     assert again.familiarity(NEW, NEW_DOMAINS).equals(model.familiarity(NEW, NEW_DOMAINS))
-    few = np.where(np.arange(150) < 40, NEW_Y[NEW_DOMAINS == 3].astype(float), np.nan)
-    one = NEW[NEW_DOMAINS == 3]
-    assert np.array_equal(again.adapt(one, few).thresholds_, model.adapt(one, few).thresholds_)
     assert sum(file.stat().st_size for file in (tmp_path / "model").iterdir()) < 2_000_000
-
-
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
-def test_a_few_labels_may_be_missing_in_any_way(model, missing):
-    one = NEW_DOMAINS == 5
-    labels = NEW_Y[one].astype(object)
-    labels[30:] = missing
-    ward = model.adapt(NEW[one], labels)
-    assert ward.adapted_["labelled_rows"] == 30
-    assert "30 of them labelled" in ward.promise
-
-
-def test_labels_of_one_kind_or_none_at_all_are_no_fault(model):
-    one = NEW_DOMAINS == 5
-    none = model.adapt(NEW[one], np.full(150, np.nan))
-    assert np.array_equal(none.thresholds_, model.adapt(NEW[one]).thresholds_)
-    labels = np.where(NEW_Y[one] == 2, 2.0, np.nan)
-    moved = model.adapt(NEW[one], labels).thresholds_
-    assert np.isfinite(moved).all()
 
 
 def test_strange_domains_have_small_p_values_and_ordinary_ones_do_not(model):
@@ -187,15 +163,12 @@ def test_without_shift_adapted_sets_are_hardly_larger():
     assert adapted <= 1.01 * fixed
 
 
-@pytest.mark.parametrize("known", [None, np.arange(40) % 2])
-def test_domains_too_small_to_count_later_rows_in_keep_the_fixed_thresholds(known):
+def test_domains_too_small_to_count_later_rows_in_keep_the_fixed_thresholds():
     # Half of their rows leave no cell of 20: nothing would be asked of the thresholds, and sets would be empty.
     domains, labels = np.repeat(np.arange(30), 60), np.arange(1800) % 2
     rows = labels[:, None] + np.random.default_rng(0).normal(size=(1800, 2))
     model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(rows, labels, domains=domains)
-    found = model.adapt(rows[:40], known).thresholds_
-    assert np.allclose(found, model.thresholds_)  # of labelled rows, in single precision
-    assert (found <= model.thresholds_).all()  # never rounded up
+    assert np.array_equal(model.adapt(rows[:40]).thresholds_, model.thresholds_)
 
 
 def test_an_estimator_that_knows_more_labels_than_calibrate_names_rare_ones():
@@ -260,21 +233,12 @@ def test_where_no_rows_move_thresholds_an_assessment_has_them_once():
     assert "model, fixed thresholds" not in found.unseen
 
 
-@pytest.mark.parametrize("labels", [None, NEW_Y[:25]])
-def test_few_rows_labelled_or_not_leave_the_fixed_thresholds_and_no_p_value(model, labels):
-    ward = model.adapt(NEW[:25], labels)
+def test_few_rows_leave_the_fixed_thresholds_and_no_p_value(model):
+    ward = model.adapt(NEW[:25])
     assert np.array_equal(ward.thresholds_, model.thresholds_)
     assert (ward.adapted_["moved"], ward.adapted_["p_value"]) == (False, None)
     assert ward.promise == model.promise
     assert ward.threshold_kind == "fixed"
-
-
-def test_known_labels_have_one_dimension_or_one_column(model):
-    expected = model.adapt(NEW[:150], NEW_Y[:150]).thresholds_
-    with pytest.warns(DataConversionWarning):
-        assert np.array_equal(model.adapt(NEW[:150], NEW_Y[:150, None]).thresholds_, expected)
-    with pytest.raises(InputError, match="labels must have one dimension, got shape \\(150, 2\\)"):
-        model.adapt(NEW[:150], pd.DataFrame({"a": NEW_Y[:150], "b": NEW_Y[:150]}))
 
 
 def test_one_model_whose_probability_is_zero_does_not_outvote_the_others():

@@ -109,13 +109,17 @@ def test_every_row_has_the_set_that_predict_gives(name, storms, unusual, tmp_pat
     assert_same_sets(model, unusual, tmp_path / "model.onnx")
 
 
-def test_an_adapted_model_has_the_thresholds_of_its_domain(storms, unusual, tmp_path):
-    X, y, seasons = storms
-    model = fitted(MODELS["promised"], storms)
-    here = (seasons == 2020).to_numpy()
-    adapted = model.adapt(X[here], y[here])
-    assert (adapted.thresholds_ != model.thresholds_).any()
-    assert_same_sets(adapted, unusual, tmp_path / "model.onnx")
+@pytest.mark.parametrize("scorer", [network, trees])
+def test_an_adapted_model_has_what_labels_of_its_domain_taught_it(scorer, tmp_path):
+    rng = np.random.default_rng(0)
+    domains, labels = np.repeat(np.arange(20), 200), rng.integers(3, size=4000)
+    means = 2 * np.eye(3) + rng.normal(size=(20, 3, 3))
+    X = pd.DataFrame(means[domains, labels] + rng.normal(size=(4000, 3)), columns=list("abc"))
+    X = X.assign(kind=rng.choice(["x", "y"], 4000)).where(rng.random((4000, 4)) < 0.95)
+    model = promised(scorer(), few_labels=(60,)).fit(X, labels, domains=domains)
+    adapted = model.adapt(X[:100], labels[:100])
+    assert np.abs(adapted.predict_proba(X) - model.predict_proba(X)).max() > 0.1
+    assert_same_sets(adapted, X, tmp_path / "model.onnx")
 
 
 @pytest.mark.filterwarnings("ignore:.*they will be in every set")

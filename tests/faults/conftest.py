@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from domaincover import ERMClassifier
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes
@@ -25,7 +26,9 @@ def patients(n_rows=160):
 
 
 def tiny_study(n_seeds=1):
-    return Study("synthetic-10", ("erm",), seeds=tuple(range(n_seeds)), epochs=1, min_cell_size=5, sizes=TINY)
+    return Study(
+        study_dataset("synthetic-10").with_sizes(TINY), ("erm",), seeds=tuple(range(n_seeds)), epochs=1, min_cell_size=5
+    )
 
 
 @pytest.fixture(scope="session")

@@ -42,7 +42,7 @@ from domaincover.data.tables import open_table
 from domaincover.errors import InputError
 try:
     table = open_table(Path(sys.argv[1]))
-    for block in table.blocks(1000):
+    for block, _ in table.blocks(1000):
         pass
 except (InputError, MemoryError) as error:
     print(type(error).__name__, error)

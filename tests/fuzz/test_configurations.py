@@ -43,7 +43,7 @@ def planned(path):
     experiment = read_experiment(path)
     if experiment.kind == "theory":
         return [experiment]
-    return [run for study in experiment.studies((), False, str) for run in islice(study.runs(), 3)]
+    return [run for study in experiment.studies({}, False, str) for run in islice(study.runs(), 3)]
 
 
 @few(40)

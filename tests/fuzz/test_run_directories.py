@@ -11,8 +11,8 @@ from domaincover.evaluation import domain_report
 from domaincover.paper.collect import collect
 from domaincover.paper.run_directory import is_finished, open_study, write_json, write_run
 from domaincover.paper.study import Run
-from domaincover.paper.study_report.results_text import format_results
-from domaincover.paper.theory.simulation import read_theory
+from domaincover.paper.study_report.study_tables import format_results
+from domaincover.paper.theory import read_theory
 from domaincover.paper.training_times import read_times
 from tests.fuzz.answers import answer, is_refused
 from tests.fuzz.damage import IS_DEEP, as_json, few, flipped, odd_values, positions, spoiled

@@ -78,7 +78,7 @@ def test_a_column_of_any_type_is_learned_from_or_refused(with_column, kind, scal
     assert not np.isinf(matrix).any()
     assert np.isfinite(matrix).all() or not scale
     categories = [name for name, found in encoder.kinds_.items() if found == "category"]
-    blocks = table.blocks(5, ["x", "z"], categories)
+    blocks = (block for block, _ in table.blocks(5, ["x", "z"], categories))
     again = np.concatenate([encoder.transform(block) for block in blocks])
     np.testing.assert_array_equal(again, matrix)
 

@@ -16,16 +16,17 @@ from domaincover import InputError
 from domaincover.cli import main
 from domaincover.paper import catalogue
 from domaincover.paper.authors_code import AUTHORS_CODE, AUTHORS_MARK, PAPER_TEXT, SilentChoices
-from domaincover.paper.catalogue import study_dataset
+from domaincover.paper.catalogue import study_dataset, wilds_dataset
 from domaincover.paper.collect import collect
-from domaincover.paper.commands.study_options import StudyOptions
+from domaincover.paper.commands.run_studies import directory_of
+from domaincover.paper.commands.run_studies import settings_of as given_settings
+from domaincover.paper.commands.study_commands import StudyOptions
 from domaincover.paper.job import estimator_of
 from domaincover.paper.methods import METHODS
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_split, draw_study_data
 from domaincover.paper.study_datasets import Sizes, TableDataset
-from domaincover.paper.wilds_dataset import wilds_dataset
 from domaincover.thresholds import robust_thresholds
 from tests.tiny_models import tiny_bert_folder
 
@@ -96,7 +97,7 @@ def test_default_and_preset_differ_in_the_documented_choices_and_nothing_else(so
         if name in ("camelyon17", "fmow") and METHODS[method].promises:
             continue  # too costly for whole networks
         default, preset = (
-            next(Study(name, (method,), as_authors=choice, source=sources(name, choice) if is_wilds else None).runs())
+            next(Study(sources(name, choice) if is_wilds else study_dataset(name), (method,), as_authors=choice).runs())
             for choice in (False, True)
         )
         assert (default.choices, preset.choices) == (PAPER_TEXT, AUTHORS_CODE)
@@ -108,7 +109,7 @@ def test_default_and_preset_differ_in_the_documented_choices_and_nothing_else(so
 
 
 def test_a_default_run_records_what_it_did_before_there_was_a_preset():
-    run = next(Study("synthetic-10").runs())
+    run = next(Study(study_dataset("synthetic-10")).runs())
     assert "as_authors" not in run.to_dict()
     assert replace(run, as_authors=True).to_dict() == run.to_dict() | {"as_authors": True}
 
@@ -167,7 +168,7 @@ def both(tmp_path_factory):
         for as_authors in (False, True):
             out = tmp_path_factory.mktemp("runs") / "study"
             methods = ("erm", "robust", "set-cover")
-            study = Study("clinics", methods, seeds=(0, 1, 2), as_authors=as_authors)
+            study = Study(study_dataset("clinics"), methods, seeds=(0, 1, 2), as_authors=as_authors)
             outcome = run_study(plan_studies([study], out), out)
             assert outcome.failures == ()
             found[as_authors] = (study, out)
@@ -196,7 +197,7 @@ def test_training_rows_are_filled_before_test_rows():
 @pytest.mark.parametrize("as_authors", [False, True])
 def test_without_rows_left_to_hold_out_results_have_no_seen_part(tmp_path, monkeypatch, as_authors):
     monkeypatch.setitem(catalogue.REGISTERED, "clinics", replace(CLINICS, max_train_rows=180, max_test_rows=180))
-    study = Study("clinics", ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
+    study = Study(study_dataset("clinics"), ("erm",), seeds=(0,), epochs=1, as_authors=as_authors)
     run_study(plan_studies([study], tmp_path), tmp_path)
     assert set(collect(tmp_path).results["split"]) == {"train", "unseen", *(() if as_authors else ("seen",))}
 
@@ -243,8 +244,8 @@ def test_the_deviation_over_seeds_divides_by_their_number_or_by_one_less(both, a
 
 
 def test_on_synthetic_data_set_cover_stays_as_it_is_and_erm_does_not(tmp_path):
-    sizes = Sizes(4, 3, 150, 120)
-    study = Study("synthetic-10", ("erm", "set-cover"), seeds=(0,), epochs=1, sizes=sizes, min_cell_size=20)
+    setting = study_dataset("synthetic-10").with_sizes(Sizes(4, 3, 150, 120))
+    study = Study(setting, ("erm", "set-cover"), seeds=(0,), epochs=1, min_cell_size=20)
     tables = {}
     for as_authors in (False, True):
         out = tmp_path / str(as_authors)
@@ -306,17 +307,17 @@ def test_runs_as_the_authors_have_their_own_directory_and_say_so_everywhere(tmp_
     ],
 )
 def test_the_default_directory_is_another_one(options, directory):
-    assert StudyOptions(**options).directory("paper") == Path(directory)
+    assert directory_of(StudyOptions(**options), "paper") == Path(directory)
 
 
 def test_the_option_and_its_key_may_not_contradict_each_other():
     with pytest.raises(InputError, match="--as-authors and --set as_authors=false are both given"):
-        StudyOptions(as_authors=True, assignments=["as_authors=false"]).values()
+        given_settings(StudyOptions(as_authors=True, assignments=["as_authors=false"]))
 
 
 def test_the_initial_multiplier_is_a_key_of_a_study():
-    run = next(Study("synthetic-10", ("set-cover",), initial_multiplier=2.5).runs())
+    run = next(Study(study_dataset("synthetic-10"), ("set-cover",), initial_multiplier=2.5).runs())
     assert estimator_of(run).initial_multiplier == run.to_dict()["initial_multiplier"] == 2.5
     for value in (0, 1e7, float("nan")):
         with pytest.raises(InputError, match="initial_multiplier must be from 1e-06 to 1e\\+06"):
-            Study("synthetic-10", initial_multiplier=value)
+            Study(study_dataset("synthetic-10"), initial_multiplier=value)

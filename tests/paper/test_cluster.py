@@ -7,15 +7,30 @@ import socket
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.runner import Workers, plan_studies, run_study
 from domaincover.paper.study import Study
+from domaincover.paper.study_datasets import QUICK
 from tests.processes import LIMIT
 
 pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
 
-STUDY = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out", "set-cover"), seeds=(0,), epochs=3, quick=True)
-ENDLESS = Study("synthetic-10", ("erm", "irm", "vrex", "pooled-held-out"), seeds=(0,), epochs=10**6, quick=True)
+SETTING = study_dataset("synthetic-10").with_sizes(QUICK)
+STUDY = Study(
+    study_dataset("synthetic-10").with_sizes(QUICK),
+    ("erm", "irm", "vrex", "pooled-held-out", "set-cover"),
+    seeds=(0,),
+    epochs=3,
+    quick=True,
+)
+ENDLESS = Study(
+    study_dataset("synthetic-10").with_sizes(QUICK),
+    ("erm", "irm", "vrex", "pooled-held-out"),
+    seeds=(0,),
+    epochs=10**6,
+    quick=True,
+)
 
 
 def n_done(out):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
-from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, study_dataset
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, EPOCHS, study_dataset
 from domaincover.paper.experiment import (
     KEYS,
     PAPER_EXPERIMENTS,
@@ -20,7 +20,6 @@ from domaincover.paper.methods import GROUPS, METHODS
 from domaincover.paper.published import published, published_results, published_times
 from domaincover.paper.study import Run, Study
 from domaincover.paper.study_datasets import QUICK, Sizes
-from domaincover.paper.wilds_dataset import EPOCHS
 
 FULL = """
 title = "Mine"
@@ -38,7 +37,7 @@ max_test_rows = 200
 
 
 def studies(experiment, quick=False):
-    return list(experiment.studies((), quick, lambda _: None))
+    return list(experiment.studies({}, quick, lambda _: None))
 
 
 def test_a_file_says_what_is_run():
@@ -184,11 +183,13 @@ def test_a_line_about_each_experiment_stands_in_the_papers_readme():
         assert experiment.paper in text
 
 
-def test_wilds_is_left_out_of_a_group_and_asked_for_by_name():
+def test_wilds_is_left_out_of_a_group_with_a_note_and_asked_for_by_name():
+    notes = []
     group = Experiment("mine", datasets=("synthetic-10", "wilds"))
-    assert group.present_datasets((), pytest.fail) == ["synthetic-10"]
+    assert [dataset.name for dataset in group.present_datasets({}, False, notes.append)] == ["synthetic-10"]
+    assert notes == ["WILDS is left out: give --wilds, the folder with the released data sets."]
     with pytest.raises(InputError, match="fmow is read from a folder of WILDS; give --wilds"):
-        Experiment("mine", datasets=("fmow",)).present_datasets((), pytest.fail)
+        Experiment("mine", datasets=("fmow",)).present_datasets({}, False, notes.append)
 
 
 def test_the_papers_numbers_are_of_known_data_sets_and_methods_and_name_their_table():
@@ -258,8 +259,8 @@ def test_a_quick_run_refuses_what_it_sets_itself(refused, given, tmp_path):
 
 
 def test_the_papers_synthetic_data_are_compared_over_20_seeds_with_the_best_iterate_too():
-    found = list(dataset_experiment("synthetic").studies((), False, print))
+    found = list(dataset_experiment("synthetic").studies({}, False, print))
     assert {len(study.seeds) for study in found} == {20}
     assert {study.methods for study in found} == {(*GROUPS["paper"], "set-cover-best")}
-    (other,) = dataset_experiment("synthetic-200").studies((), False, print)
+    (other,) = dataset_experiment("synthetic-200").studies({}, False, print)
     assert (len(other.seeds), other.methods) == (5, GROUPS["paper"])

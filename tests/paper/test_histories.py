@@ -3,11 +3,13 @@ import pandas as pd
 import pytest
 
 from domaincover import InputError
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import read_histories
 from domaincover.paper.job import plan_jobs, run_job
 from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
-from domaincover.paper.study_report.training_curves import best_step
+from domaincover.paper.study_datasets import QUICK
+from domaincover.paper.study_report.chart_data import best_step
 
 SETTINGS = {"seeds": (0, 1), "epochs": 4, "min_cell_size": 20, "quick": True}
 RESULTS = pd.DataFrame({"dataset": ["synthetic-10"], "method": ["set-cover"], "target_recall": [0.9]})
@@ -17,7 +19,9 @@ RESULTS = pd.DataFrame({"dataset": ["synthetic-10"], "method": ["set-cover"], "t
 def out(tmp_path_factory):
     out = tmp_path_factory.mktemp("study")
     open_study(out)
-    for job in plan_jobs(Study("synthetic-10", ("set-cover", "set-cover-best"), **SETTINGS).runs()):
+    for job in plan_jobs(
+        Study(study_dataset("synthetic-10").with_sizes(QUICK), ("set-cover", "set-cover-best"), **SETTINGS).runs()
+    ):
         run_job(job, out)
     return out
 

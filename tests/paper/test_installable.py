@@ -72,7 +72,9 @@ def test_without_the_package_its_data_sets_are_left_out_of_a_group_and_asked_for
     for name in ("votes", "flights"):
         monkeypatch.setitem(CATALOGUE, name, replace(CATALOGUE[name], package="no_such_package"))
     notes = []
-    assert Experiment("x", datasets=("installable",)).present_datasets((), notes.append) == ["storms"]
+    assert Experiment("x", datasets=("installable",)).present_datasets({}, False, notes.append) == [
+        study_dataset("storms")
+    ]
     assert notes == ["votes, flights are left out: pip install 'domaincover[data]'."]
     with pytest.raises(InputError, match=r"votes needs the package no_such_package: pip install 'domaincover\[data\]'"):
         study_dataset("votes")

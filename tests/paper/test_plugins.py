@@ -21,7 +21,7 @@ from domaincover.paper.predictions import predicted
 from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data
-from domaincover.paper.study_datasets import Sizes
+from domaincover.paper.study_datasets import Sizes, TableDataset
 
 PLUGIN = absolute(str(Path(__file__).with_name("plugin_file.py")))
 
@@ -41,7 +41,7 @@ def no_plugin_stays(monkeypatch):
 
 
 def of_clinics(*names, **changes):
-    return Study("clinics", names, seeds=(0, 1), **changes)
+    return Study(study_dataset("clinics"), names, seeds=(0, 1), **changes)
 
 
 def do(study, out, **means):
@@ -180,7 +180,7 @@ def test_where_too_few_domains_train_for_a_promise_its_methods_are_left_out_with
     notes = []
     few = {"settings": {"min_cell_size": 5}, "sizes": Sizes(5, 6, 60, 60)._asdict()}
     experiment = Experiment("x", datasets=("clinics",), methods=("erm", "joint"), **few)
-    (study,) = experiment.studies((), False, notes.append)
+    (study,) = experiment.studies({}, False, notes.append)
     assert study.methods == ("erm",)
     assert notes[0].startswith(
         "erm-joint is left out on clinics: a domain confidence of 0.9 takes 9 calibration domains"
@@ -198,14 +198,18 @@ def test_a_penaltys_weight_is_taken_from_a_file():
 def test_runs_that_train_differently_are_not_one_job():
     from domaincover.paper.job import plan_jobs
 
-    runs = [run for epochs in (1, 2) for run in Study("synthetic-10", ("erm",), seeds=(0,), epochs=epochs).runs()]
+    runs = [
+        run
+        for epochs in (1, 2)
+        for run in Study(study_dataset("synthetic-10"), ("erm",), seeds=(0,), epochs=epochs).runs()
+    ]
     assert [len(job.runs) for job in plan_jobs(runs)] == [1, 1]
 
 
 def test_a_worker_that_does_not_see_the_directory_says_so(tmp_path):
     from domaincover.paper.job import plan_jobs
 
-    (job,) = plan_jobs(Study("synthetic-10", ("erm",), seeds=(0,)).runs())
+    (job,) = plan_jobs(Study(study_dataset("synthetic-10"), ("erm",), seeds=(0,)).runs())
     done = Work(str(tmp_path / "elsewhere"), str(tmp_path / "elsewhere/.progress"))(job)
     assert done.is_input
     assert "this worker cannot read" in done.reason
@@ -273,18 +277,29 @@ def test_a_label_that_an_estimator_did_not_meet_is_in_every_set():
 
 
 def test_studies_that_want_one_run_with_two_settings_are_refused(tmp_path):
-    from domaincover.paper.runner import plan_studies
-
-    both = [Study("synthetic-10", ("erm",), epochs=epochs) for epochs in (1, 2)]
+    both = [Study(study_dataset("synthetic-10"), ("erm",), epochs=epochs) for epochs in (1, 2)]
     with pytest.raises(InputError, match=r"two experiments have synthetic-10/erm/.* with epochs 1 and 2"):
         plan_studies(both, tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_run_of_the_same_data_read_in_two_ways_is_done_once(tmp_path):
+    def table():
+        rows = np.arange(240)
+        return rows[:, None] / 240.0, rows % 2, rows // 2 % 6
+
+    sources = [
+        TableDataset(name="twice", read=read, n_train_domains=3, n_unseen_domains=3, min_cell_size=5)
+        for read in (table, lambda: table())
+    ]
+    plan = plan_studies([Study(source, ("erm",), seeds=(0,)) for source in sources], tmp_path / "runs")
+    assert sum(len(job.runs) for job in plan.jobs) == 1
+
+
 def test_a_method_that_cannot_be_run_on_a_data_set_is_left_out_of_an_experiment_with_a_note(monkeypatch):
     notes = []
     monkeypatch.setattr("domaincover.paper.experiment.why_not", lambda name, *_: "why" if name == "mmd" else None)
-    (study,) = Experiment("x", datasets=("synthetic-10",), methods=("erm", "mmd")).studies((), False, notes.append)
+    (study,) = Experiment("x", datasets=("synthetic-10",), methods=("erm", "mmd")).studies({}, False, notes.append)
     assert study.methods == ("erm",)
     assert notes == ["mmd is left out on synthetic-10: why"]
 

@@ -14,8 +14,8 @@ from domaincover.networks.threads import one_thread
 from domaincover.paper import catalogue
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
-from domaincover.paper.data_tables import data_sets
 from domaincover.paper.experiment import read_experiment
+from domaincover.paper.experiment_file import data_sets
 from domaincover.paper.plugins import register_dataset
 from domaincover.paper.runner import plan_studies, run_study
 from domaincover.paper.source_datasets import SourceDataset, code_digest, digest_of
@@ -72,7 +72,7 @@ def sets_of(out, run):
 )
 def test_sets_of_a_run_on_images_are_those_of_the_public_estimator(tmp_path, network, by_hand):
     register_dataset("shades", kind="image", network=network, **SMALL)(pixels)
-    study = Study("shades", ("erm", "set-cover"), seeds=(0,))
+    study = Study(study_dataset("shades"), ("erm", "set-cover"), seeds=(0,))
     assert not do(study, tmp_path).failures
     run = next(study.runs())
     data = draw_study_data(run.setting, 0, run.min_cell_size)
@@ -97,7 +97,7 @@ def test_promises_and_training_times_include_small_networks_on_images(tmp_path):
 
     register_dataset("shades", kind="image", **SMALL)(pixels)
     methods = ("erm", "set-cover", "erm-joint", "erm-adapted")
-    assert not do(Study("shades", methods, seeds=(0,), domain_confidence=0.5), tmp_path).failures
+    assert not do(Study(study_dataset("shades"), methods, seeds=(0,), domain_confidence=0.5), tmp_path).failures
     assert set(collect(tmp_path).results["method"]) == set(methods)
     assert read_times(tmp_path)["dataset"].tolist() == ["shades"]
 
@@ -105,13 +105,13 @@ def test_promises_and_training_times_include_small_networks_on_images(tmp_path):
 def test_large_networks_are_too_costly_for_promises():
     register_dataset("shades", kind="image", network="resnet-18", **SMALL)(pixels)
     with pytest.raises(InputError, match="erm-joint cannot be run on shades: it trains 5 networks"):
-        Study("shades", ("erm-joint",))
+        Study(study_dataset("shades"), ("erm-joint",))
 
 
 def test_texts_are_learned_by_a_perceptron_on_mean_word_embeddings(tmp_path):
     folder = tiny_bert_folder(tmp_path / "bert", WORDS)
     register_dataset("opinions", kind="text", network=str(folder), **SMALL)(texts)
-    study = Study("opinions", ("erm",), seeds=(0,), epochs=30)
+    study = Study(study_dataset("opinions"), ("erm",), seeds=(0,), epochs=30)
     assert not do(study, tmp_path / "runs").failures
     setting = study_dataset("opinions")
     assert (setting.hidden, setting.trains_whole_networks) == (10, False)
@@ -186,7 +186,7 @@ def test_unreadable_images_of_a_folder_are_left_out(tmp_path):
     file = tmp_path / "shades.toml"
     file.write_text(f'methods = ["erm"]\nseeds = 1\n[data.shades]\nfolder = "images"\n{sizes}')
     experiment = read_experiment(file)
-    (study,) = experiment.studies(experiment.own, quick=False, note=print)
+    (study,) = experiment.studies({}, quick=False, note=print)
     with pytest.warns(UserWarning, match="broken.png"):
         plan = plan_studies([study], tmp_path / "runs")
     assert len(plan.jobs[0].unreadable) == 1

@@ -1,8 +1,11 @@
 """Progress of a study where no terminal shows bars."""
 
+from types import SimpleNamespace
+
 import pytest
 
-from domaincover.paper.commands.study_progress import LEAST_SHARE, PlainLines, WorkToDo, time_left
+from domaincover.paper.catalogue import study_dataset
+from domaincover.paper.commands.run_studies import Progress
 from domaincover.paper.job import plan_jobs
 from domaincover.paper.study import Study
 
@@ -15,18 +18,24 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def lines(capsys):
+def made_up_jobs(datasets=("a", "b")):
+    """A short job, and one of nine networks."""
+    kinds = zip(("short", "long"), datasets, (1, 9), strict=True)
+    return [SimpleNamespace(name=name, dataset=data, epochs=10, n_networks=n) for name, data, n in kinds]
+
+
+@pytest.fixture(params=[("a", "b"), ("a", "a")], ids=["two data sets", "one"])
+def lines(capsys, request):
     """A function that takes seconds and epochs done by job, and returns what is printed then."""
     clock = Clock()
-    progress = PlainLines(WorkToDo({"short": 10, "long": 10}, {"short": 1, "long": 9}), clock)
+    progress = Progress(made_up_jobs(request.param), clock)
 
     def printed(now, **done):
         clock.now = now
-        progress({"short": 0, "long": 0} | done)
+        progress.print_line({"short": 0, "long": 0} | done)
         out, err = capsys.readouterr()
         assert out == ""
-        return err
+        return err.replace(", about 77 s left", "" if request.param == ("a", "a") else ", a guess")
 
     return printed
 
@@ -38,7 +47,7 @@ def test_a_short_study_prints_nothing(lines):
 def test_a_line_is_printed_at_a_tenth_of_the_work_and_not_again_before_the_next(lines):
     assert lines(12, short=10) == "10 % after 12 s, 1 of 2 jobs finished.\n"
     assert lines(25, short=10) == ""
-    assert lines(30, short=10, long=2) == "28 % after 30 s, 1 of 2 jobs finished, about 77 s left.\n"
+    assert lines(30, short=10, long=2) == "28 % after 30 s, 1 of 2 jobs finished.\n"
 
 
 def test_a_line_is_printed_once_a_minute_however_little_was_done(lines):
@@ -52,27 +61,17 @@ def test_the_end_is_left_to_the_outcome(lines):
     assert lines(100, short=10, long=10) == ""
 
 
-def test_the_time_left_is_not_estimated_from_a_small_share():
-    assert time_left(LEAST_SHARE - 0.01, 60) == time_left(1.0, 60) == ""
-    assert time_left(LEAST_SHARE, 60) == ", about 3 min left"
+def test_the_time_left_is_told_from_a_large_part_of_the_work_on_one_data_set():
+    clock = Clock()
+    one, two = Progress(made_up_jobs(("a", "a")), clock), Progress(made_up_jobs(), clock)
+    clock.now = 60
+    early, half, end = ({"short": 10, "long": n} for n in (1, 4, 10))
+    assert one.share(half) == pytest.approx(0.46), "work is weighted by its networks"
+    assert [one.time_left(done) for done in (early, half, end)] == ["", ", about 70 s left", ""]
+    assert two.time_left(half) == "", "of several data sets it would be a guess"
 
 
-def jobs_of(*datasets):
-    studies = [Study(name, ("erm", "set-cover"), seeds=(0,), epochs=3) for name in datasets]
-    return plan_jobs(run for study in studies for run in study.runs())
-
-
-def test_work_is_weighted_by_its_networks():
-    jobs = plan_jobs(Study("synthetic-10", ("erm", "erm-joint"), seeds=(0,), epochs=3).runs())
-    assert sorted(job.n_networks for job in jobs) == [1, 5]
-    work = WorkToDo.of(jobs)
+def test_jobs_count_by_their_networks():
+    jobs = plan_jobs(Study(study_dataset("synthetic-10"), ("erm", "erm-joint"), seeds=(0,), epochs=3).runs())
     done = {job.name: job.epochs if job.n_networks == 1 else 0 for job in jobs}
-    assert work.share(done) == pytest.approx(1 / 6)
-
-
-def test_the_time_left_of_several_datasets_is_not_guessed():
-    jobs = jobs_of("synthetic-10", "synthetic-50")
-    half = {job.name: job.epochs if k < len(jobs) / 2 else 0 for k, job in enumerate(jobs)}
-    assert WorkToDo.of(jobs).time_left(half, 60) == ""
-    alone = jobs_of("synthetic-10")
-    assert WorkToDo.of(alone).time_left({job.name: job.epochs // 2 for job in alone}, 60).startswith(", about ")
+    assert Progress(jobs, Clock()).share(done) == pytest.approx(1 / 6)

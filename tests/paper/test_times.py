@@ -4,11 +4,21 @@ import pytest
 
 from domaincover import InputError
 from domaincover.paper import job
+from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.run_directory import open_study
 from domaincover.paper.study import Study
+from domaincover.paper.study_datasets import QUICK
 from domaincover.paper.training_times import measure_times, read_times
 
-STUDY = Study("synthetic-10", ("erm", "set-cover"), seeds=(0,), epochs=4, min_cell_size=20, quick=True)
+SETTING = study_dataset("synthetic-10").with_sizes(QUICK)
+STUDY = Study(
+    study_dataset("synthetic-10").with_sizes(QUICK),
+    ("erm", "set-cover"),
+    seeds=(0,),
+    epochs=4,
+    min_cell_size=20,
+    quick=True,
+)
 
 
 def test_both_methods_are_timed_once_and_kept(tmp_path, monkeypatch):

@@ -9,9 +9,9 @@ import pytest
 
 from domaincover import InputError
 from domaincover.data.splits import drop_small_cells
-from domaincover.paper import folder_check
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.folder_check import check_folder, missing_images
+from domaincover.paper.commands import data_check
+from domaincover.paper.commands.data_check import check_folder, missing_images
 from domaincover.paper.real import release_columns
 from domaincover.paper.study_datasets import as_dataset
 from domaincover.study import read_wilds
@@ -71,8 +71,8 @@ def test_examples_labels_and_domains_are_those_of_the_release_in_its_order(build
 def test_every_row_is_used_or_left_out_for_a_reason(build, name):
     built = build(name)
     check = check_folder(CATALOGUE[name], built.folder)
-    assert check.left_out == built.left_out
-    assert check.rows == built.n_rows == check.examples + sum(check.left_out.values())
+    assert check["left_out"] == built.left_out
+    assert check["rows"] == built.n_rows == check["examples"] + sum(check["left_out"].values())
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +97,7 @@ def test_images_are_not_opened(build, name):
     built = build(name)
     for source in built.sources:
         os.truncate(source, 0)
-    assert not missing_images(read_wilds(name, built.folder).X).any()
+    assert not missing_images(read_wilds(name, built.folder).X)
 
 
 # Traps
@@ -226,7 +226,7 @@ def test_images_that_are_not_on_the_disk_are_told(build):
     for row in lost:
         os.remove(built.sources[row])
     missing = missing_images(read_wilds("camelyon17", built.folder).X)
-    assert np.flatnonzero(missing).tolist() == lost
+    assert missing == [built.sources[row] for row in lost]
 
 
 @pytest.mark.parametrize("is_file", [False, True])
@@ -235,19 +235,19 @@ def test_without_the_folder_of_images_all_are_missing(build, is_file):
     (built.folder / "train").rename(built.folder / "elsewhere")
     if is_file:
         (built.folder / "train").touch()
-    assert missing_images(read_wilds("iwildcam", built.folder).X).all()
+    assert missing_images(read_wilds("iwildcam", built.folder).X) == built.sources
 
 
 def test_texts_are_never_missing(build):
-    assert check_folder(CATALOGUE["amazon"], build("amazon").folder).missing == 0
+    assert check_folder(CATALOGUE["amazon"], build("amazon").folder)["missing"] == 0
 
 
 def test_each_folder_of_images_is_listed_once_and_no_file_is_asked_for(build, monkeypatch):
     paths = read_wilds("camelyon17", build("camelyon17", per_cell=10).folder).X
     listed = []
     listdir = os.listdir
-    monkeypatch.setattr(folder_check.os, "listdir", lambda folder: listed.append(folder) or listdir(folder))
-    monkeypatch.setattr(folder_check.os, "stat", None)
+    monkeypatch.setattr(data_check.os, "listdir", lambda folder: listed.append(folder) or listdir(folder))
+    monkeypatch.setattr(data_check.os, "stat", None)
     missing_images(paths)
     assert sorted(listed) == sorted({os.path.dirname(path) for path in paths})
 
@@ -258,7 +258,7 @@ def test_a_folder_that_cannot_be_listed_is_named(build, monkeypatch):
     def denied(_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(folder_check.os, "listdir", denied)
+    monkeypatch.setattr(data_check.os, "listdir", denied)
     with pytest.raises(InputError, match=r"cannot list .*/images: Permission denied\."):
         missing_images(paths)
 
@@ -271,21 +271,16 @@ def test_cells_are_dropped_as_the_split_drops_them(build):
     folder = build("camelyon17", n_domains=4, per_cell=counts).folder
     check, data = check_folder(CATALOGUE["camelyon17"], folder, 3), as_dataset(read_wilds("camelyon17", folder))
     kept = drop_small_cells(data, np.arange(len(data)), 3)
-    assert check.examples_kept == len(kept) == 5 + 3 + 9 + 4
-    assert (check.cells_kept, check.cells_dropped) == (4, 3)
-    assert check.domains_left == len(np.unique(data.domains[kept])) == 3
-    assert check.labels[1] == ("tumor", 8, 3, 1, 2, 4)
+    assert check["examples_kept"] == len(kept) == 5 + 3 + 9 + 4
+    assert (check["cells_kept"], check["cells_dropped"]) == (4, 3)
+    assert check["domains_left"] == len(np.unique(data.domains[kept])) == 3
+    assert list(check["labels"][1].values()) == ["tumor", 8, 3, 1, 2, 4]
 
 
 @pytest.mark.parametrize(("n_domains", "enough"), [(40, True), (39, False)])
 def test_domains_are_enough_if_the_paper_could_draw_its_own(build, n_domains, enough):
     folder = build("camelyon17", n_domains=n_domains, per_cell=1).folder
-    assert check_folder(CATALOGUE["camelyon17"], folder, 1).enough_domains == enough
-
-
-def test_a_minimum_cell_size_below_one_is_rejected(build):
-    with pytest.raises(InputError, match="min_cell_size must be at least 1, got 0"):
-        check_folder(CATALOGUE["amazon"], build("amazon").folder, 0)
+    assert check_folder(CATALOGUE["camelyon17"], folder, 1)["enough_domains"] == enough
 
 
 # Faults

@@ -17,14 +17,13 @@ import torch
 
 from domaincover import InputError
 from domaincover.cli import main
-from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS
+from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, wilds_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.job import Epochs, plan_jobs, threads_for
 from domaincover.paper.source_datasets import digest_of
 from domaincover.paper.study import Study
 from domaincover.paper.study_datasets import Sizes
 from domaincover.paper.study_report.style import dataset_label
-from domaincover.paper.wilds_dataset import wilds_dataset
 from domaincover.training import loop
 from tests.deep import deep
 from tests.paper.wilds_folders import BUILDERS, COMMON_WORDS, WORDS
@@ -235,7 +234,7 @@ def test_a_seed_on_features_gives_the_same_alone_and_beside_other_seeds_and_targ
 
 def test_what_a_worker_process_is_given_arrives_there(folders, resnet):
     source = wilds_dataset("fmow", folders["fmow"].folder, {"image_network": resnet, "workers": 3})
-    (job,) = plan_jobs(Study("fmow", ("erm",), seeds=(0,), source=source).runs())
+    (job,) = plan_jobs(Study(source, ("erm",), seeds=(0,)).runs())
     here, there = multiprocessing.Pipe()
     here.send(replace(job, unreadable=frozenset({"a.png"})))
     arrived = there.recv()
@@ -393,11 +392,9 @@ def test_the_settings_are_the_papers():
     assert {name for name in CATALOGUE if CATALOGUE[name].crop} == {"iwildcam"}
 
 
-def test_a_study_is_of_its_source():
-    with pytest.raises(InputError, match="the source is fmow, but the study has amazon"):
-        Study("amazon", source=fmow())
+def test_where_recall_comes_from_is_checked():
     with pytest.raises(InputError, match="recall_from must be one of 'full-pass', 'batches', got 'memory'"):
-        Study("fmow", source=fmow(), recall_from="memory")
+        Study(fmow(), recall_from="memory")
 
 
 def test_means_do_not_make_another_run():
@@ -408,7 +405,7 @@ def test_means_do_not_make_another_run():
 def test_whole_networks_train_one_seed_at_a_time_and_features_as_memory_allows():
     def n_jobs(sizes, **values):
         source = fmow(**values).with_sizes(sizes)
-        return len(plan_jobs(Study("fmow", ("erm",), seeds=(0, 1, 2, 3), source=source).runs()))
+        return len(plan_jobs(Study(source, ("erm",), seeds=(0, 1, 2, 3)).runs()))
 
     small = Sizes(20, 18, 100, 100)
     assert n_jobs(small, learn="all") == 4

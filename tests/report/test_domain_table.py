@@ -67,6 +67,14 @@ def test_where_labels_have_their_own_targets_a_domain_that_misses_comes_before_o
     assert "▼" not in passes
 
 
+def test_where_labels_have_their_own_targets_the_row_names_the_label_that_misses_and_not_the_lowest():
+    text = domain_table({"a": report([[0.93, 0.85, 1]]), "ERM": report([[0.9, 0.82, 1]])}, OWN)
+    (row,) = rows_of(text)
+    assert text.splitlines()[0].split()[0] == "Worst"
+    assert row.split()[:6] == ["ward", "0", "300", "▼", "0.930", "cat"]
+    assert "▼ 0.900" in row
+
+
 @pytest.mark.parametrize("recalls", [[0.97, 0.79961, 1], [0.94961, 0.97, 1]])
 def test_no_near_miss_is_rounded_up_to_the_target_of_its_label(recalls):
     (row,) = rows_of(domain_table({"a": report([recalls], n=100_000)}, OWN))

@@ -53,6 +53,7 @@ from domaincover import (
     save,
 )
 from domaincover.saving.models import load_extra, model_checksum
+from domaincover.saving.sealed import SavedFolder
 from domaincover.saving.values import from_json, to_json
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=6, n_per_domain=40, rng=np.random.default_rng(0))
@@ -158,6 +159,27 @@ def test_a_model_saved_by_its_own_method_can_be_loaded(tmp_path):
     model = of_ours("ERM")
     model.save(tmp_path / "model")
     assert_same_answers(load(tmp_path / "model"), model)
+
+
+@pytest.mark.parametrize("read", [load, load_extra])
+def test_a_model_that_is_replaced_twice_while_it_is_read_is_read_again(tmp_path, monkeypatch, read):
+    """By another and again by one with the same content, so that its manifest looks unchanged."""
+    one, other = (fitted(ERMClassifier(epochs=1, hidden=2, random_state=seed)) for seed in range(2))
+    whole, disturbed = SavedFolder.read, []
+
+    def read_while_others_save(saved, name):
+        if disturbed:
+            return whole(saved, name)
+        disturbed.append(name)
+        for model in (other, one):
+            save(model, tmp_path / "model", extra={"a": 1})
+        raise InputError(f"{name} is not that of the manifest")
+
+    save(one, tmp_path / "model", extra={"a": 1})
+    monkeypatch.setattr(SavedFolder, "read", read_while_others_save)
+    found = read(tmp_path / "model")
+    assert disturbed
+    assert found == {"a": 1} if read is load_extra else np.array_equal(found.label_scores(X), one.label_scores(X))
 
 
 def test_another_process_gets_the_same_scores_and_sets(tmp_path):

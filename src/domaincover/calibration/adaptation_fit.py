@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -18,20 +18,17 @@ from domaincover.calibration.adaptation import (
 )
 from domaincover.calibration.cell_thresholds import Thresholds, cell_thresholds, own_scores
 from domaincover.calibration.confidence import check_feasible, highest_confidence
-from domaincover.calibration.few_labels import bounded_scores, expected_scores, label_shifts
 from domaincover.calibration.rules import pooled_row_thresholds
 from domaincover.calibration.self_calibration import RowsOfDomains, self_calibrated_thresholds
-from domaincover.criteria import NO_GROUP, Criterion, names_of_groups, targets_by_group
+from domaincover.criteria import NO_GROUP, Criterion, names_of_groups
 from domaincover.errors import check_choice
 from domaincover.options import OnRareLabel, RecallOn
 
 BATCH_SIZES = (30, 100, 300, 1000, 3000)
-LABEL_COUNTS = (2, 5, 10, 20, 50, 100)
 MOST_DRAWS = 10
 SMALLEST_GAIN = 0.01  # sets that are smaller by less are not worth moving thresholds for
 MOST_BATCHES = 500  # fewer draws where there are many domains
 NUMBERS_OF_SIZE = 10**7  # draws × rows × labels that set sizes are counted on
-MOST_KEPT = 1000  # domains whose residuals are kept for labelled rows, so that a model stays small
 
 
 class ScoredRows(NamedTuple):
@@ -42,14 +39,14 @@ class ScoredRows(NamedTuple):
     labels: NDArray[np.int64]
     domains: NDArray[np.int64]
 
-    def of(self, rows: NDArray[np.bool_]) -> ScoredRows:
+    def of(self, rows: NDArray[Any]) -> ScoredRows:
         """Return some of the rows."""
         return ScoredRows(*(part[rows] for part in self))
 
     @property
-    def readable(self) -> ScoredRows:
-        """The rows that could be read; the others have infinite scores."""
-        return self.of(np.isfinite(self.scores).all(axis=1))
+    def is_readable(self) -> NDArray[np.bool_]:
+        """Which rows could be read; the others have infinite scores."""
+        return np.asarray(np.isfinite(self.scores).all(axis=1))
 
     @property
     def labelled_scores(self) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
@@ -63,11 +60,14 @@ class ScoredRows(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """One batch of every domain: what it says without labels, what its labels add, and what they ask for."""
+    """One batch of every domain: what it says without labels, and what the labels of the rows that count ask for."""
 
     evidence: Thresholds  # domains × labels
-    shifts: NDArray[np.float64]  # levels × domains × labels
     asked: Thresholds  # domains × labels
+    counted: ScoredRows  # rows in which sets are counted
+
+
+Batches = Callable[[int], list[Draw]]  # draws of batches of so many rows
 
 
 class BaseThresholds(NamedTuple):
@@ -81,58 +81,46 @@ class BaseThresholds(NamedTuple):
     centre: NDArray[np.float64]  # labels
     highest: NDArray[np.float64]  # labels
     slope: float
-    label_slope: float
 
     def bases(self, draws: Sequence[Draw]) -> NDArray[np.float64]:
-        """Return the base thresholds of every batch, levels × draws × domains × labels."""
+        """Return the base thresholds of every batch, draws × domains × labels."""
         moved = np.stack([deviation(each.evidence, self.centre, self.highest) for each in draws])
-        shifts = np.stack([each.shifts for each in draws], axis=1)
-        return self.level + self.slope * moved + self.label_slope * shifts
+        return self.level + self.slope * moved
 
 
 class Entry(NamedTuple):
-    """What is kept for one number of rows."""
+    """What is calibrated for one number of rows."""
 
     n_rows: int
-    level: NDArray[np.float64]
-    centre: NDArray[np.float64]
-    highest: NDArray[np.float64]
-    slope: float
-    label_slope: float
-    residuals: NDArray[np.float64]
-    rare_residuals: NDArray[np.float64]
+    base: BaseThresholds
     offset: NDArray[np.float64]
-    set_size: float
+    set_size: float  # in the domains that the base was fitted to
 
 
-class Drawing(NamedTuple):
-    """How batches are drawn from domains, and what is counted there."""
+class Promise(NamedTuple):
+    """What is promised, and how a batch is counted."""
 
     target_recall: float | Criterion
+    domain_confidence: float
     min_cell_size: int
-    recall_on: RecallOn
-    label_counts: Sequence[int]
-    n_draws: int
+    promised: NDArray[np.bool_]  # labels, or groups of the criterion
+    pools: bool  # labels in too few domains, instead of putting them into every set
 
-    def batches(self, rows: ScoredRows, n_rows: int, rng: np.random.Generator) -> Iterator[Draw]:
-        """Yield batches of up to `n_rows` random rows of every domain; one of all rows where most have no more."""
-        whole = self.asked(rows, rows.n_domains)
-        no_shifts = np.zeros((len(self.label_counts) + 1, *whole.shape))
-        if not n_rows:
-            yield Draw(np.full(whole.shape, np.nan), no_shifts, whole)
-            return
-        takes_all = self.recall_on == "rows given" and n_rows >= median_rows(rows.domains)
-        for _ in range(1 if takes_all else self.n_draws):
-            given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
-            batch = rows.of(given)
-            evidence = self_calibrated_thresholds(*batch[:2], batch.domains, self.target_recall, rows.n_domains)
-            asked = whole
-            if self.recall_on == "later rows":
-                asked = self.asked(rows.of(~given), rows.n_domains)
-            elif not takes_all:
-                on_batch = self.asked(batch, rows.n_domains)
-                asked = np.where(np.isposinf(on_batch), whole, on_batch)
-            yield Draw(evidence, self.shifts(batch, evidence, rng), asked)
+    @classmethod
+    def of(
+        cls,
+        rows: ScoredRows,
+        target_recall: float | Criterion,
+        domain_confidence: float,
+        min_cell_size: int = 1,
+        label_names: Sequence[Hashable] | None = None,
+        on_infeasible: OnRareLabel = "raise",
+    ) -> Promise:
+        """Return what calibration rows allow; `on_infeasible` says what happens to a label in too few domains."""
+        n_by_cell = own_scores(*rows.labelled_scores, target_recall, min_cell_size).n_by_cell
+        names = names_of_groups(label_names, target_recall)
+        rare = check_feasible(n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
+        return cls(target_recall, float(domain_confidence), min_cell_size, ~rare, on_infeasible == "pool")
 
     def asked(self, rows: ScoredRows, n_domains: int) -> Thresholds:
         """Return the cell thresholds of all domains, +∞ for cells that do not count."""
@@ -140,23 +128,89 @@ class Drawing(NamedTuple):
         missing = np.full((n_domains - len(by_cell), by_cell.shape[1]), np.inf)
         return np.concatenate([by_cell, missing]) if len(missing) else by_cell
 
-    def shifts(self, batch: ScoredRows, evidence: Thresholds, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Return what so many labelled rows of every label add, levels × domains × labels; nothing at level 0."""
-        found = np.zeros((len(self.label_counts) + 1, *evidence.shape))
-        if not self.label_counts:
-            return found
-        scores, probabilities, labels = batch.scores, batch.probabilities, batch.labels
-        if isinstance(self.target_recall, Criterion):
-            constrained, labels = self.target_recall.constrained, self.target_recall.group_of_label[labels]
-            scores, probabilities = scores[:, constrained], probabilities[:, constrained]
-        bounded = bounded_scores(scores, batch.domains, evidence)
-        expected = expected_scores(bounded, probabilities, batch.domains, len(evidence))
-        cells = np.where(labels == NO_GROUP, evidence.size, batch.domains * evidence.shape[1] + labels)
-        place = random_ranks(cells, rng)
-        for level, count in enumerate(self.label_counts, start=1):
-            known = (place < count) & (labels != NO_GROUP)
-            found[level], _ = label_shifts(bounded[known], labels[known], batch.domains[known], expected)
-        return found
+    def evidence(self, rows: ScoredRows, n_domains: int) -> Thresholds:
+        """Return the self-calibrated thresholds of all domains."""
+        return self_calibrated_thresholds(rows.scores, rows.probabilities, rows.domains, self.target_recall, n_domains)
+
+    def n_counting_domains(self, rows: ScoredRows) -> int:
+        """Return in how many domains a promised label counts."""
+        return int(np.isfinite(self.asked(rows, rows.n_domains)[:, self.promised]).any(axis=1).sum())
+
+    def offset(self, draws: Sequence[Draw], bases: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what is added to base thresholds, by label."""
+        residuals = np.stack([each.asked for each in draws]) - bases
+        return offset_of(residuals, self.promised, self._rare_residuals(draws, bases), self.domain_confidence)
+
+    def _rare_residuals(self, draws: Sequence[Draw], bases: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what the pooled rows of rare labels allow beyond base thresholds; −∞ for nothing."""
+        if not self.pools or self.promised.all():
+            return np.full(len(self.promised), -np.inf)
+        pooled = []
+        for draw, base in zip(draws, bases, strict=True):
+            own, groups, domains = self._own_rows(draw.counted)
+            beyond = own - base[domains, groups]
+            pooled.append(pooled_row_thresholds(beyond, groups, len(self.promised), self.target_recall))
+        return np.where(self.promised, -np.inf, np.min(pooled, axis=0))
+
+    def _own_rows(self, rows: ScoredRows) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
+        """Return the own-label score, group and domain of each row whose label is constrained."""
+        own = rows.scores[np.arange(len(rows.labels)), rows.labels]
+        if not isinstance(self.target_recall, Criterion):
+            return own, rows.labels, rows.domains
+        groups = self.target_recall.group_of_label[rows.labels]
+        counts = groups != NO_GROUP
+        return own[counts], groups[counts], rows.domains[counts]
+
+    def sizes(self, draw: Draw, thresholds: Thresholds) -> NDArray[np.float64]:
+        """Return the mean number of promised labels in the sets of every domain, NaN without rows."""
+        scores, domains = draw.counted.scores, draw.counted.domains
+        if isinstance(self.target_recall, Criterion) and not self.target_recall.constrained.all():
+            scores = scores[:, self.target_recall.constrained]
+        in_set = np.count_nonzero(~(scores < thresholds[domains]) & self.promised, axis=1)
+        n_rows = np.bincount(domains, minlength=len(thresholds))
+        with np.errstate(invalid="ignore"):
+            return np.bincount(domains, in_set, minlength=len(thresholds)) / n_rows
+
+    def mean_size(self, draws: Sequence[Draw], base: BaseThresholds) -> float:
+        """Return the mean number of promised labels in the sets of rows, over draws."""
+        bases = base.bases(draws)
+        allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, self.promised)
+        n_domains = n_counting(allowed)
+        confidence = min(self.domain_confidence, highest_confidence(max(float(n_domains), 1.0)))
+        thresholds = bases + order_statistic(allowed, n_domains, confidence)
+        few = max(1, NUMBERS_OF_SIZE // max(draws[0].counted.scores.size, 1))
+        n_rows = [np.bincount(each.counted.domains, minlength=len(bases[0])) for each in draws[:few]]
+        by_domain = [self.sizes(*each) for each in zip(draws[:few], thresholds, strict=False)]
+        return float(np.nansum(np.multiply(by_domain, n_rows)) / max(np.sum(n_rows), 1))
+
+
+def random_batches(promise: Promise, rows: ScoredRows, recall_on: RecallOn, rng: np.random.Generator) -> Batches:
+    """Return what draws batches of up to so many random rows of every domain; one of all rows where most have none."""
+    n_domains = rows.n_domains
+    whole = promise.asked(rows, n_domains)
+    n_draws = number_of_draws(promise.n_counting_domains(rows))
+
+    def drawn(n_rows: int) -> Iterator[Draw]:
+        if not n_rows:
+            yield Draw(np.full(whole.shape, np.nan), whole, rows)
+            return
+        takes_all = recall_on == "rows given" and n_rows >= median_rows(rows.domains)
+        for _ in range(1 if takes_all else n_draws):
+            given = random_ranks(rows.domains, rng) < (len(rows.domains) if takes_all else n_rows)
+            asked = whole
+            if recall_on == "later rows":
+                asked = promise.asked(rows.of(~given), n_domains)
+            elif not takes_all:
+                on_batch = promise.asked(rows.of(given), n_domains)
+                asked = np.where(np.isposinf(on_batch), whole, on_batch)
+            yield Draw(promise.evidence(rows.of(given), n_domains), asked, rows)
+
+    return lambda n_rows: list(drawn(n_rows))
+
+
+def number_of_draws(n_domains: int) -> int:
+    """Return how many batches to draw from each of so many domains."""
+    return int(np.clip(MOST_BATCHES // max(n_domains, 1), 1, MOST_DRAWS))
 
 
 def fit_adaptive_thresholds(
@@ -168,7 +222,6 @@ def fit_adaptive_thresholds(
     recall_on: RecallOn = "rows given",
     min_cell_size: int = 1,
     batch_sizes: Sequence[int] = BATCH_SIZES,
-    label_counts: Sequence[int] = LABEL_COUNTS,
     label_names: Sequence[Hashable] | None = None,
     on_infeasible: OnRareLabel = "raise",
     rng: np.random.Generator | None = None,
@@ -186,96 +239,65 @@ def fit_adaptive_thresholds(
     - "later rows": the domain's other rows. Where a number of rows says too little to make sets smaller, it gets the
       fixed thresholds, which hold recall on as many rows as a calibration domain has.
 
-    `label_counts` are the numbers of labelled rows of a label for which there is a level; `on_infeasible` says what
-    happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see `offset_of`). With a criterion
-    as target, its groups stand for the labels; with coverage, `label_counts` must be empty.
+    `on_infeasible` says what happens to a label in too few domains: "raise", "widen" (in every set) or "pool" (see
+    `offset_of`). With a criterion as target, its groups stand for the labels.
     """
     check_choice("recall_on", recall_on, get_args(RecallOn))
     rng = np.random.default_rng(0) if rng is None else rng
-    n_by_cell = own_scores(*calibration.labelled_scores, target_recall, min_cell_size).n_by_cell
-    names = names_of_groups(label_names, target_recall)
-    infeasible = check_feasible(n_by_cell, domain_confidence, "domain confidence", names, on_infeasible, can_pool=True)
-    own, groups, of_own = _own_rows(calibration, target_recall)
-    does_count = n_by_cell[:, ~infeasible].any(axis=1)
-    n_domains = int(np.count_nonzero(does_count))
-    n_draws = int(np.clip(MOST_BATCHES // max(n_domains, 1), 1, MOST_DRAWS))
-    kept = np.sort(rng.permutation(np.flatnonzero(does_count))[:MOST_KEPT])
-    drawing = Drawing(target_recall, min_cell_size, recall_on, tuple(sorted(label_counts)), n_draws)
-    base_rows = calibration if training is None else training
-    scores_in_sets = base_rows.scores
-    if isinstance(target_recall, Criterion) and not target_recall.constrained.all():
-        scores_in_sets = scores_in_sets[:, target_recall.constrained]
-
-    def set_size(draws: Sequence[Draw], base: BaseThresholds) -> float:
-        domains = base_rows.domains
-        return mean_set_size(scores_in_sets, domains, draws, base, ~infeasible, domain_confidence)
-
-    def rare_residuals(bases: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return what the pooled rows of rare labels allow beyond base thresholds, draws × domains × labels."""
-        if on_infeasible != "pool":
-            return np.full(len(infeasible), -np.inf)
-        beyond = [own - each[of_own, groups] for each in bases]
-        pooled = [pooled_row_thresholds(each, groups, len(infeasible), target_recall) for each in beyond]
-        return np.where(infeasible, np.min(pooled, axis=0), -np.inf)
-
-    entries: list[Entry] = []
+    options = min_cell_size, label_names, on_infeasible
+    promise = Promise.of(calibration, target_recall, domain_confidence, *options)
     most = median_rows(calibration.domains)
     most = most // 2 if recall_on == "later rows" else most  # the other half is to count recall on
-    for n_rows in (0, *entry_sizes(most, batch_sizes)):
-        draws = list(drawing.batches(calibration, n_rows, rng))
-        of_base = draws if training is None else list(drawing.batches(training, n_rows, rng))
-        base = fit_base(of_base)
-        size = set_size(of_base, base)
-        if entries:
-            still = base._replace(slope=0.0, level=entries[0].level)
-            fixed_size = entries[0].set_size if recall_on == "later rows" else set_size(of_base, still)
-            adapts = size < (1 - SMALLEST_GAIN) * fixed_size
-            base = base if adapts else fit_label_slope(of_base, still)
-        bases = base.bases(draws)  # levels × draws × domains × labels
-        residuals = np.stack([each.asked for each in draws]) - bases
-        rare = rare_residuals(bases[0])
-        offset = offset_of(residuals[0], ~infeasible, rare, domain_confidence)
-        if entries and not infeasible.all() and np.isneginf(offset[~infeasible]).all():
-            continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
-        if entries and recall_on == "later rows" and not adapts:
-            offset = entries[0].offset
-        n_missing = n_draws - residuals.shape[1]  # one draw of all rows stands for as many as the others have
-        residuals = np.concatenate([residuals, np.repeat(residuals[:, :1], n_missing, axis=1)], axis=1)
-        entries.append(Entry(n_rows, *base, residuals[..., kept, :], rare, offset, size))
+    of_calibration = random_batches(promise, calibration, recall_on, rng)
+    of_training = None if training is None else random_batches(promise, training, recall_on, rng)
+    sizes = entry_sizes(most, batch_sizes)
+    entries = fit_entries(promise, sizes, of_calibration, of_training, keeps_fixed=recall_on == "later rows")
     own_sizes = np.bincount(calibration.domains)
-    holds_sizes = recall_on == "rows given" and len(entries) > 1
-    if holds_sizes and (own_sizes[does_count] < entries[1].n_rows).any():
+    if recall_on == "later rows" or len(entries) == 1:
+        return stacked(entries)
+    counting = np.isfinite(promise.asked(calibration, calibration.n_domains)[:, promise.promised]).any(axis=1)
+    if (own_sizes[counting] < entries[1].n_rows).any():
         entries.insert(1, entries[0]._replace(n_rows=1))
-    counts = np.array([0, *drawing.label_counts])
-    kept_numbers = dict(zip(Entry._fields, map(np.array, zip(*entries, strict=True)), strict=True))
-    del kept_numbers["set_size"]
-    rule = AdaptiveThresholds(
-        float(targets_by_group(target_recall).max()),
-        float(domain_confidence),
-        ~infeasible,
-        label_counts=counts,
-        **kept_numbers,
-    )
-    if not holds_sizes:
-        return rule
+    rule = stacked(entries)
     # whole domains, each with the entry that its own number of rows selects: one order statistic for all sizes
-    bases = rule.base(draws[0].evidence, rule.entry_of(own_sizes))[None]
-    of_sizes = offset_of(draws[0].asked - bases, ~infeasible, rare_residuals(bases), domain_confidence)
+    (whole,) = of_calibration(most)
+    bases = rule.base(whole.evidence, rule.entry_of(own_sizes))[None]
+    of_sizes = promise.offset([whole], bases)
     offset = np.minimum(rule.offset, of_sizes)
     offset[0], offset[-1] = rule.offset[0], of_sizes
     return rule._replace(offset=offset)
 
 
-def _own_rows(
-    rows: ScoredRows, target_recall: float | Criterion
-) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the own-label score, group and domain of each row whose label is constrained."""
-    own = rows.scores[np.arange(len(rows.labels)), rows.labels]
-    if not isinstance(target_recall, Criterion):
-        return own, rows.labels, rows.domains
-    groups = target_recall.group_of_label[rows.labels]
-    counts = groups != NO_GROUP
-    return own[counts], groups[counts], rows.domains[counts]
+def fit_entries(
+    promise: Promise, sizes: Sequence[int], of_calibration: Batches, of_training: Batches | None, *, keeps_fixed: bool
+) -> list[Entry]:
+    """Return an entry for no rows, and one for each of these numbers of rows that leaves enough cells to count.
+
+    Where so many rows say too little to make sets smaller, the slope is 0; with `keeps_fixed`, all is as without rows.
+    """
+    entries: list[Entry] = []
+    for n_rows in (0, *sizes):
+        draws = of_calibration(n_rows)
+        of_base = draws if of_training is None else of_training(n_rows)
+        base = fit_base(of_base)
+        size = promise.mean_size(of_base, base)
+        adapts = True
+        if entries:
+            still = base._replace(slope=0.0, level=entries[0].base.level)
+            fixed_size = entries[0].set_size if keeps_fixed else promise.mean_size(of_base, still)
+            adapts = size < (1 - SMALLEST_GAIN) * fixed_size
+            base = base if adapts else still
+        offset = promise.offset(draws, base.bases(draws))
+        if entries and promise.promised.any() and np.isneginf(offset[promise.promised]).all():
+            continue  # so many rows leave too few cells to count later rows in: a smaller number of rows stands in
+        entries.append(Entry(n_rows, base, offset if adapts or not keeps_fixed else entries[0].offset, size))
+    return entries
+
+
+def stacked(entries: Sequence[Entry]) -> AdaptiveThresholds:
+    """Return entries as arrays."""
+    rows = [(each.n_rows, *each.base, each.offset) for each in entries]
+    return AdaptiveThresholds(*(np.array(values) for values in zip(*rows, strict=True)))
 
 
 def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
@@ -290,38 +312,7 @@ def fit_base(draws: Sequence[Draw]) -> BaseThresholds:
     known = np.where(counts, deviation(evidence, centre, highest), 0.0)
     slope = shrunken_slope(known, np.where(counts, asked - label_moments(asked)[0], 0.0))
     mean, spread = label_moments(np.where(counts, asked - slope * known, np.nan))
-    return fit_label_slope(draws, BaseThresholds(mean - spread, centre, highest, slope, 0.0))
-
-
-def fit_label_slope(draws: Sequence[Draw], base: BaseThresholds) -> BaseThresholds:
-    """Return the base with the slope of what is left on what labelled rows say."""
-    asked = np.stack([each.asked for each in draws])
-    counts = np.isfinite(asked)
-    left = np.where(counts, asked - base._replace(label_slope=0.0).bases(draws)[0], np.nan)
-    left = np.where(counts, left - label_moments(left)[0], 0.0)
-    shifts = np.stack([each.shifts for each in draws], axis=1)[1:] * counts
-    by_level = shifts.reshape(-1, *left.shape[1:])
-    return base._replace(label_slope=shrunken_slope(by_level, np.tile(left, (len(shifts), 1, 1))))
-
-
-def mean_set_size(
-    scores: NDArray[Any],
-    domains: NDArray[np.int64],
-    draws: Sequence[Draw],
-    base: BaseThresholds,
-    promised: NDArray[np.bool_],
-    domain_confidence: float,
-) -> float:
-    """Return the mean number of promised labels in the sets of the domains that the base was fitted to, over draws."""
-    bases = base.bases(draws)[0]
-    allowed = domain_residuals(np.stack([each.asked for each in draws]), bases, promised)
-    n_domains = n_counting(allowed)
-    confidence = min(domain_confidence, highest_confidence(max(n_domains, 1)))
-    thresholds = bases + order_statistic(allowed, n_domains, confidence)
-    few = thresholds[: max(1, NUMBERS_OF_SIZE // max(scores.size, 1))]
-    return float(
-        np.mean([np.count_nonzero(~(scores < each[domains]) & promised) for each in few]) / max(len(scores), 1)
-    )
+    return BaseThresholds(mean - spread, centre, highest, slope)
 
 
 def label_moments(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -53,7 +53,7 @@ def fit_link(margins: NDArray[Any], labels: NDArray[np.int64]) -> Link:
 
     def loss(values: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         unit, intercept = values[0], values[1:]
-        found = _softmax(_linked(scaled, unit, intercept))
+        found = softmax(_linked(scaled, unit, intercept))
         nll = -np.log(np.maximum(found[own], LOWEST_PROBABILITY)).mean()
         found[own] -= 1
         slope = np.concatenate([[(found * finite).sum()], found.sum(axis=0)]) / len(labels)
@@ -120,7 +120,7 @@ def without_zeros(log_probabilities: NDArray[Any], lowest: NDArray[np.float64]) 
 def mean_probabilities(by_model: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
     """Return the normalised geometric mean of several models' log-probabilities: the mean of their log-odds."""
     total = reduce(np.add, (np.maximum(each, LOWEST_LOG) for each in by_model))
-    return _softmax(total / len(by_model))
+    return softmax(total / len(by_model))
 
 
 def _linked(margins: NDArray[np.float64], unit: float, intercept: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -128,6 +128,7 @@ def _linked(margins: NDArray[np.float64], unit: float, intercept: NDArray[np.flo
         return np.where(np.isneginf(margins), -np.inf, unit * margins + intercept)
 
 
-def _softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    raised = np.exp(values - values.max(axis=1, keepdims=True, initial=-np.inf))
-    return raised / raised.sum(axis=1, keepdims=True)
+def softmax(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return probabilities along the last axis, in proportion to the exponentials."""
+    raised = np.exp(values - values.max(axis=-1, keepdims=True, initial=-np.inf))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))

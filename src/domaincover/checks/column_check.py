@@ -58,25 +58,6 @@ class ColumnCheck(NamedTuple):
     fault: str | None = None
 
 
-class LabelLeak(NamedTuple):
-    """How well one column tells labels in domains that did not teach it.
-
-    `recall` is the mean over labels, 1 for a copy of the label and 1 / labels for noise. `by_label` is the smaller of a
-    single label's recall and precision. Labels that one half of the domains lacks are NaN and do not count.
-    """
-
-    recall: float
-    by_label: NDArray[np.float64]
-
-
-class DomainLeak(NamedTuple):
-    """Share of rows whose domain a column tells, and whether it has one value in each domain, another in each."""
-
-    share_told: float
-    is_constant: bool
-    is_copy: bool
-
-
 @dataclass(frozen=True)
 class Subject:
     """The labels and domains that columns are compared with, on a sample of a large table."""
@@ -114,18 +95,14 @@ def _given_away(column: pd.Series[Any], found: ColumnCheck, subject: Subject) ->
         return {}
     rng = np.random.default_rng([subject.random_state, 1])
     bins, domains = bins_of(column, found.kind), subject.domains[subject.sample]
-    of_domain = domain_leak(bins, domains, rng)
-    of_label = label_leak(bins, subject.labels[subject.sample], domains, subject.n_labels, rng)
-    about_domain = {
-        "tells_domain": of_domain.share_told,
-        "is_constant_in_domains": of_domain.is_constant,
-        "is_copy_of_domain": of_domain.is_copy,
-    }
-    if found.kind == "ignored" or np.isnan(of_label.recall):
-        return about_domain
-    best = int(np.nanargmax(of_label.by_label))
-    gives_one = subject.n_labels > 2 and of_label.by_label[best] >= GIVEN_AWAY
-    return {**about_domain, "tells_label": of_label.recall, "tells_one": best if gives_one else None}
+    given = domain_leak(bins, domains, rng)
+    recall, precision = label_leak(bins, subject.labels[subject.sample], domains, subject.n_labels, rng)
+    if found.kind == "ignored" or np.isnan(recall).all():
+        return given
+    by_label = np.minimum(recall, precision)
+    best = int(np.nanargmax(by_label))
+    gives_one = subject.n_labels > 2 and by_label[best] >= GIVEN_AWAY
+    return {**given, "tells_label": float(np.nanmean(recall)), "tells_one": best if gives_one else None}
 
 
 def _examples(column: pd.Series[Any]) -> tuple[str, ...]:
@@ -161,46 +138,46 @@ def _is_key(column: pd.Series[Any], kind: Kind, n_distinct: int) -> bool:
 def bins_of(column: pd.Series[Any], kind: Kind) -> Codes:
     """Return the bin of each value, 0 for missing ones; rare categories beyond the most frequent share one bin."""
     if kind in ("category", "ignored"):
-        codes, _ = pd.factorize(column.astype("string") if column.dtype == object else column)
-        return _most_frequent(codes.astype(np.int64)) + 1
+        codes, distinct = pd.factorize(column.astype("string") if column.dtype == object else column)
+        counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
+        rank = np.argsort(np.argsort(-counts, kind="stable"))
+        return np.minimum(np.append(rank, -1)[codes], MOST_BINS) + 1  # code −1 (missing) selects the last
     values = read_days(column) if kind == "date" else read_numbers(column)
-    known = ~np.isnan(values)
-    bins = np.zeros(len(values), dtype=np.int64)
-    distinct, places = np.unique(values[known], return_inverse=True)
+    codes, known = pd.factorize(values)
     n_bins = min(max(len(values) // ROWS_PER_BIN, 2), MOST_BINS)
-    if len(distinct) <= max(n_bins, FEWEST_BINS) and len(distinct) < len(values):
-        bins[known] = places + 1
-        return bins
-    edges = np.unique(np.quantile(values[known], np.linspace(0, 1, n_bins + 1)[1:-1]))
-    bins[known] = np.searchsorted(edges, values[known], side="right") + 1
-    return bins
+    if len(known) > max(n_bins, FEWEST_BINS) or len(known) == len(values):
+        edges = np.unique(np.quantile(values[codes >= 0], np.linspace(0, 1, n_bins + 1)[1:-1]))
+        codes = np.where(codes < 0, -1, np.searchsorted(edges, values, side="right"))
+    return codes + 1
 
 
-def label_leak(bins: Codes, labels: Codes, domains: Codes, n_labels: int, rng: np.random.Generator) -> LabelLeak:
-    """Learn which label each bin points to in one half of the domains, and count in the other; then exchange them."""
-    n_domains = int(domains.max()) + 1
+def label_leak(
+    bins: Codes, labels: Codes, domains: Codes, n_labels: int, rng: np.random.Generator
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the recall and precision with which the bins tell each label in domains that did not teach it.
+
+    Which label each bin points to is learned in one half of the domains and counted in the other, and the other way
+    round. A label that one half lacks has no recall, NaN; the mean is 1 for a copy of the label, 1 / labels for noise.
+    """
+    n_domains, n_bins = int(domains.max()) + 1, int(bins.max()) + 1
     halves = rng.permutation(n_domains)[domains] % 2 if n_domains > 1 else rng.integers(2, size=len(domains))
-    by_half = np.bincount(
-        (halves * (bins.max() + 1) + bins) * n_labels + labels, minlength=2 * (bins.max() + 1) * n_labels
-    ).reshape(2, -1, n_labels)
+    cells = (halves * n_bins + bins) * n_labels + labels
+    by_half = np.bincount(cells, minlength=2 * n_bins * n_labels).reshape(2, n_bins, n_labels)
     totals = by_half.sum(axis=1)
-    counts = (totals > 0).all(axis=0)  # labels that both halves have
-    hits, told, present = (np.zeros(n_labels) for _ in range(3))
+    found = np.zeros((n_labels + 1, n_labels))  # by label pointed to (the last: none) and own label
     for taught, tested in ((0, 1), (1, 0)):
         shares = by_half[taught] / np.maximum(totals[taught], 1)  # so that a frequent label has no advantage
-        choice = np.where(by_half[taught].any(axis=1), shares.argmax(axis=1), n_labels)
-        found = by_half[tested]
-        np.add.at(hits, choice[choice < n_labels], found[choice < n_labels, choice[choice < n_labels]])
-        told += np.bincount(choice, weights=found.sum(axis=1), minlength=n_labels + 1)[:n_labels]
-        present += totals[tested]
-    recall = np.where(counts, hits / np.maximum(present, 1), np.nan)
-    precision = hits / np.maximum(told, 1)
-    mean = float(recall[counts].mean()) if counts.any() else float("nan")
-    return LabelLeak(mean, np.minimum(recall, precision))
+        np.add.at(found, np.where(by_half[taught].any(axis=1), shares.argmax(axis=1), n_labels), by_half[tested])
+    hits = found.diagonal()  # of the square above the last row
+    recall = np.where((totals > 0).all(axis=0), hits / np.maximum(totals.sum(axis=0), 1), np.nan)
+    return recall, hits / np.maximum(found[:-1].sum(axis=1), 1)
 
 
-def domain_leak(bins: Codes, domains: Codes, rng: np.random.Generator) -> DomainLeak:
-    """Learn which domain each bin points to in half of the rows, and count in the other half."""
+def domain_leak(bins: Codes, domains: Codes, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the share of rows whose domain the bins tell, learned from half of the rows and counted in the others.
+
+    With it, whether there is one bin in each domain, and whether it is another one in each.
+    """
     n_domains = int(domains.max()) + 1
     taught = rng.permutation(len(bins)) % 2 == 0
     pairs, counts = np.unique(bins[taught] * n_domains + domains[taught], return_counts=True)
@@ -208,19 +185,10 @@ def domain_leak(bins: Codes, domains: Codes, rng: np.random.Generator) -> Domain
     pointed = np.full(int(bins.max()) + 1, -1)
     pointed[pairs[order] // n_domains] = pairs[order] % n_domains
     share = float((pointed[bins[~taught]] == domains[~taught]).mean()) if (~taught).any() else 0.0
-    n_pairs = len(np.unique(bins * n_domains + domains))
-    n_bins, n_present = len(np.unique(bins)), len(np.unique(domains))
+    n_pairs, n_bins, n_present = (len(np.unique(some)) for some in (bins * n_domains + domains, bins, domains))
     is_constant = n_pairs == n_present and n_bins > 1
-    return DomainLeak(share, is_constant, is_constant and n_bins == n_present)
-
-
-def _most_frequent(codes: Codes) -> Codes:
-    """Return codes in which all but the most frequent share one code."""
-    known = codes[codes >= 0]
-    counts = np.bincount(known)
-    if len(counts) <= MOST_BINS:
-        return codes
-    kept = np.full(len(counts) + 1, MOST_BINS)  # code −1 (missing) selects the last
-    kept[np.argsort(-counts, kind="stable")[:MOST_BINS]] = np.arange(MOST_BINS)
-    kept[-1] = -1
-    return kept[codes]
+    return {
+        "tells_domain": share,
+        "is_constant_in_domains": is_constant,
+        "is_copy_of_domain": is_constant and n_bins == n_present,
+    }

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.confidence import domains_needed, highest_confidence
+from domaincover.calibration.confidence import domains_needed
 from domaincover.checks.column_check import GIVEN_AWAY, MOST_CATEGORIES, ColumnCheck
 from domaincover.data.identity import in_words, look_alikes
 from domaincover.promises.plans import Reach, conditional_size, domains_with_enough
@@ -65,19 +65,6 @@ class Route(NamedTuple):
     words: str
 
 
-class Outlook(NamedTuple):
-    """Domains at hand, domains that promises need, and the routes to a model."""
-
-    n_domains: int
-    n_held_out: int
-    n_needed: int
-    highest_confidence: float
-    highest_confidence_evaluated: float
-    n_needed_to_show: int
-    highest_shown: float
-    routes: tuple[Route, ...]
-
-
 def findings_of(cells: Cells, columns: Sequence[ColumnCheck]) -> tuple[Finding, ...]:
     """Return all findings, the most harmful first."""
     sound = [column for column in columns if column.fault is None]
@@ -100,11 +87,9 @@ def _stops(cells: Cells, columns: Sequence[ColumnCheck]) -> Iterator[Finding]:
             what = f"{name} is empty in {counted(n_missing, 'row')}."
             yield Finding("stops", what, "Drop those rows, or name the value.")
     if len(cells.domain_names) == 1:
-        yield Finding(
-            "stops",
-            f"{cells.domain} has one value only, {cells.domain_names[0]!r}.",
-            "An evaluation on unseen domains needs two or more; --hold-out-domains 0 fits without one.",
-        )
+        what = f"{cells.domain} has one value only, {cells.domain_names[0]!r}."
+        advice = "An evaluation on unseen domains needs two or more; --hold-out-domains 0 fits without one."
+        yield Finding("stops", what, advice)
     for column in columns:
         if column.fault is not None:
             yield Finding("stops", column.fault, "Correct the values, or leave the column out.", (column.name,))
@@ -113,10 +98,8 @@ def _stops(cells: Cells, columns: Sequence[ColumnCheck]) -> Iterator[Finding]:
 
 
 def _look_alikes(cells: Cells) -> Iterator[Finding]:
-    for column, names, what in (
-        (cells.label, cells.label_names, "labels"),
-        (cells.domain, cells.domain_names, "domains"),
-    ):
+    both = (cells.label, "labels", cells.label_names), (cells.domain, "domains", cells.domain_names)
+    for column, what, names in both:
         if pairs := look_alikes(names):
             words = f"In {column}, different {what} look alike: {in_words(pairs)}."
             yield Finding("weakens", words, "If they are the same, write them alike.")
@@ -235,25 +218,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g} %" if share < 0.9995 else "100 %"
 
 
-def outlook_of(cells: Cells) -> Outlook:
+def routes_of(cells: Cells) -> tuple[Route, ...]:
     """Return what the domains of a table allow: which promise, with which option of `fit`, and which certificate."""
-    without, beside = Reach(len(cells.domain_names)), Reach(len(cells.domain_names), HOLD_OUT_DOMAINS)
-    n_evaluate, n_to_show = beside.n_evaluate, conditional_size(1 - CONFIDENCE, ERROR)
-    highest = _highest(without, cells)
-    return Outlook(
-        n_domains=without.n_domains,
-        n_held_out=n_evaluate,
-        n_needed=domains_needed(CONFIDENCE),
-        highest_confidence=highest_confidence(without.n_left),
-        highest_confidence_evaluated=highest_confidence(beside.n_left),
-        n_needed_to_show=n_to_show,
-        highest_shown=ERROR ** (1 / n_evaluate) if n_evaluate else 0.0,
-        routes=(
-            (_default(cells, n_evaluate), _highest(beside, cells), highest, _proved(beside), _shown(n_evaluate))
-            if n_evaluate
-            else (highest,)
-        ),
-    )
+    beside, highest = Reach(len(cells.domain_names), HOLD_OUT_DOMAINS), _highest(Reach(len(cells.domain_names)), cells)
+    n_evaluate = beside.n_evaluate
+    if not n_evaluate:
+        return (highest,)
+    return _default(cells, n_evaluate), _highest(beside, cells), highest, _proved(beside), _shown(n_evaluate)
 
 
 def _default(cells: Cells, n_evaluate: int) -> Route:

@@ -52,7 +52,7 @@ def adapt(options: AdaptOptions) -> None:
         data.check_column(label, "--label")
 
     from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.part_scores import joined, scored_blocks
+    from domaincover.cli.part_scores import scored_rows, scored_with_features
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}
@@ -61,8 +61,11 @@ def adapt(options: AdaptOptions) -> None:
     settings = extra.get("settings", {})
     adapted_to = _only_domain(data, settings.get("domain"))
     with warnings_as_notes(), rejected_rows_as_input_error(model):
-        scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
-        adapted = inner.adapt_to_scored(scored, labels)
+        if labels is None:
+            adapted = inner.adapt_to_scored(scored_rows(fitted, data))
+        else:
+            scored, encoded = scored_with_features(fitted, data)
+            adapted = inner.adapt_to_scored(scored, labels, encoded)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
     extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
@@ -102,7 +105,7 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     from domaincover.report.domain_adaptation import DomainAdaptation
 
     used, level = adapted.adapted_, model.unfamiliar_level
-    rows = f"{counted(used['rows'], 'row')}, {used['labelled_rows']:,} of them labelled"
+    rows = f"{counted(used['rows'], 'row')}, {used['labels']:,} of them labelled"
     p_value = used["p_value"]
     if p_value is None:
         familiar = "No p-value of the domain: the rows are too few to compare it with those that calibrated."

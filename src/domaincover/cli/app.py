@@ -27,8 +27,7 @@ from domaincover.cli.record import recalibrate, record
 from domaincover.errors import InputError, torch_needed_for
 from domaincover.files import fault, is_full
 from domaincover.paper.commands.data_check import data
-from domaincover.paper.commands.study_commands import paper, run
-from domaincover.paper.commands.study_outputs import figures, report, results
+from domaincover.paper.commands.study_commands import figures, paper, report, results, run
 from domaincover.terminal.messages import if_stopped, left_behind, speaks_of_options, with_suggestion
 from domaincover.terminal.processes import handling, is_main_process
 

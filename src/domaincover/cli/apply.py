@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from domaincover.cli.inputs import ModelColumns
 from domaincover.cli.part_runs import PartRuns
-from domaincover.cli.part_scores import NumberedPart, SavedModel, ScoresOfPart, digest_of, digest_of_part, joined_names
+from domaincover.cli.part_scores import (
+    CHANGED,
+    NumberedPart,
+    SavedModel,
+    ScoresOfPart,
+    digest_of,
+    digest_of_part,
+    joined_names,
+)
 from domaincover.data import tables
 from domaincover.data.dataset import code_names, texts
 from domaincover.data.identity import canonical_texts
@@ -33,7 +41,6 @@ from domaincover.predictors.set_predictor import predict_set, unwrapped
 
 Predicted = tuple[pd.DataFrame, Sets, NDArray[Any] | None, NDArray[Any] | None]  # copies, sets, top labels, scores
 ORIGIN, SIZES = "domaincover.origin", "domaincover.sizes"
-CHANGED = "the table has changed while it was read; run the command again."
 ALL_ROWS = ""  # beside the groups of a column
 PLAIN = (str, bool, int, float)
 
@@ -153,7 +160,7 @@ class WriteSets:
 
     def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[Predicted]:
         rows, start, classes = ScoresOfPart(Path(str(self.scratch)), part), 0, self.model.load().classes_
-        for _, kept in part.table.blocks_with_copies(tables.ROWS_AT_ONCE, [str(self.domain)], ids):
+        for _, kept in part.table.blocks(tables.ROWS_AT_ONCE, [str(self.domain)], copied=ids):
             scores, thresholds = rows.of_rows(slice(start, start + len(kept)))
             if len(scores) != len(kept):
                 raise InputError(CHANGED)

@@ -159,7 +159,7 @@ class FitOptions:
             from domaincover.data.disk_table import DiskTable
 
             read = read_training(data, [], *self.roles, min_domains)
-            return read._replace(X=DiskTable.of(data, features, self.training.scratch, first_row=1))
+            return read._replace(X=DiskTable(data, features, self.training.scratch, first_row=1))
         if (note := note_on_memory(data, len(features), memory_of_machine())) is not None:
             say(note)
         sources = self.sources

@@ -110,7 +110,7 @@ def kinds_in_words(features: Any) -> list[str]:
     """Say what each column is taken for, a line for each kind; of a table on disk by some rows."""
     from domaincover.data.columns import column_kind
     from domaincover.data.disk_table import DiskTable
-    from domaincover.data.learned_rows import learned_rows
+    from domaincover.data.encoding import learned_rows
     from domaincover.data.spellings import doubt_about, plain_table, spellings_of
 
     if isinstance(features, DiskTable):
@@ -170,7 +170,7 @@ class ModelColumns(NamedTuple):
         """
         first = 1
         texts = {*self.categories, *(() if data.has_types else self.spellings)}
-        for block, kept in data.blocks_with_copies(rows_at_once, self.used, list(ids), texts, self.prose):
+        for block, kept in data.blocks(rows_at_once, self.used, texts, self.prose, list(ids)):
             self._check_decimals(block, data, first)
             yield self._arranged(block.set_axis(range(first, first + len(block))), data), kept
             first += len(block)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -40,6 +40,7 @@ from domaincover.saving.sealed import json_bytes
 
 NUMBERS_AT_ONCE = 1 << 22  # scores from which thresholds are set at once, unless one domain has more
 VERSION = version("domaincover")
+CHANGED = "the table has changed while it was read; run the command again."
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,12 @@ class ScorePart:
 
     def __call__(self, part: NumberedPart) -> DomainsOfPart:
         """Return the domains of the part."""
-        rows, table, domains = [], part.table, []
-        for scored, kept in scored_blocks(self.model.load(), table, [self.domain]):
-            rows.append(scored)
-            domains.append(table.text_of(kept[self.domain]))
-        column = pd.concat(domains) if domains else pd.Series([], name=self.domain, dtype=object)
+        rows = scored_rows(self.model.load(), part.table)
+        column = part.table.read([self.domain], [self.domain])[self.domain]
+        if len(column) != len(rows.scores):
+            raise InputError(CHANGED)
         codes, names = pd.factorize(domain_names(column, range(1, len(column) + 1)))
-        found = {"domains": codes, **joined(self.model.load(), rows)._asdict()}
+        found = {"domains": codes, **rows._asdict()}
         for name, values in found.items():
             _save(self.scratch / str(part.number) / f"{name}.npy", values)
         return DomainsOfPart(np.asarray(names, object), np.bincount(codes, minlength=len(names)), digest_of_part(part))
@@ -185,11 +185,20 @@ def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[list[NDArray[np.int64
     return np.split(codes, ends), typed_names(pd.Series(names, dtype=str)).tolist()
 
 
-def scored_blocks(model: Any, table: Table, copied: Sequence[str] = ()) -> Iterator[tuple[Scored, pd.DataFrame]]:
-    """Score a table in blocks, and copy columns beside."""
-    for X, kept in ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, copied):
-        inner, transformed = unwrapped(model, X)
-        yield inner.scored(transformed), kept
+def scored_rows(model: Any, table: Table) -> Scored:
+    """Score a table in blocks."""
+    blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
+    return joined(model, [inner.scored(X) for inner, X in (unwrapped(model, block) for block, _ in blocks)])
+
+
+def scored_with_features(model: Any, table: Table) -> tuple[Scored, NDArray[Any]]:
+    """Score a table in blocks, and return beside it the features that labels are learned by."""
+    blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
+    found = [
+        (inner.scored(X), inner.encoded_features(X)) for inner, X in (unwrapped(model, each) for each, _ in blocks)
+    ]
+    empty = last_step(model).encoded_features(np.empty((0, 0)))
+    return joined(model, [scored for scored, _ in found]), np.concatenate([empty, *(encoded for _, encoded in found)])
 
 
 def joined(model: Any, rows: Sequence[Scored]) -> Scored:

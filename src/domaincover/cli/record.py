@@ -17,7 +17,7 @@ from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.files import only_writer
 from domaincover.terminal.command_options import REQUIRED, option, takes
-from domaincover.terminal.messages import say, text_width, warnings_as_notes
+from domaincover.terminal.messages import if_stopped, say, text_width, warnings_as_notes
 from domaincover.terminal.text import counted, wrapped
 
 
@@ -53,7 +53,7 @@ def record(options: RecordOptions) -> None:
     data = open_table(options.table)
     check_not_table(options.html, "--html", options.table)
 
-    from domaincover.cli.part_scores import joined, scored_blocks
+    from domaincover.cli.part_scores import scored_rows
     from domaincover.report.domain_table import domain_table
     from domaincover.report.record_page import record_lines, write_record_page
     from domaincover.saving.models import load_extra
@@ -65,8 +65,7 @@ def record(options: RecordOptions) -> None:
         columns, roles = ModelColumns.of(fitted, data), roles_of(settings, options.label, options.domain)
         given = columns.read_labels(data, *roles, inner.classes_.tolist())
         with warnings_as_notes(), rejected_rows_as_input_error(options.model):
-            scored = joined(fitted, [scored for scored, _ in scored_blocks(fitted, data)])
-            inner.record_scored(scored, given.labels, given.domains)
+            inner.record_scored(scored_rows(fitted, data), given.labels, given.domains)
         write_record(options.model, fitted)
     lines, report, n_new = record_lines(inner), inner.record_report(), given.domains.nunique()
     new = report.subset(slice(len(report.domain_names) - n_new, None))
@@ -88,6 +87,7 @@ def recalibrate(options: RecalibrateOptions) -> None:
     from domaincover.saving.sealed import check_folder
 
     model, out = options.model, options.out
+    if_stopped("no model was written")
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model} and its record; choose another folder.")

@@ -93,7 +93,10 @@ def code_names(values: Any, what: str, n_expected: int) -> Coded:
     except TypeError:
         raise InputError(f"{what} must be hashable: text, numbers or tuples, not lists or arrays.") from None
     names = _sort_names(list(distinct))
-    _reject_surrogates(names, what)
+    if broken := [name for name in names if isinstance(name, str) and has_lone_surrogate(name)]:
+        raise InputError(
+            f"{what} contain {broken[0]!r}, which is not valid Unicode; read the file in its own encoding."
+        )
     rank = {name: k for k, name in enumerate(names)}
     return Coded(np.array([rank[name] for name in distinct])[codes], tuple(names))
 
@@ -112,13 +115,6 @@ def _sort_names(names: Sequence[Any]) -> list[Any]:
     except TypeError:  # types that cannot be compared, such as 3 and "3"
         pass
     return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
-
-
-def _reject_surrogates(names: Sequence[Any], what: str) -> None:
-    """Reject lone surrogates, which cannot be written to a file."""
-    for name in names:
-        if isinstance(name, str) and has_lone_surrogate(name):
-            raise InputError(f"{what} contain {name!r}, which is not valid Unicode; read the file in its own encoding.")
 
 
 def has_lone_surrogate(text: str) -> bool:
@@ -143,8 +139,12 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
     if isinstance(values, np.ma.MaskedArray):
         _reject_missing(np.ma.getmaskarray(values).ravel(), what)
     if isinstance(values, list | tuple):
-        values = _as_python_types(values)
-        if _needs_object_array(values):
+        values = [value.item() if isinstance(value, PLAIN) else value for value in values]
+        kinds = set(map(type, values))
+        limit = 2**53 if float in kinds else 2**63  # whole numbers that numpy keeps, beside others of Python's
+        is_kept = kinds <= {int, float, bool} and all(-limit <= v < limit for v in values if type(v) is int)
+        if not is_kept and (len(kinds) > 1 or kinds & {int, tuple, frozenset, str}):
+            # numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\0" to "a"
             return np.fromiter(values, dtype=object, count=len(values))
     try:
         array = np.asarray(values)
@@ -153,24 +153,6 @@ def one_dimensional(values: Any, what: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise InputError(f"{what} must have one dimension, got shape {array.shape}.")
     return _as_double(array, what) if array.dtype.kind == "f" else array
-
-
-def _as_python_types(values: Sequence[Any]) -> Sequence[Any]:
-    """Convert numpy scalars to Python's where types are mixed, so that np.int64(1) and 1 are of one type."""
-    kinds = set(map(type, values))
-    if len(kinds) < 2 or not any(issubclass(kind, PLAIN) for kind in kinds):
-        return values
-    return [value.item() if isinstance(value, PLAIN) else value for value in values]
-
-
-def _needs_object_array(values: Sequence[Any]) -> bool:
-    """Return whether numpy would change values: [1, "a"] to text, tuples to a matrix, 2⁶³ to a float, "a\\0" to "a"."""
-    kinds = set(map(type, values))
-    if kinds <= {int, bool}:
-        return bool(values) and not -(2**63) <= min(values) <= max(values) < 2**63
-    if kinds <= {int, float, bool}:  # equal numbers of these types are equal values
-        return any(type(value) is int and not -(2**53) <= value < 2**53 for value in values)
-    return len(kinds) > 1 or bool(kinds & {tuple, frozenset, str})
 
 
 def _as_double(array: NDArray[Any], what: str) -> NDArray[np.float64]:
@@ -191,23 +173,14 @@ def _check_examples(examples: ArrayLike) -> NDArray[Any]:
         raise InputError("there are no examples.")
     if array.dtype.kind not in "fiub":
         raise InputError(f"examples must be numbers, got {array.dtype}; encode text and categories first.")
-    if array.dtype.kind == "f":
-        _reject_not_finite(array)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        row, *column = (int(k) for k in np.argwhere(bad)[0])
+        raise InputError(
+            f"examples hold {int(bad.sum())} values that are NaN or infinite, first at row {row}, column "
+            f"{column[0] if len(column) == 1 else tuple(column)}; fill them in or drop those rows."
+        )
     return array
-
-
-def _reject_not_finite(examples: NDArray[Any]) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):  # one pass without a mask in the common case
-        if np.isfinite(examples.sum(dtype=np.float64)):
-            return
-    bad = ~np.isfinite(examples)
-    if not bad.any():
-        return
-    row, *column = (int(k) for k in np.argwhere(bad)[0])
-    raise InputError(
-        f"examples hold {int(bad.sum())} values that are NaN or infinite, first at row {row}, column "
-        f"{column[0] if len(column) == 1 else tuple(column)}; fill them in or drop those rows."
-    )
 
 
 def cell_of(domains: NDArray[Any], labels: NDArray[Any], n_labels: int) -> NDArray[np.int64]:

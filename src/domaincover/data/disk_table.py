@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -10,9 +11,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from domaincover.data.tables.table import ROWS_AT_ONCE, Table, no_column
+from domaincover.data.tables import ROWS_AT_ONCE, Table, open_table
+from domaincover.data.tables.arrow_columns import to_pandas
+from domaincover.data.tables.table import no_column
 from domaincover.errors import InputError
 from domaincover.files import writing
 
@@ -27,16 +32,18 @@ class DiskTable:
     is memory-mapped and vanishes with the process. The table itself must not change meanwhile.
 
     A column is read into memory by its name. Rows are selected by a slice, or an array of booleans or of places; a
-    mask is applied by position. Other processes (`n_jobs`) open the table anew.
+    mask is applied by position.
 
     Parameters
     ----------
-    path : path
+    path : path or open table
         A Parquet or Arrow file, or a folder of Parquet parts.
     columns : str, sequence of str or None, default=None
         Columns to keep; None keeps all.
     scratch : path or None, default=None
         Folder for temporary files; None is the system's, which may itself be in memory.
+    first_row : int, default=0
+        Number of the first row in messages.
 
     >>> folder = Path(tempfile.mkdtemp())
     >>> pd.DataFrame({"dose": [1.0, 2.5, 4.0], "ill": [0, 1, 1]}).to_parquet(folder / "visits.parquet")
@@ -53,34 +60,19 @@ class DiskTable:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | Table,
         columns: str | Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
+        first_row: int = 0,
     ) -> None:
-        from domaincover.data.tables import open_table
-
-        table = open_table(Path(path))
-        own = list(table.columns) if columns is None else _names(columns)
-        self._hold(table, own, None if scratch is None else Path(scratch))
-
-    @classmethod
-    def of(cls, table: Table, columns: Sequence[str], scratch: Path | None, first_row: int = 0) -> DiskTable:
-        """Return columns of an open table; messages count rows from `first_row`."""
-        return cls.__new__(cls)._hold(table, columns, scratch, first_row)
-
-    def _hold(
-        self, table: Table, columns: Sequence[str], scratch: Path | None, first_row: int = 0, rows: Rows | None = None
-    ) -> DiskTable:
-        """Set the table on disk, and the columns and rows of it that this table has; None means all."""
+        table = path if isinstance(path, Table) else open_table(Path(path))
         if table.n_rows is None:
             raise InputError(f"{table.path} is not Parquet or Arrow, whose rows can stay on disk; write Parquet first.")
-        for name in columns:
+        self.columns = list(table.columns) if columns is None else _names(columns)
+        for name in self.columns:
             table.check_column(name, option="")
-        self._table, self._first_row = table, first_row
-        self._scratch = Path(tempfile.gettempdir()) if scratch is None else scratch
-        self.columns = list(columns)
-        self._rows = np.arange(table.n_rows) if rows is None else rows
-        return self
+        self._table, self._rows, self._first_row = table, np.arange(table.n_rows), first_row
+        self._scratch = Path(tempfile.gettempdir() if scratch is None else scratch)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -123,36 +115,26 @@ class DiskTable:
 
     def drop(self, *, columns: str | Sequence[str]) -> DiskTable:
         """Return the table without some columns."""
-        dropped = _names(columns)
-        self._check_columns(dropped)
+        dropped = self._selected(_names(columns), self._rows).columns
         return self._selected([name for name in self.columns if name not in dropped], self._rows)
 
     def read(self) -> pd.DataFrame:
         """Return all rows as a pandas table, in memory."""
-        import pyarrow as pa
-
-        from domaincover.data.tables.arrow_columns import to_pandas
-
         places, ordered = _in_disk_order(self._rows)
         frame = to_pandas(pa.concat_tables(self._parts(ordered)), ()).set_axis(ordered + self._first_row)
         return frame if places is None else frame.iloc[np.argsort(places)]
 
     def blocks(self) -> Iterator[tuple[slice | Rows, pd.DataFrame]]:
         """Yield the rows as pandas tables, in their order on disk, each with the places of its rows in this table."""
-        from domaincover.data.tables.arrow_columns import to_pandas
-
         places, ordered = _in_disk_order(self._rows)
         start = 0
         for rows in self._parts(ordered):
-            part = slice(start, start + rows.num_rows)
+            part = slice(start, start := start + rows.num_rows)
             frame = to_pandas(rows, ()).set_axis(ordered[part] + self._first_row)
             yield part if places is None else places[part], frame
-            start = part.stop
 
     def _parts(self, ordered: Rows) -> Iterator[Any]:
         """Yield sorted rows as Arrow tables, at least one."""
-        import pyarrow as pa
-
         n_seen = n_found = 0
         for block in self._table.arrow_blocks(ROWS_AT_ONCE, self.columns):
             start, n_seen = n_seen, n_seen + block.num_rows  # before the block is given away
@@ -177,33 +159,22 @@ class DiskTable:
                 matrix[places] = encode(block)
         return matrix
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (self._table.path, self.columns, self._scratch, self._first_row, self._rows)
-
     def __array__(self, *_: Any, **__: Any) -> NDArray[Any]:
         raise InputError(
             "the table is on disk, and only domaincover's networks train on it there; read it with X.read()."
         )
 
     def _selected(self, columns: Sequence[str], rows: Rows) -> DiskTable:
-        self._check_columns(columns)
-        selected = type(self).__new__(type(self))
-        return selected._hold(self._table, columns, self._scratch, self._first_row, rows)
-
-    def _check_columns(self, columns: Sequence[str]) -> None:
         for name in columns:
             if name not in self.columns:
                 raise no_column("the table", name, self.columns)
+        selected = copy.copy(self)
+        selected.columns, selected._rows = list(columns), rows
+        return selected
 
 
 def _names(columns: str | Sequence[str]) -> list[str]:
     return [columns] if isinstance(columns, str) else list(columns)
-
-
-def _opened_again(path: Path, *held: Any) -> DiskTable:
-    from domaincover.data.tables import open_table
-
-    return DiskTable.__new__(DiskTable)._hold(open_table(path), *held)
 
 
 def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
@@ -216,9 +187,6 @@ def _in_disk_order(rows: Rows) -> tuple[Rows | None, Rows]:
 
 def _selectable(block: Any) -> Any:
     """Return a block with types of whose values Arrow can select some."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for k, field in enumerate(block.schema):
         if pa.types.is_run_end_encoded(field.type):
             block = block.set_column(k, field.name, pc.run_end_decode(block[k]))

@@ -47,7 +47,7 @@ def home_folder() -> Path:
 
 def text_keys(texts: Iterable[str]) -> Keys:
     """Return a digest of every text."""
-    return _joined(_digest(text.encode()) for text in texts)
+    return _joined(_digest(text.encode()).digest() for text in texts)
 
 
 def file_keys(paths: Iterable[str | Path]) -> Keys:
@@ -57,16 +57,15 @@ def file_keys(paths: Iterable[str | Path]) -> Keys:
 
 def array_keys(images: Iterable[NDArray[Any]]) -> Keys:
     """Return a digest of the values, type and shape of every image."""
-    return _joined(map(_array_digest, images))
+    return _joined(_digest(f"{image.dtype.str}{image.shape}".encode(), image).digest() for image in images)
 
 
 def model_key(config: Mapping[str, Any], tensors: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
     """Return a key for a feature extractor: a digest of its configuration, settings and weights."""
-    digest = hashlib.blake2b(digest_size=KEY_BYTES)
-    digest.update(json.dumps([config, settings], sort_keys=True).encode())
+    digest = _digest(json.dumps([config, settings], sort_keys=True).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(json.dumps([name, str(tensor.dtype), list(tensor.shape)]).encode())
-        digest.update(_contiguous(tensor).data)
+        digest.update(_as_array(tensor).data)
     return digest.hexdigest()
 
 
@@ -111,8 +110,9 @@ def _write_shard(
         return folder
     rows = np.concatenate(unsaved)
     own = keys[rows].view(np.uint8).reshape(-1, KEY_BYTES)
-    content = save({"keys": own, "features": features[rows]}, {"checksum": _checksum(own, features[rows])})
+    checksum = {"checksum": _digest(own, features[rows]).hexdigest()}
     try:
+        content = save({"keys": own, "features": features[rows]}, checksum)
         write_whole(folder / f"{secrets.token_hex(8)}.safetensors", content)
     except InputError as error:  # the features may have taken hours and are still returned
         warnings.warn(f"features are not kept: {error}", stacklevel=3)
@@ -129,7 +129,15 @@ def _fill_from_disk(
         if known.all():
             break
         try:
-            at, features = _looked_up(path, distinct, known, result.shape[1])
+            with safe_open(path, framework="numpy") as shard:
+                keys = _checked(shard.get_tensor("keys"), np.uint8, (-1, KEY_BYTES))
+                at = np.searchsorted(distinct, sought := keys.view(distinct.dtype)[:, 0]).clip(max=len(distinct) - 1)
+                is_new = (distinct[at] == sought) & ~known[at]
+                if not is_new.any():  # features are read only if there are any to add
+                    continue
+                features = _checked(shard.get_tensor("features"), np.float32, (len(keys), result.shape[1]))
+                if (shard.metadata() or {}).get("checksum") != _digest(keys, features).hexdigest():
+                    raise ValueError("its checksum differs")
         except OSError as error:
             warnings.warn(f"features in {path} cannot be read: {error.strerror or error}.", stacklevel=3)
             continue
@@ -138,61 +146,38 @@ def _fill_from_disk(
             with contextlib.suppress(OSError):
                 path.unlink()
             continue
-        result[first[at]] = features
-        known[at] = True
+        result[first[at[is_new]]] = features[is_new]
+        known[at[is_new]] = True
     return known
 
 
-def _looked_up(
-    path: Path, distinct: NDArray[np.bytes_], known: NDArray[np.bool_], n_features: int
-) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Return the positions and features of keys that a shard adds; features are read only if there are any."""
-    with safe_open(path, framework="numpy") as shard:
-        keys = shard.get_tensor("keys")
-        if keys.dtype != np.uint8 or keys.ndim != 2 or keys.shape[1] != KEY_BYTES:
-            raise ValueError("wrong type or shape of keys")
-        sought = np.ascontiguousarray(keys).view(distinct.dtype)[:, 0]
-        at = np.searchsorted(distinct, sought).clip(max=len(distinct) - 1)
-        is_new = (distinct[at] == sought) & ~known[at]
-        if not is_new.any():
-            return at[is_new], np.empty((0, n_features), dtype=np.float32)
-        features = shard.get_tensor("features")
-        if features.dtype != np.float32 or features.shape != (len(keys), n_features):
-            raise ValueError("wrong type or shape of features")
-        if (shard.metadata() or {}).get("checksum") != _checksum(keys, features):
-            raise ValueError("its checksum differs")
-    return at[is_new], features[is_new]
+def _checked(tensor: NDArray[Any], kind: type[np.generic], shape: tuple[int, int]) -> NDArray[Any]:
+    """Return a tensor of a shard; raise ValueError if it has another type or shape."""
+    if tensor.dtype != kind or tensor.ndim != 2 or tensor.shape[1] != shape[1] or shape[0] not in (-1, len(tensor)):
+        raise ValueError(f"a tensor of {tensor.dtype} of shape {tensor.shape}")
+    return np.ascontiguousarray(tensor)
 
 
-def _checksum(keys: NDArray[np.uint8], features: NDArray[np.float32]) -> str:
-    digest = hashlib.blake2b(np.ascontiguousarray(keys).data, digest_size=KEY_BYTES)
-    digest.update(np.ascontiguousarray(features).data)
-    return digest.hexdigest()
+def _digest(*content: bytes | NDArray[Any]) -> Any:
+    digest = hashlib.blake2b(digest_size=KEY_BYTES)
+    for part in content:
+        digest.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).data)
+    return digest
 
 
 def _joined(digests: Iterable[bytes]) -> Keys:
     return np.frombuffer(b"".join(digests), dtype=f"V{KEY_BYTES}")
 
 
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=KEY_BYTES).digest()
-
-
 def _file_digest(path: str | Path) -> bytes:
     try:
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=KEY_BYTES)).digest()
+            return hashlib.file_digest(file, _digest).digest()
     except (OSError, ValueError):  # such as a zero byte in the path
         return secrets.token_bytes(KEY_BYTES)
 
 
-def _array_digest(image: NDArray[Any]) -> bytes:
-    digest = hashlib.blake2b(f"{image.dtype.str}{image.shape}".encode(), digest_size=KEY_BYTES)
-    digest.update(np.ascontiguousarray(image).data)
-    return digest.digest()
-
-
-def _contiguous(tensor: Any) -> NDArray[Any]:
+def _as_array(tensor: Any) -> NDArray[Any]:
     """Return a numpy array or torch tensor as a contiguous array, without importing torch."""
     if not isinstance(tensor, np.ndarray):
         tensor = tensor.detach().cpu()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 5
 WHOLE = re.compile(r"\s*(-?(?:0|[1-9][0-9]*))(?:\.0*)?\s*")
-WITH_EXPONENT = re.compile(r"\s*-?[0-9](?:\.[0-9]+)?e[+-][0-9]+\s*")  # as Python and Arrow write large and small floats
+WITH_EXPONENT = re.compile(r"\s*-?[0-9](?:\.[0-9]+)?[eE][+-][0-9]+\s*")  # as programs write large and small numbers
 MOMENT = re.compile(
     r"(?:(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T]|(?P<days>-?[0-9]+ days) )?"
     r"(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:\.(?P<fraction>[0-9]+))?(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.examples import Block, LazyExamples, row_blocks
@@ -88,17 +89,16 @@ class ImageReader:
     def _from_files(self, sources: NDArray[Any]) -> Block:
         values: NDArray[np.uint8] | None = None
         readable = np.zeros(len(sources), dtype=bool)
-        with bombs_as_errors():
-            for row, source in enumerate(sources):
-                image = load_or_reason(source, self._prepared)
-                if isinstance(image, str):
-                    continue
-                pixels = np.asarray(image)
-                if values is None:
-                    values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
-                elif pixels.shape != values.shape[1:]:
-                    raise_different_sizes(sources[readable][0], values.shape[1:3], source, pixels.shape[:2])
-                values[row], readable[row] = pixels, True
+        for row, source in enumerate(sources):
+            image = load_or_reason(source, self._prepared)
+            if isinstance(image, str):
+                continue
+            pixels = np.asarray(image)
+            if values is None:
+                values = np.zeros((len(sources), *pixels.shape), dtype=np.uint8)
+            elif pixels.shape != values.shape[1:]:
+                raise _different_sizes(sources[readable][0], values.shape[1:3], source, pixels.shape[:2])
+            values[row], readable[row] = pixels, True
         if values is None:  # the size is unknown if no image could be read
             values = np.zeros((len(sources), *(self.image_size or (1, 1)), 3), dtype=np.uint8)
         return Block(np.ascontiguousarray(values.transpose(0, 3, 1, 2)), None if readable.all() else readable)
@@ -152,25 +152,21 @@ def are_pixels(sources: NDArray[Any]) -> bool:
     return True
 
 
-def why_unreadable(source: Any) -> str | None:
-    """Return why an image file cannot be decoded completely, or None if it can."""
-    with bombs_as_errors():
-        image = load_or_reason(source)
-    return image if isinstance(image, str) else None
-
-
 def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None) -> Image | str:
-    """Return an image file upright, in RGB and prepared, or the reason why not; use within `bombs_as_errors`."""
+    """Return an image file upright, in RGB and prepared, or the reason why not."""
     if not isinstance(source, str | os.PathLike) or not os.fspath(source):
         return "no path was given"
     pillow = _pillow()
     try:
-        with pillow.open(source, formats=_formats()) as image:
-            image.load()
-            if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
-                return "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
-            rgb = _as_rgb(_upright(image))
-            return rgb if prepare is None else prepare(rgb)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", pillow.DecompressionBombWarning)
+            with pillow.open(source, formats=_formats()) as image:
+                image.load()
+                if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):
+                    return "32-bit greyscale, which has no fixed range; save it with 8 or 16 bits"
+                rgb = _as_rgb(_upright(image))
+                return rgb if prepare is None else prepare(rgb)
     except MemoryError:
         raise
     except (pillow.DecompressionBombError, pillow.DecompressionBombWarning):
@@ -181,19 +177,10 @@ def load_or_reason(source: Any, prepare: Callable[[Image], Image] | None = None)
         return _reason(source, error)
 
 
-@contextmanager
-def bombs_as_errors() -> Iterator[None]:
-    """Make Pillow raise instead of warn about decompression bombs, and ignore its other warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("error", _pillow().DecompressionBombWarning)
-        yield
-
-
-def raise_different_sizes(first: Any, first_size: tuple[int, ...], other: Any, other_size: tuple[int, ...]) -> None:
-    """Raise an error that names two images of different sizes."""
+def _different_sizes(first: Any, first_size: Any, other: Any, other_size: Any) -> InputError:
+    """Return the error that names two images of different sizes."""
     one, two = ("{} × {}".format(*size) for size in (first_size, other_size))
-    raise InputError(
+    return InputError(
         f"images must have one size where image_size is not given, but {first} is {one} (height × width) and {other} "
         f"is {two}; give image_size (--image-size)."
     )
@@ -246,82 +233,50 @@ def _pillow() -> Any:
     return Image
 
 
-@dataclass(frozen=True, eq=False)
-class Unreadable:
-    """Images that cannot be read: a mask of rows, and each distinct file with the reason."""
-
-    rows: NDArray[np.bool_] = field(repr=False)
-    names: tuple[str, ...]
-    reasons: tuple[str, ...]
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows with an unreadable image."""
-        return int(self.rows.sum())
-
-
 @dataclass(frozen=True)
 class _SizeReader:
-    """Decode images completely, but return only their size (height, width) after cropping."""
+    """Decode images completely, but return only their size (height, width) after cropping, or why they cannot be."""
 
     reader: ImageReader
 
     def __call__(self, sources: NDArray[Any]) -> Block:
-        sizes = np.zeros((len(sources), 2), dtype=np.int64)
-        with bombs_as_errors():
-            for row, source in enumerate(sources):
-                image = load_or_reason(source)
-                if not isinstance(image, str):
-                    left, top, right, bottom = self.reader.cropped(image.height, image.width)
-                    sizes[row] = bottom - top, right - left
-        return Block(sizes, sizes[:, 0] > 0)
+        found = np.empty(len(sources), dtype=object)
+        for row, source in enumerate(sources):
+            image = load_or_reason(source)
+            if not isinstance(image, str):
+                left, top, right, bottom = self.reader.cropped(image.height, image.width)
+            found[row] = image if isinstance(image, str) else (bottom - top, right - left)
+        return Block(found)
 
 
-def check_images(sources: NDArray[Any], reader: ImageReader, workers: int = 0) -> Unreadable:
-    """Decode every distinct image once and return the unreadable ones.
+def unreadable_images(
+    sources: NDArray[Any], reader: ImageReader, max_share: float, workers: int = 0
+) -> tuple[NDArray[np.bool_], str]:
+    """Decode every distinct image once; return a mask of rows that cannot be read, and a line that names the first.
 
-    Raise an InputError if the reader keeps the original size and two images differ in it.
+    Raise an InputError if these are more than a share of all, or if the reader keeps the original size and two images
+    differ in it.
     """
-    sources = np.asarray(sources)
     if are_pixels(sources):
-        return Unreadable(np.zeros(len(sources), dtype=bool), (), ())
-    distinct, codes = _distinct(sources)
-    sized = LazyExamples(distinct, _SizeReader(reader), workers)
-    blocks = list(sized.blocks(row_blocks(len(distinct), IMAGES_AT_ONCE)))
-    sizes = np.concatenate([np.zeros((0, 2), dtype=np.int64), *(block.values for block in blocks)])
-    readable = sizes[:, 0] > 0
-    if reader.image_size is None and readable.any():
-        first = int(readable.argmax())
-        differs = readable & (sizes != sizes[first]).any(axis=1)
-        if differs.any():
-            other = int(differs.argmax())
-            raise_different_sizes(distinct[first], tuple(sizes[first]), distinct[other], tuple(sizes[other]))
-    unreadable = distinct[~readable]
-    reasons = tuple(why_unreadable(source) or "reading failed once" for source in unreadable)
-    return Unreadable(~readable[codes], tuple(map(str, unreadable)), reasons)
-
-
-def report_unreadable(found: Unreadable, n_total: int, max_share: float) -> str | None:
-    """Return a one-line description of unreadable images, None without any; raise if they exceed a share of all."""
-    if not found.n_rows:
-        return None
-    share = found.n_rows / n_total
-    named = [f"{name} ({reason})" for name, reason in zip(found.names[:NAMED], found.reasons[:NAMED], strict=True)]
-    others = len(found.names) - len(named)
-    which = "; ".join(named) + (f"; and {others:,} other{'s' * (others > 1)}" if others > 0 else "")
-    count = f"{found.n_rows:,} of {n_total:,} images ({share:.2%}) cannot be read"
+        return np.zeros(len(sources), dtype=bool), ""
+    codes, distinct = pd.factorize(np.asarray(sources, dtype=object), use_na_sentinel=False)
+    blocks = LazyExamples(distinct, _SizeReader(reader), workers).blocks(row_blocks(len(distinct), IMAGES_AT_ONCE))
+    found = [size for block in blocks for size in block.values]
+    sizes = {size: source for source, size in zip(distinct[::-1], found[::-1], strict=True) if type(size) is tuple}
+    if reader.image_size is None and len(sizes) > 1:
+        (one, first), (two, other) = [*reversed(sizes.items())][:2]
+        raise _different_sizes(first, one, other, two)
+    reasons = {str(source): why for source, why in zip(distinct, found, strict=True) if isinstance(why, str)}
+    rows = np.array([isinstance(why, str) for why in found], dtype=bool)[codes]
+    if not reasons:
+        return rows, ""
+    share, n_others = rows.mean(), len(reasons) - NAMED
+    which = "; ".join(f"{name} ({reason})" for name, reason in [*reasons.items()][:NAMED])
+    which += f"; and {n_others:,} other{'s' * (n_others > 1)}" if n_others > 0 else ""
+    count = f"{rows.sum():,} of {len(rows):,} images ({share:.2%}) cannot be read"
     if share > max_share:
         raise InputError(
             f"{count}, more than the {max_share:.2%} that may be left out: {which}; repair or remove them, or allow "
             "more (--max-unreadable)."
         )
-    return f"{count} and are left out: {which}."
-
-
-def _distinct(sources: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the distinct sources in order of appearance and each row's position among them; sources may be missing."""
-    numbers: dict[Any, int] = {}
-    codes = np.array([numbers.setdefault(source, len(numbers)) for source in sources], dtype=np.int64)
-    distinct = np.empty(len(numbers), dtype=object)
-    distinct[:] = list(numbers)
-    return distinct, codes
+    return rows, f"{count} and are left out: {which}."

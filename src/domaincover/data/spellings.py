@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from domaincover.data.columns import ISO_DATE
 from domaincover.errors import InputError
@@ -37,34 +36,6 @@ class NumberSpelling(NamedTuple):
     unit: str
     decimal: str
 
-    def read(self, texts: pd.Series[Any]) -> pd.Series[Any]:
-        """Return the numbers, NaN for texts that are written in another way."""
-        if self.unit:
-            unit = re.escape(self.unit)
-            texts = texts.where(texts.str.fullmatch(rf"[+-]?\s*{unit}.*|.*{unit}"))
-            texts = texts.str.replace(self.unit, "", n=1, regex=False).str.replace(r"\s+", " ", regex=True).str.strip()
-        mark, thousands = re.escape(self.decimal), r"[, \u00a0\u202f']" if self.decimal == "." else r"[. \u00a0\u202f']"
-        grouped = rf"[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+"  # 0,250 has a decimal comma
-        pattern = rf"[+-]?\s?(?:{grouped}|\d+)(?:{mark}\d+)?|[+-]?{mark}\d+|{PLAIN_NUMBER}"
-        if self.decimal == ",":
-            pattern = pattern.removesuffix(f"|{PLAIN_NUMBER}")  # 1.200 is 1200 here
-        followed = texts.where(texts.str.fullmatch(pattern))
-        bare = followed.str.replace(rf"{thousands}|\s", "", regex=True).str.replace(self.decimal, ".", regex=False)
-        return pd.to_numeric(bare, errors="coerce")
-
-
-class DateSpelling(NamedTuple):
-    """How a date is written, and how ISO 8601 orders its parts."""
-
-    written: re.Pattern[str]
-    iso: str
-
-    def read(self, texts: pd.Series[Any]) -> pd.Series[Any]:
-        """Return the dates, NaT for texts that are written in another way."""
-        followed = texts.where(texts.str.fullmatch(self.written))
-        ordered = followed.str.replace(self.written, self.iso, regex=True)
-        return pd.Series(pd.to_datetime(ordered, errors="coerce", format="ISO8601"))
-
 
 # By what `fit` prints and a saved model keeps.
 NUMBERS = {
@@ -75,12 +46,11 @@ NUMBERS = {
     "12.5 %": NumberSpelling("%", "."),
     "12,5 %": NumberSpelling("%", ","),
 }
-DATES = {
-    "day/month/year": DateSpelling(YEAR_LAST, r"\4-\3-\1\5"),
-    "month/day/year": DateSpelling(YEAR_LAST, r"\4-\1-\3\5"),
-    "year/month/day": DateSpelling(YEAR_FIRST, r"\1-\3-\4\5"),
+DATES = {  # what is written, and how ISO 8601 orders its parts
+    "day/month/year": (YEAR_LAST, r"\4-\3-\1\5"),
+    "month/day/year": (YEAR_LAST, r"\4-\1-\3\5"),
+    "year/month/day": (YEAR_FIRST, r"\1-\3-\4\5"),
 }
-SPELLINGS: Mapping[str, NumberSpelling | DateSpelling] = {**NUMBERS, **DATES}
 
 
 def spelling_of(column: pd.Series[Any]) -> str | None:
@@ -94,8 +64,7 @@ def spelling_of(column: pd.Series[Any]) -> str | None:
         return None
     if texts.str.fullmatch(f"{PLAIN_NUMBER}|{ISO_DATE}").all() and not column.isin(MISSING_MARKS).any():
         return None
-    date = _date_spelling(texts)
-    return date if date is not None else _number_spelling(texts)
+    return _date_spelling(texts) or _number_spelling(texts)
 
 
 def plain_table(table: pd.DataFrame, spellings: Mapping[Any, str]) -> pd.DataFrame:
@@ -153,37 +122,56 @@ def as_plain(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
         is_text = column.map(lambda value: isinstance(value, str)).astype(bool) | column.isna()
         typed = _taken_as_is(column[~is_text].infer_objects(), spelling)
         return as_plain(column.where(is_text).astype("string"), spelling).where(is_text, typed)
-    reader = SPELLINGS[spelling]
     codes, distinct = pd.factorize(column.astype("string"))
     texts = pd.Series(distinct, dtype="string").str.strip()
-    values = reader.read(texts)
+    values = _read(texts, spelling)
     bad = (values.isna() & ~texts.isin(MISSING_MARKS)).to_numpy(dtype=bool)
     wrong = np.append(bad, False)[codes]  # code −1 (missing) selects the last
     if wrong.any():
         raise _unlike(column, int(wrong.argmax()), spelling)
-    dates = isinstance(reader, DateSpelling)
-    found: NDArray[Any] = values.to_numpy(dtype="datetime64[us]" if dates else np.float64)
-    nothing = np.array([np.datetime64("NaT") if dates else np.nan], dtype=found.dtype)
-    return pd.Series(np.concatenate([found, nothing])[codes], index=column.index, name=column.name)
+    kind = "datetime64[us]" if spelling in DATES else "float64"
+    found = np.append(values.to_numpy(dtype=kind), np.array([None], dtype=kind))
+    return pd.Series(found[codes], index=column.index, name=column.name)
+
+
+def _read(texts: pd.Series[Any], spelling: str) -> pd.Series[Any]:
+    """Return the numbers or dates of texts, NaN or NaT where they are written in another way."""
+    if spelling in DATES:
+        written, iso = DATES[spelling]
+        ordered = texts.where(texts.str.fullmatch(written)).str.replace(written, iso, regex=True)
+        return pd.Series(pd.to_datetime(ordered, errors="coerce", format="ISO8601"))
+    unit, decimal = NUMBERS[spelling]
+    if unit:
+        marked = texts.str.fullmatch(rf"[+-]?\s*{re.escape(unit)}.*|.*{re.escape(unit)}")
+        texts = texts.where(marked).str.replace(unit, "", n=1, regex=False)
+        texts = texts.str.replace(r"\s+", " ", regex=True).str.strip()
+    mark, thousands = re.escape(decimal), r"[, \u00a0\u202f']" if decimal == "." else r"[. \u00a0\u202f']"
+    grouped = rf"[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+"  # 0,250 has a decimal comma
+    pattern = rf"[+-]?\s?(?:{grouped}|\d+)(?:{mark}\d+)?|[+-]?{mark}\d+"
+    if decimal == ".":  # 1.200 is 1200 beside a decimal comma
+        pattern = f"{pattern}|{PLAIN_NUMBER}"
+    followed = texts.where(texts.str.fullmatch(pattern))
+    bare = followed.str.replace(rf"{thousands}|\s", "", regex=True).str.replace(decimal, ".", regex=False)
+    return pd.to_numeric(bare, errors="coerce")
 
 
 def _taken_as_is(column: pd.Series[Any], spelling: str) -> pd.Series[Any]:
     """Return numbers or dates, unless all may be misread texts of this spelling: 2.000 as 2, 1/2/2026 as 2 January."""
-    reader, kind = SPELLINGS[spelling], column.dtype.kind
+    unit, decimal = NUMBERS.get(spelling, ("", ""))
     may_be, could_be = np.zeros((2, len(column)), dtype=bool)
-    if isinstance(reader, NumberSpelling) and reader.unit == "%":
+    if unit == "%":
         may_be = could_be = column.notna().to_numpy()  # 0.12 or 12?
-    elif isinstance(reader, NumberSpelling) and reader.decimal == "," and kind == "f":
+    elif decimal == "," and column.dtype.kind == "f":
         size = np.abs(column.to_numpy(dtype=np.float64, na_value=np.nan))
         size[np.isinf(size)] = np.nan
         is_short = np.abs(np.round(size, 3) - size) <= 1e-6 * size  # also in single precision
         may_be = is_short & (size >= 1) & (size < THOUSAND)
         could_be = may_be | (np.floor(size) == size)
-    elif spelling == "day/month/year" and kind == "M":
+    elif spelling == "day/month/year" and column.dtype.kind == "M":
         could_be = (column.dt.day <= MONTHS).to_numpy(dtype=bool)
         may_be = could_be & (column.dt.day != column.dt.month).to_numpy(dtype=bool)
     if may_be.any() and (could_be | column.isna().to_numpy()).all():
-        raise _unlike(column, int(may_be.argmax()), spelling, "which a program may have misread; give it as text")
+        raise _unlike(column, int(may_be.argmax()), spelling, ", which a program may have misread; give it as text")
     return column
 
 
@@ -204,19 +192,19 @@ def _distinct(column: pd.Series[Any]) -> pd.Series[Any] | None:
 def _number_spelling(texts: pd.Series[Any]) -> str | None:
     if texts.str.fullmatch(CODE).any():
         return None
-    return next((name for name, spelling in NUMBERS.items() if _follow(texts, spelling)), None)
+    return next((spelling for spelling in NUMBERS if _follow(texts, spelling)), None)
 
 
 def _date_spelling(texts: pd.Series[Any]) -> str | None:
-    fitting = [name for name, spelling in DATES.items() if _follow(texts, spelling)]
+    fitting = [spelling for spelling in DATES if _follow(texts, spelling)]
     if texts.str.contains(".", regex=False).all():  # nobody writes the month first and then points
-        fitting = [name for name in fitting if name != "month/day/year"]
+        fitting = [spelling for spelling in fitting if spelling != "month/day/year"]
     return fitting[0] if len(fitting) == 1 else None
 
 
-def _follow(texts: pd.Series[Any], spelling: NumberSpelling | DateSpelling) -> bool:
+def _follow(texts: pd.Series[Any], spelling: str) -> bool:
     """Return whether all texts are written like this; the first alone mostly shows that they are not."""
-    return bool(spelling.read(texts[:1]).notna().all() and spelling.read(texts).notna().all())
+    return bool(_read(texts[:1], spelling).notna().all() and _read(texts, spelling).notna().all())
 
 
 def _looks_like_number(texts: pd.Series[Any]) -> Any:
@@ -227,8 +215,7 @@ def _looks_like_number(texts: pd.Series[Any]) -> Any:
 
 
 def _unlike(column: pd.Series[Any], position: int, spelling: str, advice: str = "") -> InputError:
-    more = f", {advice}" if advice else ""
     return InputError(
         f"column {column.name!r} was written like {spelling} when the model was fitted, "
-        f"but holds {str(column.iloc[position])!r} at row {column.index[position]}{more}."
+        f"but holds {str(column.iloc[position])!r} at row {column.index[position]}{advice}."
     )

@@ -31,6 +31,8 @@ from domaincover.predictors.label_scores import has_margins, last_step, log_scor
 from domaincover.predictors.names import label_codes
 from domaincover.promises.certificates import seen_among
 
+Fitted = tuple[Any, Part]  # an estimator, the rows that it was fitted on, and those that it scores
+
 
 class FitPlan(NamedTuple):
     """A prepared fit: coded data, and the fitting and calibration rows of each scorer."""
@@ -40,16 +42,23 @@ class FitPlan(NamedTuple):
     domains: Any
     targets: Targets
     parts: list[Part]
+    inner_parts: list[Part]  # within the training rows of the only other part
     rows_to_fit: list[NDArray[np.int64]]
     is_infeasible: bool  # every set holds every label
     sample_weight: Any
 
 
 class ScoredParts(NamedTuple):
-    """Calibration rows, and training rows where those set the scale, scored by the estimators of their parts."""
+    """Calibration rows, and training rows where those set the scale, scored by the estimators of their parts.
+
+    The rows are those that the parts calibrate, one part after the other. Training rows are scored by the estimators of
+    folds among them, or by the one that they trained.
+    """
 
     calibration: ScoredRows
+    calibrated_by: list[Fitted]
     training: ScoredRows | None
+    trained_by: list[Fitted]
 
 
 def has_probabilities(classifier: CalibratedSetClassifier) -> bool:
@@ -79,7 +88,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
     _label_types = (str,)  # the only objects that scikit-learn's classifiers accept
 
     @abstractmethod
-    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+    def _calibrate(self, X: Any, targets: Targets, fitted: Sequence[Fitted], inner: Sequence[Fitted]) -> None:
         """Set the thresholds from the scores of each part's calibration rows by that part's estimator."""
 
     @abstractmethod
@@ -147,8 +156,13 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             parts = [Part(np.arange(len(targets.labels)), parts[0].calibrate)]
         y = targets.classes[targets.labels]
         self.fit_domains_ = self.domains_[np.unique(targets.domains[np.concatenate([part.train for part in parts])])]
-        rows = [] if self.calibration == "prefit" else [part.train for part in parts]
-        return FitPlan(X, y, domains, targets, parts, rows, bool(widened.all()), weights)
+        inner = [] if widened.all() else self._inner_parts(targets, parts)
+        rows = [] if self.calibration == "prefit" else [part.train for part in (*parts, *inner)]
+        return FitPlan(X, y, domains, targets, parts, inner, rows, bool(widened.all()), weights)
+
+    def _inner_parts(self, targets: Targets, parts: Sequence[Part]) -> list[Part]:  # noqa: ARG002
+        """Return folds of the training rows, where what is learned for calibration takes scores by others."""
+        return []
 
     def _fitted_scorers(self, plan: FitPlan) -> list[Any]:
         """Fit a clone of the estimator on each set of rows of a plan."""
@@ -159,6 +173,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
     def _calibrated(self, plan: FitPlan, fitted: list[Any]) -> Self:
         """Calibrate the fitted scorers of a plan."""
         X, targets, parts = plan.X, plan.targets, plan.parts
+        fitted, inner = fitted[: len(parts)], list(zip(fitted[len(parts) :], plan.inner_parts, strict=True))
         if self.calibration == "prefit":
             check_is_fitted(self.estimator)
             self.estimator_, fitted = self.estimator, [self.estimator]
@@ -173,7 +188,7 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
             self.calibration_domains_ = self.domains_[:0]
             self.thresholds_ = np.full(len(self.classes_), -np.inf)
         else:
-            self._calibrate(X, targets, parts, fitted)
+            self._calibrate(X, targets, list(zip(fitted, parts, strict=True)), inner)
         self.promise_ = self._promise_in_words()
         return self
 
@@ -245,32 +260,42 @@ class CalibratedSetClassifier(CalibratedPredictor, SetClassifier):
         """Return the place of each row's label in `classes_`, of which a prefit estimator may know more."""
         return label_codes(targets.classes, self.classes_)[targets.labels]
 
-    def _scored_rows(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> ScoredParts:
+    def _scored_rows(
+        self, X: Any, targets: Targets, fitted: Sequence[Fitted], inner: Sequence[Fitted] = ()
+    ) -> ScoredParts:
         """Return rows with their log-odds by the estimator of their part, and learn what makes these of its scores.
 
-        That is learned from an estimator's own training rows where the promise is proved, since no calibration row may
-        move it, and else from all calibration rows together.
+        That is learned from an estimator's training rows where the promise is proved, since no calibration row may move
+        it, and else from all calibration rows together. Training rows are scored by the `inner` estimators of folds
+        among them, if there are any.
         """
-        labels, learned, scores = self._label_codes(targets), list[Any](), list[NDArray[Any]]()
+        labels, own = self._label_codes(targets), list(fitted)
+        on_training = list(inner) or [(model, Part(part.train, part.train)) for model, part in own]
         with one_thread():  # rounding may depend on how rows are dealt out to threads, and thresholds on rounding
-            for model, part in zip(fitted, parts, strict=True):
-                scores.append(log_scores_for(model, taken(X, part.calibrate), self.classes_))
-                if self.calibration in ("held-out-domains", "jackknife-minmax"):
-                    seen = log_scores_for(model, taken(X, part.train), self.classes_)
-                    learned.append(self._learned_of(seen, labels[part.train]))
-        rows = np.concatenate([part.calibrate for part in parts])
-        learned = learned or [self._learned_of(np.concatenate(scores), labels[rows])] * len(fitted)
+            scores = [log_scores_for(model, taken(X, part.calibrate), self.classes_) for model, part in own]
+            if self.calibration in ("held-out-domains", "jackknife-minmax"):
+                seen = [log_scores_for(model, taken(X, part.calibrate), self.classes_) for model, part in on_training]
+        rows, training_rows = (np.concatenate([part.calibrate for _, part in each]) for each in (own, on_training))
+        if self.calibration == "jackknife-minmax":
+            learned = [self._learned_of(each, labels[part.train]) for each, (_, part) in zip(seen, own, strict=True)]
+        elif self.calibration == "held-out-domains":
+            learned = [self._learned_of(np.concatenate(seen), labels[training_rows])]
+        else:
+            learned = [self._learned_of(np.concatenate(scores), labels[rows])] * len(own)
         if has_margins(self.estimator):
             self.links_ = [link._asdict() for link in learned]
         else:
             self.lowest_ = np.stack(learned)
 
-        def with_log_odds(by_model: list[NDArray[Any]], rows: NDArray[np.int64]) -> ScoredRows:
-            found = np.exp(np.concatenate([self.mean_.log_probabilities(*each) for each in enumerate(by_model)]))
+        def with_log_odds(by_part: list[NDArray[Any]], rows: NDArray[np.int64]) -> ScoredRows:
+            each = enumerate(by_part) if len(by_part) == len(own) else ((0, scores) for scores in by_part)
+            found = np.exp(np.concatenate([self.mean_.log_probabilities(*one) for one in each]))
             return ScoredRows(log_odds(found), found, labels[rows], targets.domains[rows])
 
-        training = with_log_odds([seen], parts[0].train) if self.calibration == "held-out-domains" else None
-        return ScoredParts(with_log_odds(scores, rows), training)
+        calibration = with_log_odds(scores, rows)
+        if self.calibration != "held-out-domains":
+            return ScoredParts(calibration, own, None, [])
+        return ScoredParts(calibration, own, with_log_odds(seen, training_rows), on_training)
 
     def _learned_of(self, scores: NDArray[np.float64], labels: NDArray[np.int64]) -> Any:
         """Return the link of margins, or of probabilities what stands for 0 of each label."""

@@ -19,7 +19,7 @@ from domaincover.calibration.rules import (
 from domaincover.criteria import Criterion
 from domaincover.errors import InputError
 from domaincover.estimators.base import Targets
-from domaincover.estimators.calibrated import CalibratedSetClassifier, cells_of
+from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, cells_of
 from domaincover.estimators.folds import Part
 from domaincover.estimators.scorer_fits import taken
 from domaincover.options import SmallCells
@@ -150,18 +150,18 @@ class ConformalSetClassifier(ConformalPredictor, CalibratedSetClassifier):
         rows = np.arange(len(targets.labels))
         return [Part(rows, rows)] if self.rule == "single" else super()._plan(targets)
 
-    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
+    def _calibrate(self, X: Any, targets: Targets, fitted: Sequence[Fitted], inner: Sequence[Fitted]) -> None:
         if self.rule == "single":
             return
-        rows = np.concatenate([part.calibrate for part in parts])
+        rows = np.concatenate([part.calibrate for _, part in fitted])
         labels, domains = self._label_codes(targets)[rows], targets.domains[rows]
         fewest = 1 if self._promised is None else self.min_cell_size
         counts = self._criterion_of(targets).group_counts(cells_of(targets, rows)) >= fewest
         self.calibration_domains_ = self.domains_[counts.any(axis=1)]
         if self.calibration in LEAVES_OUT:
-            scores = self._scored_rows(X, targets, parts, fitted).calibration.scores
+            scores = self._scored_rows(X, targets, fitted, inner).calibration.scores
         else:
-            scores = scores_for(fitted[0], taken(X, rows), self.classes_)
+            scores = scores_for(fitted[0][0], taken(X, rows), self.classes_)
         self.thresholds_ = self._thresholds(scores, labels, domains)
 
     def _thresholds(

@@ -41,16 +41,25 @@ def plan_parts(
         return [Part(rows[~held_out], rows[held_out])]
     if calibration not in LEAVES_OUT:
         return [Part(rows, rows)]
-    order = rng.permutation(len(targets.domain_names))
-    if len(order) < 2:
+    n_domains = len(targets.domain_names)
+    if n_domains < 2:
         raise InputError(f"calibration={calibration!r} leaves domains out in turn and needs at least 2; there is 1.")
-    n_folds = _n_folds(len(order), calibration, folds, confidence)
-    fold_of_domain = np.full(len(order), -1)
+    n_folds = _n_folds(n_domains, calibration, folds, confidence)
     # Jackknife-minmax leaves out single domains, since its proof needs exchangeable folds; the others only train.
-    left_out = order[:n_folds] if calibration == "jackknife-minmax" else order
+    most = n_folds if calibration == "jackknife-minmax" else n_domains
+    return folds_of(targets.domains, rows, n_folds, rng, most)
+
+
+def folds_of(
+    domains: NDArray[np.int64], rows: NDArray[np.int64], n_folds: int, rng: np.random.Generator, most: int | None = None
+) -> list[Part]:
+    """Leave out folds of the domains of these rows in turn; with `most`, so many random domains, and not the others."""
+    order = rng.permutation(np.unique(domains[rows]))
+    fold_of_domain = np.full(int(domains.max(initial=0)) + 1, -1)
+    left_out = order[:most]
     fold_of_domain[left_out] = np.arange(len(left_out)) % n_folds
-    fold = fold_of_domain[targets.domains]
-    return [Part(rows[fold != k], rows[fold == k]) for k in range(n_folds)]
+    fold = fold_of_domain[domains[rows]]
+    return [Part(rows[fold != k], rows[fold == k]) for k in range(min(n_folds, len(left_out)))]
 
 
 def _n_folds(n_domains: int, calibration: Calibration, folds: int | None, confidence: float | None) -> int:

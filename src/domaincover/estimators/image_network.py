@@ -17,8 +17,7 @@ from domaincover.data.images import (
     Resize,
     are_pixels,
     check_files_can_be_read,
-    check_images,
-    report_unreadable,
+    unreadable_images,
 )
 from domaincover.errors import InputError, check_installed
 from domaincover.estimators.backbones import Backbone, MakeBackbone, OwnBackbone
@@ -115,12 +114,11 @@ class ImageNetwork(SourceNetwork):
             return None
         own_size = self._size is None and self._named_model is None and self.backbone is None
         reader = ImageReader(None if own_size else (1, 1), self.crop, self.resize)  # None rejects mixed sizes
-        found = check_images(X, reader, self.n_workers)
-        message = report_unreadable(found, len(X), self.max_unreadable)
-        if message is None:
+        rows, message = unreadable_images(X, reader, self.max_unreadable, self.n_workers)
+        if not message:
             return None
         warnings.warn(message, stacklevel=2)
-        return ~found.rows
+        return ~rows
 
     @property
     def _size(self) -> tuple[int, int] | None:

@@ -159,6 +159,11 @@ class NetworkClassifier(_Network):
             scores[np.isnan(encoded).any(axis=1)] = np.inf  # an unreadable example: its set holds every label
         return scores
 
+    def last_features(self, X: Any) -> NDArray[np.float32]:
+        """Return the features of images or texts that the last part of the network scores."""
+        inputs: Any = self._inputs
+        return inputs.last_features(self.encoder_, self.network_, self._checked(X), inputs.device(self.device))
+
     def _scorer(self) -> Callable[[Tensor], Tensor]:
         """Return what scores encoded rows just as `label_scores` does: a threshold may equal one of these scores."""
         if not self._inputs.is_dense:

@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 
-from domaincover.calibration.adaptation import AdaptiveThresholds
-from domaincover.calibration.adaptation_fit import LABEL_COUNTS, ScoredRows, fit_adaptive_thresholds
+from domaincover.calibration.adaptation_fit import Promise, ScoredRows, fit_adaptive_thresholds
 from domaincover.calibration.confidence import order_ranks
 from domaincover.calibration.familiarity import fit_familiarity
+from domaincover.calibration.few_labels_fit import TaughtRows, fit_few_labels, sampled_rows
 from domaincover.calibration.rules import joint_thresholds
 from domaincover.criteria import free_thresholds
 from domaincover.data.dataset import count_cells
-from domaincover.errors import check_choice
+from domaincover.errors import InputError, check_choice
 from domaincover.estimators.base import Targets, generators
-from domaincover.estimators.calibrated import CalibratedSetClassifier, has_probabilities
-from domaincover.estimators.folds import Part
-from domaincover.options import OnRareLabel, PromiseCalibration
+from domaincover.estimators.calibrated import CalibratedSetClassifier, Fitted, ScoredParts, has_probabilities
+from domaincover.estimators.folds import FOLDS, Part, folds_of
+from domaincover.estimators.label_features import LabelFeatures
+from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.promised_predictor import PromisedPredictor
@@ -75,6 +76,14 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         A label that occurs in too few domains for the confidence is promised by itself with the confidence that its
         domains allow ("pool"), raises an error, or is put into every set ("widen"). If no label can be promised, "pool"
         raises an error too.
+    few_labels : sequence of int, default=(30, 100, 300)
+        Numbers of labels of a new domain that `adapt` can learn from, each calibrated as far as the domains have the
+        rows: half of a domain's rows are offered for labels, and the others count. Empty for none. Where labels make
+        sets less than 1 % smaller, a number is left out. With "held-out-domains" this takes five fits more, on folds of
+        the training domains.
+    label_rows : {"uncertain", "random"}, default="uncertain"
+        Which rows of a new domain `choose_rows` chooses to be labelled: uncertain ones that lie apart, or random ones.
+        Calibration labels rows of its domains by the same rule.
     n_jobs : int or None, default=None
         Number of processes that fit the estimator, as joblib counts them; domaincover's networks train together anyway.
     random_state : int, RandomState or None, default=None
@@ -90,8 +99,12 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         The promise in a sentence.
     calibration_domains_ : array
         Domains that calibrated.
+    label_gain : DataFrame
+        Mean set size and share of domains at target by number of labels of a new domain, in the calibration domains.
     adapted_ : dict
-        Of an adapted model: number of rows, of labelled rows, and the p-value of `familiarity`.
+        Of an adapted model: numbers of rows and labels, for which number of labels it is calibrated, the prior scale of
+        what they taught, the mean set size before and after in the rows without label, and the p-value of
+        `familiarity`.
     estimator_, estimators_
         The fitted estimator, or estimators whose mean predicts.
 
@@ -110,6 +123,8 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     domain_confidence: float = 0.9
     calibration: PromiseCalibration = "cross-fit"
     on_infeasible: OnRareLabel = "pool"
+    few_labels: Sequence[int] = (30, 100, 300)
+    label_rows: LabelRows = "uncertain"
 
     _infeasible_options = get_args(OnRareLabel)
 
@@ -125,6 +140,10 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
     def _check_settings(self) -> None:
         check_share(self.domain_confidence, "domain confidence")
         check_choice("calibration", self.calibration, get_args(PromiseCalibration))
+        check_choice("label_rows", self.label_rows, get_args(LabelRows))
+        numbers = np.atleast_1d(np.asarray(self.few_labels))
+        if numbers.size and (numbers.dtype.kind not in "iu" or numbers.min() < 2):
+            raise InputError(f"few_labels must be whole numbers of at least 2, or empty, got {self.few_labels!r}.")
         super()._check_settings()
 
     def _rare_labels(self, n_by_cell: NDArray[np.int64]) -> OnRareLabel:
@@ -133,12 +152,21 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         none_feasible = bool((order_ranks(n_domains, self.domain_confidence) < 1).all())
         return "raise" if self.on_infeasible == "pool" and none_feasible else self.on_infeasible
 
-    def _calibrate(self, X: Any, targets: Targets, parts: Sequence[Part], fitted: Sequence[Any]) -> None:
-        """Calibrate fixed thresholds, thresholds for the rows given and for later rows, and what is familiar."""
-        scored = self._scored_rows(X, targets, parts, fitted)
-        calibration, training = scored.calibration.readable, scored.training and scored.training.readable
+    def _inner_parts(self, targets: Targets, parts: Sequence[Part]) -> list[Part]:
+        """Return folds of the domains that train, whose scores by others say what labels are worth in a new domain."""
+        domains = targets.domains[parts[0].train]
+        if self.calibration != "held-out-domains" or not len(self.few_labels) or len(np.unique(domains)) < 2:
+            return []
+        (rng,) = generators(self.random_state, "inner folds")
+        return folds_of(targets.domains, parts[0].train, FOLDS, rng)
+
+    def _calibrate(self, X: Any, targets: Targets, fitted: Sequence[Fitted], inner: Sequence[Fitted]) -> None:
+        """Calibrate fixed thresholds, thresholds for the rows given and for later rows, labels, and familiarity."""
+        scored = self._scored_rows(X, targets, fitted, inner)
+        calibration = scored.calibration.of(scored.calibration.is_readable)
+        training = scored.training and scored.training.of(scored.training.is_readable)
         self._count_calibration_cells(calibration)
-        criterion, rngs = self.own_criterion, generators(self.random_state, "adaptation", 3)
+        criterion, rngs = self.own_criterion, generators(self.random_state, "adaptation", 4)
         promise = criterion, self.domain_confidence
         options: dict[str, Any] = {"min_cell_size": self.min_cell_size, "on_infeasible": self.on_infeasible}
         options["label_names"] = self.classes_.tolist()
@@ -148,25 +176,33 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
                 self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
                 self._keep_residuals(calibration)
                 return
-            options["training"] = training
-            rows = fit_adaptive_thresholds(
-                calibration, *promise, **options, recall_on="rows given", label_counts=(), rng=rngs[0]
-            )
-            counts = () if criterion.is_coverage else LABEL_COUNTS
-            later = fit_adaptive_thresholds(
-                calibration, *promise, **options, recall_on="later rows", label_counts=counts, rng=rngs[1]
-            )
-        self.adaptation_, self.later_adaptation_ = _without_residuals(rows), _without_residuals(later)
-        self.residuals_ = _rounded_down(later.residuals)
+            options_of_rows = options | {"training": training}
+            given = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[0])
+            options_of_rows["recall_on"] = "later rows"
+            later = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[1])
+            self.adaptation_, self.later_adaptation_ = given._asdict(), later._asdict()
+            if len(self.few_labels):
+                self._calibrate_labels(X, Promise.of(calibration, *promise, **options), scored, rngs[3])
         self.familiarity_ = fit_familiarity(*calibration[:2], calibration.domains, criterion, rng=rngs[2])._asdict()
         if not criterion.constrained.all():
             self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
-        self.thresholds_ = self._by_label(rows.fixed)
+        self.thresholds_ = self._by_label(given.fixed)
         self._keep_residuals(calibration)
 
     def _keep_residuals(self, rows: ScoredRows) -> None:
         """Keep what a record of later domains is compared with, and calibrates with."""
         self.calibration_residuals_ = calibration_residuals(self, Scored(*rows[:2]), rows.labels, rows.domains)
+
+    def _calibrate_labels(self, X: Any, promise: Promise, scored: ScoredParts, rng: np.random.Generator) -> None:
+        """Calibrate what labels of a new domain teach."""
+        features = LabelFeatures.of(X, scored.trained_by or scored.calibrated_by)
+        self.feature_encoder_ = features.encoder
+        self.feature_scale_ = features.scale(*scored.calibrated_by[0])._asdict()
+        calibration = _taught(features, scored.calibration, scored.calibrated_by, rng)
+        training = scored.training and _taught(features, scored.training, scored.trained_by, rng)
+        found = fit_few_labels(promise, calibration, training, self.few_labels, self.label_rows, rng)
+        self.few_labels_ = {level: each.as_dict() for level, each in found.by_number.items()}
+        self.label_pool_, self.label_gain_ = found.n_pool, found.gain
 
     def _count_calibration_cells(self, rows: ScoredRows) -> None:
         """Note the domains with a cell that counts, and how many there are for every label in `classes_`."""
@@ -176,12 +212,18 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         self.domains_by_label_ = self.own_criterion.by_label(counts.sum(axis=0), 0)
 
 
-def _without_residuals(found: AdaptiveThresholds) -> dict[str, Any]:
-    """Return the numbers other than the residuals, which only labelled rows need."""
-    return {name: value for name, value in found._asdict().items() if name != "residuals"}
-
-
-def _rounded_down(residuals: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return residuals in half the memory, none above what its cell allows."""
-    found = residuals.astype(np.float32)
-    return np.where(found > residuals, np.nextafter(found, np.float32(-np.inf)), found)
+def _taught(
+    features: LabelFeatures, rows: ScoredRows, scored_by: Sequence[Fitted], rng: np.random.Generator
+) -> TaughtRows:
+    """Return some rows of some domains, with their features; `rows` are those that the parts calibrate, in order."""
+    readable = np.flatnonzero(rows.is_readable)
+    kept = readable[sampled_rows(rows.of(readable), rng)]
+    ends = np.cumsum([len(part.calibrate) for _, part in scored_by])
+    of_part = np.split(kept, np.searchsorted(kept, ends[:-1]))
+    found = [
+        features.standardised(model, part, part.calibrate[own - end])  # counted from the end of the part
+        for (model, part), end, own in zip(scored_by, ends, of_part, strict=True)
+    ]
+    some = rows.of(kept)
+    codes = np.unique(some.domains, return_inverse=True)[1]
+    return TaughtRows(some._replace(domains=codes), np.concatenate(found))

@@ -143,6 +143,25 @@ class SourceNetwork(NetworkInputs):
         encoder.use(device)
         return encoder
 
+    def last_features(
+        self, encoder: SourceEncoder, network: nn.Module, X: NDArray[Any], device: str
+    ) -> NDArray[np.float32]:
+        """Return frozen features, or those before the head of a network that was trained as a whole.
+
+        There are none of a user's own network. NaN for sources that cannot be read.
+        """
+        encoder.use(device)
+        if not encoder.is_lazy:
+            return np.asarray(encoder.encode(X))
+        if self.module is not None:
+            return np.empty((len(X), 0), dtype=np.float32)
+        backbone: Any = network.backbone
+        compute = features_by_block(backbone, encoder._lazy(X), lengths=encoder.lengths(X), device=device)
+        found = np.empty((len(X), backbone.n_features), dtype=np.float32)
+        for rows, features in compute(np.arange(len(X))):
+            found[rows] = features
+        return found
+
     def make(self, encoder: SourceEncoder, n_labels: int, rng: np.random.Generator) -> nn.Module:
         """Return an initialised network: a head, or the entire network."""
         if not encoder.is_lazy:
@@ -274,6 +293,10 @@ class SourceEncoder(BaseEstimator):
         workers = default_workers() if self.workers is None else self.workers
         return LazyExamples(X, self.reader, workers if self.kind == "image" and X.dtype == object else 0)
 
+    def lengths(self, X: NDArray[Any]) -> NDArray[np.int64] | None:
+        """Return the lengths of texts, None of images."""
+        return np.array([len(text) for text in X]) if self.kind == "text" else None
+
     def features(self, X: NDArray[Any]) -> NDArray[np.float32]:
         """Return the frozen network's features, from the cache if possible."""
         cache = default_cache_folder() / "features" if self.cache == "auto" else self.cache
@@ -281,6 +304,5 @@ class SourceEncoder(BaseEstimator):
         key = self.backbone_.key({"reader": repr(self.reader) if self.kind == "image" else str(self.reader.max_tokens)})
         keys = {"text": text_keys, "image": file_keys if X.dtype == object else array_keys}[self.kind](X)
 
-        lengths = np.array([len(text) for text in X]) if self.kind == "text" else None
-        compute = features_by_block(module, lazy, lengths=lengths, device=self._device)
+        compute = features_by_block(module, lazy, lengths=self.lengths(X), device=self._device)
         return FeatureCache(cache).features(key, keys, module.n_features, compute)

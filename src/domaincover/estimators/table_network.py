@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.disk_table import DiskTable
-from domaincover.data.encoding import TableEncoder, checked_inputs
-from domaincover.data.learned_rows import learned_rows
+from domaincover.data.encoding import TableEncoder, checked_inputs, learned_rows
 from domaincover.errors import InputError
 from domaincover.networks.saved_tensors import copy_tensors
 from domaincover.options import NetworkName

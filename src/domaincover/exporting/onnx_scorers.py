@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from domaincover.calibration.few_labels import FAR
 from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST, Link
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
@@ -102,8 +103,22 @@ def _log_odds(graph: OnnxGraph, model: CalibratedPredictor) -> str:
         found = graph.add("Max", *(log_odds(graph, each) for each in by_model))
     else:
         mean = by_model[0] if len(by_model) == 1 else mean_probabilities(graph, by_model)
-        found = log_odds(graph, mean)
+        found = log_odds(graph, _corrected(graph, model, mean) if hasattr(model, "correction_") else mean)
     return graph.add("Where", unread, graph.constant(np.inf), found)
+
+
+def _corrected(graph: OnnxGraph, model: Any, probabilities: str) -> str:
+    """Return probabilities with what an adapted model has learned from labels, as `calibration.few_labels` does."""
+    logits = graph.add("Add", _log(graph, probabilities, LOWEST_PROBABILITY), graph.constant(model.correction_["bias"]))
+    if model.feature_encoder_ is None:  # there are no features
+        return graph.softmax(logits)
+    columns = graph.cast(encoded(graph, model.feature_encoder_), DOUBLE)
+    centred = graph.add("Sub", columns, graph.constant(model.feature_scale_["mean"]))
+    scaled = graph.add("Mul", centred, graph.constant(1 / model.feature_scale_["unit"]))
+    cut = graph.add("Clip", scaled, graph.constant(-FAR), graph.constant(FAR))
+    return graph.softmax(
+        graph.add("Add", logits, graph.add("MatMul", cut, graph.constant(model.correction_["weights"])))
+    )
 
 
 def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from domaincover import datasets
 from domaincover.data.feature_cache import default_cache_folder
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.datasets.dataset_table import DatasetTable
 from domaincover.errors import InputError, suggestion
-from domaincover.options import Covariance
+from domaincover.options import Learn, TextFeatures
+from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.real.contents import Contents, folders_in, read_prepared
-from domaincover.paper.source_datasets import DataKind, make_dataset
+from domaincover.paper.source_datasets import (
+    HIDDEN_UNITS,
+    DataKind,
+    absolute_or_name,
+    make_dataset,
+    mini_lm_folder,
+)
 from domaincover.paper.study_datasets import (
     SYNTHETIC_NAME,
     Sizes,
@@ -32,6 +39,8 @@ from domaincover.paper.study_datasets import (
 
 READERS = "domaincover.paper.real"  # modules with `locate`, `load` and `read_packaged`, as far as they apply
 MOST_FEATURES = 2000  # of synthetic data
+EPOCHS = 5  # on WILDS
+IMAGENET_SIZE = 224  # of images in the transforms of the pretrained network
 UNREACHABLE = (
     "the public download host of WILDS has been unreachable for months, so use a copy from elsewhere, such as your "
     "institution"
@@ -43,53 +52,27 @@ Group = Literal["installable", "wilds", "real"]
 class NaturalData:
     """A data set with natural domains.
 
-    Attributes
-    ----------
-    name, group : str
-        The name in commands; and the name of all data sets that are got in the same way.
-    kind : "image", "table" or "text"
-        What `read` returns as X: bytes (n, height, width) or paths, a DataFrame, or an array of texts.
-    domain_is : str
-        What a domain is, such as "speaker".
-    sizes : Sizes
-        How much of it a study uses: the paper's numbers for WILDS. A domain with fewer rows than both maxima is divided
-        in their proportion.
-    min_cell_size : int
-        Labels with fewer examples in a domain do not count there.
-    how_to_get : str
-        What to do if it is not there.
-    reader : str
-        A module of `READERS`; a table of `domaincover.datasets` has none.
-    files : tuple of str
-        Files by which a release is recognised; none if only a package carries the data.
-    released_as : str
-        The folder of a release that has one name.
-    prepared : str
-        Name of a file with the data in one piece: .npz with X, label and domain, or .parquet.
-    package : str
-        The package that carries the data, or a smaller copy of it.
-    examples_are : str
-        What examples are in words, where `kind` does not say it: recordings are read as images.
-    batch_size, image_size, crop
-        Settings of the paper's networks; the crop is the share of width and height to cut from each side.
+    `files` are those by which a release is recognised, and `released_as` the folder of a release that has one name;
+    `prepared` is a file with the data in one piece (.npz with X, label and domain, or .parquet), and `package` carries
+    the data, or a smaller copy of them. `reader` is a module of `READERS`; a table of `domaincover.datasets` has none.
     """
 
     name: str
-    group: Group
-    kind: DataKind
-    domain_is: str
-    sizes: Sizes
-    min_cell_size: int = 20
+    group: Group  # the name of all data sets that are got in the same way
+    kind: DataKind  # what is read as X: bytes (n, height, width) or paths, a DataFrame, or an array of texts
+    domain_is: str  # such as "speaker"
+    sizes: Sizes  # the paper's for WILDS; a domain with fewer rows than both maxima is divided in their proportion
+    min_cell_size: int = 20  # labels with fewer examples in a domain do not count there
     how_to_get: str = UNREACHABLE
     reader: str = ""
     files: tuple[str, ...] = ()
     released_as: str = ""
     prepared: str = ""
     package: str = ""
-    examples_are: str = ""
-    batch_size: int | None = None
+    examples_are: str = ""  # what they are in words, where `kind` does not say it: recordings are read as images
+    batch_size: int | None = None  # of the paper's networks
     image_size: int | None = None
-    crop: float = 0.0
+    crop: float = 0.0  # the share of width and height to cut from each side
 
     def find(self, folder: Path | None) -> Path | None:
         """Return the release or prepared file in a folder or one level below; None if there is none.
@@ -117,10 +100,6 @@ class NaturalData:
         if absent := [file for file in others if not (place / file).is_file()]:
             raise InputError(f"{place} has {first} but not {absent[0]}; copy the rest of {self.released_as}.")
         return True
-
-    def is_available(self, folder: Path | None) -> bool:
-        """Return whether `read(find(folder))` has something to read: in the folder, or in an installed package."""
-        return self.find(folder) is not None or self.is_installed
 
     @property
     def is_installed(self) -> bool:
@@ -210,10 +189,11 @@ def read_real(name: str, folder: str | Path | None = None, *, cache: str | Path 
     cache : path or None
         A folder for decoded images and sounds, which makes the next call fast.
     """
-    data, place = _of_group(name, "real"), None if folder is None else Path(folder)
-    if not data.is_available(place):
-        raise InputError(f"{name}: {data.missing(place)}")
-    return data.read(data.find(place), None if cache is None else Path(cache))
+    data, folder = _of_group(name, "real"), None if folder is None else Path(folder)
+    place = data.find(folder)
+    if place is None and not data.is_installed:
+        raise InputError(f"{name}: {data.missing(folder)}")
+    return data.read(place, None if cache is None else Path(cache))
 
 
 def read_wilds(name: str, folder: str | Path) -> DatasetTable:
@@ -267,17 +247,110 @@ def natural_dataset(name: str, place: Path | None, **settings: Any) -> TableData
     return make_dataset(name, read, kind=data.kind, **{"content": data.content, **own})
 
 
+class WildsKeys(TypedDict, total=False):
+    """Keys of an experiment on WILDS: the networks, and how they read examples."""
+
+    learn: Learn
+    image_network: str
+    weights: str
+    image_size: int
+    max_unreadable: float
+    text_network: str
+    text_features: TextFeatures
+    max_tokens: int
+    device: str
+    workers: int
+    cache: str
+    download: bool
+
+
+def wilds_dataset(
+    name: str, place: Path | None, values: Mapping[str, Any] | None = None, *, as_authors: bool = False, **settings: Any
+) -> TableDataset:
+    """Return a WILDS data set for studies with the paper's settings, read from a place that was found.
+
+    `values` are keys of an experiment about networks. With `as_authors`, images and the width of the perceptron on
+    texts are those of the authors' released code.
+    """
+    values = {} if values is None else values
+    for option in ("image_size", "max_tokens"):
+        if values.get(option, 1) < 1:
+            raise InputError(f"{option} must be at least 1, got {values[option]}.")
+    data = CATALOGUE[name]
+    network = (_text_network if data.kind == "text" else _image_network)(data, values, as_authors)
+    own = {"epochs": EPOCHS, "batch_size": data.batch_size, "device": values.get("device", "auto")}
+    own |= {"content": str(place), "network": network, "hidden": network.hidden[0] if network.hidden else 0}
+    return natural_dataset(name, place, **own, **settings)
+
+
+def _image_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
+    from domaincover.estimators.image_network import ImageNetwork
+
+    is_imagenet = silent_choices(as_authors).image_transform == "imagenet"
+    given = {key: values[key] for key in ("weights", "max_unreadable") if key in values}
+    if "weights" in given:
+        given["weights"] = absolute_or_name(given["weights"])
+    return ImageNetwork(
+        model=absolute_or_name(values.get("image_network", "resnet-18")),
+        learn=values.get("learn", "auto"),
+        image_size=values.get("image_size", IMAGENET_SIZE if is_imagenet else data.image_size),
+        resize="imagenet" if is_imagenet else "stretch",
+        crop=data.crop,
+        **given,
+        **_reading(values),
+    )
+
+
+def _text_network(data: NaturalData, values: Mapping[str, Any], as_authors: bool) -> Any:
+    from domaincover.estimators.backbones import backbone_of
+    from domaincover.estimators.text_network import TextNetwork
+
+    if (reason := lacking_network(data, values)) is not None:
+        raise InputError(f"{data.name}: {reason}")
+    model = absolute_or_name(values["text_network"])
+    features, download = values.get("text_features", "word-embeddings"), values.get("download", False)
+    hidden = HIDDEN_UNITS
+    if silent_choices(as_authors).amazon_hidden != "10":
+        n_features: Any = backbone_of("text", model, features=features, download=download).module.n_features
+        hidden = int(n_features) // 2
+    learn = values.get("learn", "auto")
+    return TextNetwork(
+        model=model,
+        learn="head" if learn == "auto" else learn,
+        hidden=(hidden,),
+        features=features,
+        max_tokens=values.get("max_tokens"),
+        **_reading(values),
+    )
+
+
+def _reading(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how networks are got and examples read, which changes results only by rounding."""
+    given = {key: values[key] for key in ("download", "workers") if key in values}
+    return given | ({"cache": os.path.abspath(values["cache"])} if "cache" in values else {})
+
+
+def lacking_network(data: NaturalData, values: Mapping[str, Any]) -> str | None:
+    """Return which network on texts is lacking and how to get it; None if there is one, or none is needed."""
+    if data.kind == "text" and data.group == "wilds" and "text_network" not in values:
+        return (
+            "it needs text_network: the folder of a BERT-like model with its tokenizer, as --set text_network=FOLDER, "
+            "or, with download = true, a name on the Hugging Face hub; the paper's is bert-base-uncased."
+        )
+    if data.kind == "text" and data.group == "real":
+        try:
+            mini_lm_folder()
+        except InputError as error:
+            return str(error)
+    return None
+
+
 REGISTERED: dict[str, StudyDataset] = {name: natural_dataset(name, None) for name in names_of("installable")}
-
-
-def synthetic_name(n_features: int, covariance: Covariance) -> str:
-    """Return the name of a synthetic dataset, such as synthetic-10 or synthetic-50-random."""
-    return f"synthetic-{n_features}" + ("-random" if covariance == "random" else "")
 
 
 # Names of groups of datasets.
 DATASET_GROUPS = {
-    "synthetic": tuple(synthetic_name(n, covariance) for n in (10, 50) for covariance in ("shared", "random")),
+    "synthetic": ("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-50-random"),
     "installable": names_of("installable"),
     "wilds": names_of("wilds"),
     "real": names_of("real"),
@@ -303,6 +376,11 @@ def study_dataset(name: str) -> StudyDataset:
         raise InputError(f"synthetic data have at most {MOST_FEATURES} features, got {n_features}.")
     source = GaussianDomains.of_paper(n_features, "random" if found[2] else "shared")
     return SyntheticDataset(name=name, source=source, hidden=n_features // 2)
+
+
+def is_named(dataset: StudyDataset) -> bool:
+    """Return whether `study_dataset` finds a data set, but for its sizes."""
+    return isinstance(dataset, SyntheticDataset) or dataset.name in REGISTERED
 
 
 def study_datasets(names: Iterable[str]) -> tuple[str, ...]:

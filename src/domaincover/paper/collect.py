@@ -24,6 +24,13 @@ from domaincover.paper.run_directory import check_study, read_json
 from domaincover.prediction_sets import size_by_lot
 
 GROUP = ["dataset", "method", "target_recall", "split"]
+RESULT_COLUMNS = [
+    *(*GROUP, "n_seeds", "n_domains"),
+    *("min_recall", "min_recall_std", "min_recall_ci", "set_size", "set_size_std", "set_size_ci"),
+    *("share_at_target", "share_at_target_std", "share_at_target_ci"),
+    *("train_seconds", "min_recall_q25", "min_recall_q75", "set_size_q25", "set_size_q75"),
+    *("min_recall_p10", "min_recall_worst", "share_by_noise", "set_size_by_lot", "n_labels", "note"),
+]
 AVERAGED = [
     "min_recall_q25",
     "min_recall_q75",
@@ -86,7 +93,7 @@ def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
         table[f"{name}_ci"] = interval_half_width(deviation[name], n_seeds)
     for name in ("train_seconds", *AVERAGED):
         table[name] = mean[name]
-    return table.reset_index()
+    return table.reset_index()[RESULT_COLUMNS]
 
 
 def _least_by_lot(result: dict[str, Any], report: dict[str, Any]) -> float:

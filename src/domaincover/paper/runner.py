@@ -92,8 +92,7 @@ def plan_studies(studies: Sequence[Study], out: Path, say: Say = lambda _: None)
     from domaincover.paper.preparation import prepare
 
     check_sources(studies)
-    runs = list(dict.fromkeys(run for study in studies for run in study.runs()))
-    _check_different(runs)
+    runs = _distinct(run for study in studies for run in study.runs())
     open_study(out)
     to_do: list[Run] = [run for run in runs if not is_finished(out, run)]
     jobs = tuple(prepare(plan_jobs(to_do), say))
@@ -181,18 +180,19 @@ def _n_epochs_done(file: Path) -> int:
         return 0
 
 
-def _check_different(runs: Iterable[Run]) -> None:
-    """Reject studies that have the same run with different settings."""
+def _distinct(runs: Iterable[Run]) -> list[Run]:
+    """Return each run once; reject studies that have the same run with different settings."""
     by_folder: dict[str, Run] = {}
     for run in runs:
-        other = by_folder.setdefault(run.folder, run)
-        if other != run:
-            first, second = other.to_dict(), run.to_dict()
-            differing = next(name for name in first | second if first.get(name) != second.get(name))
+        first, second = by_folder.setdefault(run.folder, run).to_dict(), run.to_dict()
+        differing = [name for name in first | second if first.get(name) != second.get(name)]
+        if differing:
+            name = differing[0]
             raise InputError(
-                f"two experiments have {run.folder} with {differing} {first.get(differing)!r} and "
-                f"{second.get(differing)!r}; use separate directories."
+                f"two experiments have {run.folder} with {name} {first.get(name)!r} and {second.get(name)!r}; use "
+                "separate directories."
             )
+    return list(by_folder.values())
 
 
 class AbandonedError(Exception):

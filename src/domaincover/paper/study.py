@@ -14,13 +14,13 @@ from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError, check_choice
 from domaincover.options import Iterate, RecallFrom
 from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
-from domaincover.paper.catalogue import study_dataset
+from domaincover.paper.catalogue import is_named, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
-from domaincover.paper.study_datasets import QUICK, Sizes, StudyDataset
+from domaincover.paper.study_datasets import Sizes, StudyDataset
 from domaincover.prediction_sets import check_share, check_target_recall
 
 # Guards against typing errors: larger than any study, and would exhaust memory before the first epoch.
-MOST_SEEDS, MOST_AT_ALL, MOST_ROWS = 10_000, 10**9, 10**9
+MOST_SEEDS, MOST_AT_ALL = 10_000, 10**9
 LEAST = {"epochs": 1, "batch_size": 1, "update_every": 1, "min_cell_size": 1, "domains_per_batch": 2}
 MULTIPLIERS = (1e-6, 1e6)  # floor and cap in training
 MARKS = ("quick", "as_authors", "plugin_source")  # which a run has only where they are given
@@ -28,7 +28,10 @@ MARKS = ("quick", "as_authors", "plugin_source")  # which a run has only where t
 
 @dataclass(frozen=True)
 class Run:
-    """One method on one data set with one seed. Equal runs give equal results."""
+    """One method on one data set with one seed. Equal runs give equal results.
+
+    A data set that this library or a plug-in names is found by its name, in other processes too; `source` is any other.
+    """
 
     dataset: str
     method: str
@@ -45,8 +48,8 @@ class Run:
     domain_confidence: float | None = None  # for methods with a promise
     domains_per_batch: int | None = None  # for methods that compare domains
     penalty_weight: float | None = None  # for penalty methods; None is the paper's
-    source: StudyDataset | None = None  # for data read from files
-    sizes: Sizes | None = None  # for other data; None is the data set's default
+    source: StudyDataset | None = None
+    sizes: Sizes | None = None  # of a data set without source; None is its default
     quick: bool = False  # whether it is a smoke run
     as_authors: bool = False  # whether silent choices are those of the authors' released code
     plugin_source: str | None = None  # for methods of plug-ins: a digest of their source
@@ -95,24 +98,15 @@ class StudySettings:
 
 @dataclass(frozen=True)
 class Study(StudySettings):
-    """A grid of runs on one data set, validated at construction.
+    """A grid of runs on one data set, validated at construction."""
 
-    A data set that is read from files is given as `source`.
-    """
-
-    dataset: str
+    setting: StudyDataset
     methods: tuple[str, ...] = GROUPS["paper"]
     target_recalls: tuple[float, ...] = (0.9,)
     seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    source: StudyDataset | None = None
-    sizes: Sizes | None = None
     quick: bool = False  # a smoke run
 
     def __post_init__(self) -> None:
-        if self.source is not None and self.source.name != self.dataset:
-            raise InputError(f"the source is {self.source.name}, but the study has {self.dataset}.")
-        if self.sizes is not None and sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
-            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}.")
         for target in self.target_recalls:
             check_target_recall(target)
         for seed in self.seeds:
@@ -145,15 +139,14 @@ class Study(StudySettings):
             raise InputError("penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them.")
 
     @property
-    def setting(self) -> StudyDataset:
-        """The data set, with the study's sizes."""
-        return self.source or study_dataset(self.dataset).with_sizes(self._sizes)
+    def dataset(self) -> str:
+        """The name of the data set."""
+        return self.setting.name
 
     @property
-    def _sizes(self) -> Sizes | None:
-        if self.source is not None:
-            return None
-        return Sizes(*map(min, QUICK, study_dataset(self.dataset).sizes)) if self.quick else self.sizes
+    def source(self) -> StudyDataset | None:
+        """The data set, unless its name is enough to find it."""
+        return None if is_named(self.setting) else self.setting
 
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
@@ -163,7 +156,9 @@ class Study(StudySettings):
             for name in ("epochs", "batch_size", "min_cell_size")
         }
         settings |= {name: getattr(self, name) for name in ("learning_rate", "initial_multiplier", "update_every")}
-        settings |= {"source": self.source, "sizes": self._sizes, "quick": self.quick, "as_authors": self.as_authors}
+        settings |= {"source": self.source, "quick": self.quick, "as_authors": self.as_authors}
+        if self.source is None and self.setting.sizes != study_dataset(self.dataset).sizes:
+            settings["sizes"] = self.setting.sizes
         for method, target, seed in product(self.methods, self.target_recalls, self.seeds):
             own = study_method(method)
             yield Run(

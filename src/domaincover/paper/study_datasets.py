@@ -22,6 +22,7 @@ from domaincover.errors import InputError
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_.-]*")
 NUMBERS_IN_A_STACK = 50_000_000  # 200 MB
+MOST_ROWS = 10**9  # more is a typing error, and would exhaust memory before the first epoch
 RESERVED = ("failures", "results", "theory", "times")  # other folders in a study's directory
 
 
@@ -58,6 +59,8 @@ class StudyDataset(ABC):
         for name, number in self.sizes._asdict().items():
             if number < 1:
                 raise InputError(f"{name} must be at least 1, got {number}.")
+        if sum(self.sizes[:2]) * sum(self.sizes[2:]) > MOST_ROWS:
+            raise InputError(f"domains times rows must be at most {MOST_ROWS:,}.")
 
     @property
     def trains_whole_networks(self) -> bool:

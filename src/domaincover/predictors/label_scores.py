@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,13 +83,15 @@ class MeanOfModels:
     """The normalised geometric mean of the probabilities of one or several classifiers.
 
     By classifier, `lowest` has what stands for a probability of 0 of each label, and `links` what turns margins into
-    probabilities; it is empty where classifiers give probabilities.
+    probabilities; it is empty where classifiers give probabilities. `correct` makes other probabilities of these and
+    the rows.
     """
 
     models: Sequence[Any]
     classes: NDArray[Any]
     lowest: NDArray[np.float64]
     links: Sequence[Link] = ()
+    correct: Callable[[NDArray[np.float64], Any], NDArray[np.float64]] | None = None
 
     def by_model(self, X: Any) -> Iterator[NDArray[np.float64]]:
         """Yield each classifier's log-probabilities, rows × labels; NaN for rows that it could not read."""
@@ -106,7 +108,8 @@ class MeanOfModels:
     def probabilities(self, X: Any) -> NDArray[np.float64]:
         """Return the mean, rows × labels; NaN for rows that some classifier could not read."""
         by_model = list(self.by_model(X))
-        return np.exp(by_model[0]) if len(by_model) == 1 else mean_probabilities(by_model)
+        found = np.exp(by_model[0]) if len(by_model) == 1 else mean_probabilities(by_model)
+        return found if self.correct is None else self.correct(found, X)
 
 
 class MeanPredictor(SetPredictor):

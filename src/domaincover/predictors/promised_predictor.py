@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import MISSING_LABEL, AdaptiveThresholds
+from domaincover.calibration.adaptation import AdaptiveThresholds
 from domaincover.calibration.familiarity import FamiliarityTable
+from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label
+from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
-from domaincover.criteria import Criterion
+from domaincover.data.disk_table import DiskTable
 from domaincover.errors import InputError, check_choice
 from domaincover.evaluation import DomainReport
-from domaincover.options import ThresholdKind
-from domaincover.prediction_sets import Sets
+from domaincover.options import LabelRows, ThresholdKind
+from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
+from domaincover.predictors.label_scores import MeanOfModels, last_step
 from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
 from domaincover.predictors.promise_text import promise_in_words
 from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
@@ -27,6 +31,8 @@ from domaincover.promises.verdict import Verdict
 if TYPE_CHECKING:
     import pandas as pd
 
+LEARNED_TO_ADAPT = ("adaptation_", "later_adaptation_", "few_labels_", "label_gain_", "label_pool_", "familiarity_")
+OF_RECORD = ("calibration_residuals_", "record_")
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
 
@@ -43,32 +49,23 @@ def moved_domains(thresholds: NDArray[np.float64], fixed: NDArray[np.float64]) -
     return np.asarray((thresholds != fixed).any(axis=1))
 
 
-def thresholds_of_domain(
-    adaptation: AdaptiveThresholds,
-    criterion: Criterion,
-    scores: NDArray[Any],
-    probabilities: NDArray[Any],
-    labels: NDArray[np.int64],
-) -> NDArray[np.float64]:
-    """Return the thresholds of the groups of one domain from its rows, some of which may be labelled (else −1)."""
-    is_labelled = labels != MISSING_LABEL
-    evidence = self_calibrated_thresholds(scores, probabilities, np.zeros(len(scores), np.int64), criterion, 1)
-    if is_labelled.any() and criterion.is_coverage:  # their mean score is that of all labels, whichever were picked
-        raise InputError("labelled rows cannot adapt criterion='coverage'; adapt with unlabelled rows: adapt(X).")
-    if not is_labelled.any() or adaptation.entry_of(np.array(len(scores))) == 0:  # too few rows to learn from
-        return adaptation.of_evidence(evidence, np.array([len(scores)]))[0]
-    groups = np.where(is_labelled, criterion.group_of_label[labels], MISSING_LABEL)
-    columns = criterion.constrained
-    return adaptation.of_labelled(scores[:, columns], probabilities[:, columns], groups, evidence)
-
-
 class PromisedPredictor(CalibratedPredictor):
-    """A model with a promise; its thresholds can adapt to a domain if it has `adaptation_`."""
+    """A model with a promise; its thresholds can adapt to a domain if it has `adaptation_`.
+
+    With `few_labels_` a domain's labelled rows also correct the probabilities; an adapted model may have `correction_`.
+    """
 
     domain_confidence: float
+    few_labels: Sequence[int]
+    label_rows: LabelRows
     adaptation_: dict[str, Any]
     later_adaptation_: dict[str, Any]
-    residuals_: NDArray[np.float32]
+    few_labels_: dict[int, dict[str, Any]]  # by number of labels: `prior_scale` and `thresholds`
+    label_gain_: dict[str, Any]
+    label_pool_: int  # rows that labels are chosen among
+    feature_encoder_: Any  # of a table; None where the scorer gives features, or there are none
+    feature_scale_: dict[str, Any]
+    correction_: dict[str, Any]
     familiarity_: dict[str, Any]
     adapted_: dict[str, Any]
     calibration_residuals_: NDArray[np.float64]
@@ -112,20 +109,13 @@ class PromisedPredictor(CalibratedPredictor):
         readable = np.isfinite(scored.probabilities).all(axis=1)
         if not readable.all():
             scored, domains = Scored(scored.scores[readable], scored.probabilities[readable]), domains[readable]
-        thresholds, evidence = self.thresholds_of_rows(scored, domains, n_domains)
+        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
+        adaptation = AdaptiveThresholds(**self.adaptation_)
         n_rows = np.bincount(domains, minlength=n_domains)
         table = FamiliarityTable(**self.familiarity_)
         p_values = table.of_evidence(evidence, *scored, domains)
-        return AdaptedDomains(thresholds, np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan))
-
-    def thresholds_of_rows(
-        self, scored: Scored, domains: NDArray[np.int64], n_domains: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the thresholds that readable rows set, domains × labels, and the evidence in these rows."""
-        evidence = self_calibrated_thresholds(*scored, domains, self.own_criterion, n_domains)
-        adaptation = AdaptiveThresholds(**self.adaptation_, residuals=np.empty(0))
-        found = adaptation.of_evidence(evidence, np.bincount(domains, minlength=n_domains))
-        return self._by_label(found), evidence
+        p_values = np.where(n_rows >= table.n_rows.min(initial=MOST_ROWS), p_values, np.nan)
+        return AdaptedDomains(self._by_label(adaptation.of_evidence(evidence, n_rows)), p_values)
 
     def _by_label(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the thresholds of groups for every label; unconstrained labels have one for all domains."""
@@ -160,12 +150,15 @@ class PromisedPredictor(CalibratedPredictor):
     def adapt(self, X: Any, y: Any = None) -> Self:
         """Return a model for one domain, whose thresholds are set by some of its rows.
 
+        With labels of as many rows as `few_labels` has, or more, the scorer learns from them, too.
+
         Parameters
         ----------
         X : array-like or DataFrame
             Rows of one domain, a first batch for instance. The promise is for the domain's later rows.
         y : array-like or None, default=None
-            Their labels, as far as known: missing values (None or NaN) elsewhere.
+            Their labels, as far as known: missing values (None or NaN) elsewhere. Label rows that `choose_rows` chose,
+            or rows at random; of rows picked because they look difficult, nothing is promised.
 
         Returns
         -------
@@ -173,33 +166,134 @@ class PromisedPredictor(CalibratedPredictor):
             Predicts row by row with the domain's thresholds; it can be saved.
         """
         self._checked_adaptive(required=True)
-        return self.adapt_to_scored(self.scored(X), y)
+        return self.adapt_to_scored(self.scored(X), y, None if y is None else self.encoded_features(X))
 
-    def adapt_to_scored(self, scored: Scored, y: Any = None) -> Self:
-        """Return what `adapt` does, for rows that were scored in blocks."""
+    def adapt_to_scored(self, scored: Scored, y: Any = None, encoded: NDArray[Any] | None = None) -> Self:
+        """Return what `adapt` does, for rows that were scored in blocks; with labels, `encoded` are their features."""
         self._checked_adaptive(required=True)
         labels = known_label_codes(y, self.classes_, len(scored.scores))
         readable = np.isfinite(scored.probabilities).all(axis=1)
-        scores, probabilities = scored.scores[readable], scored.probabilities[readable]
-        domains = np.zeros(len(scores), dtype=np.int64)
-        labels = labels[readable]
-        is_labelled = labels != MISSING_LABEL
-        adaptation = AdaptiveThresholds(**self.later_adaptation_, residuals=self.residuals_.astype(float))
-        thresholds = thresholds_of_domain(adaptation, self.own_criterion, scores, probabilities, labels)
-        p_value = float(self.adapted_domains(Scored(scores, probabilities), domains, 1).p_values[0])
+        rows, labels = Scored(scored.scores[readable], scored.probabilities[readable]), labels[readable]
+        n_labels = int(np.count_nonzero(labels != MISSING_LABEL))
+        level = max((level for level in self._label_levels if level <= n_labels), default=0)
+        if n_labels and not level:
+            warnings.warn(self._too_few_labels(n_labels), stacklevel=3)
+        p_value = float(self.adapted_domains(rows, np.zeros(len(labels), np.int64), 1).p_values[0])
         adapted = copy.copy(self)
-        for name in ("adaptation_", "later_adaptation_", "residuals_", "familiarity_", "calibration_residuals_"):
-            delattr(adapted, name)
-        vars(adapted).pop("record_", None)
-        adapted.thresholds_ = self._by_label(thresholds)
+        for name in (*LEARNED_TO_ADAPT, *OF_RECORD):
+            vars(adapted).pop(name, None)
+        is_other = (labels == MISSING_LABEL) | (level == 0)
+        others = Scored(*(part[is_other] for part in rows))
+        before = adapted.thresholds_ = self._of_later_rows(self.later_adaptation_, rows)
+        sizes = [_mean_size(others, before)] * 2
+        if level and encoded is not None:
+            features = FeatureScale(**self.feature_scale_)
+            adapted.correction_ = self._learned(level, features, encoded[readable], rows.probabilities, labels)
+            corrected = adapted._corrected(others.probabilities, encoded[readable][is_other])
+            others = Scored(log_odds(corrected), corrected)
+            adapted.thresholds_ = self._of_later_rows(self.few_labels_[level]["thresholds"], others)
+            sizes[1] = _mean_size(others, adapted.thresholds_)
         adapted.adapted_ = {
             "rows": len(labels),
-            "labelled_rows": int(is_labelled.sum()),
+            "labels": n_labels,
+            "level": level,
+            "prior_scale": self.few_labels_[level]["prior_scale"] if level else None,
+            "set_size_before": sizes[0],
+            "set_size": sizes[1],
             "p_value": None if np.isnan(p_value) else p_value,
-            "moved": bool(moved_domains(adapted.thresholds_[None], self.thresholds_).any()),
+            "moved": bool(level or moved_domains(adapted.thresholds_[None], self.thresholds_).any()),
         }
         adapted.promise_ = self._promise_in_words(adapted.adapted_)
         return adapted
+
+    def choose_rows(self, X: Any, n_rows: int, *, random_state: int = 0) -> NDArray[np.int64]:
+        """Return which rows of one domain to label, in order, as places from 0.
+
+        They are uncertain and lie apart, or random with `label_rows="random"`; chosen among as many random rows as in
+        calibration, so that `adapt` keeps the promise. Fewer where X has fewer rows.
+        """
+        self._checked_adaptive(required=True)
+        return self.choose_scored(self.scored(X), self.encoded_features(X), n_rows, random_state)
+
+    def choose_scored(
+        self, scored: Scored, encoded: NDArray[Any], n_rows: int, random_state: int = 0
+    ) -> NDArray[np.int64]:
+        """Return what `choose_rows` does, for rows that were scored in blocks."""
+        self._checked_adaptive(required=True)
+        if not self._label_levels:
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+        if n_rows < 1:
+            raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
+        rng = np.random.default_rng(random_state)
+        readable = np.flatnonzero(np.isfinite(scored.probabilities).all(axis=1))
+        pool = rng.permutation(readable)[: max(self.label_pool_, n_rows)]
+        features = FeatureScale(**self.feature_scale_).standardised(encoded[pool])[None]
+        inputs = features, scored.probabilities[pool][None], np.ones((1, len(pool)), dtype=bool)
+        return pool[rows_to_label(*inputs, min(n_rows, len(pool)), self.label_rows, rng)[0]]
+
+    @property
+    def label_gain(self) -> pd.DataFrame:
+        """Mean set size and share of domains at target by number of labels of a new domain.
+
+        It comes from the calibration domains, each treated as new with the offset of the others. Numbers of labels
+        that make sets less than 1 % smaller are left out.
+        """
+        import pandas as pd
+
+        check_fitted(self)
+        table = pd.DataFrame(getattr(self, "label_gain_", {"labels": [], "set_size": [], "share_at_target": []}))
+        return table.set_index("labels")
+
+    def encoded_features(self, X: Any) -> NDArray[Any]:
+        """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
+        if n_rows_of(X) == 0 or not hasattr(self, "feature_scale_"):
+            return np.empty((n_rows_of(X), len(self.feature_scale_["mean"]) if hasattr(self, "feature_scale_") else 0))
+        if self.feature_encoder_ is None:
+            return last_features(self.predictors_[0], X)
+        return encoded_by(self.feature_encoder_, X)
+
+    @property
+    def _label_levels(self) -> Sequence[int]:
+        """The numbers of labels that are calibrated."""
+        return tuple(getattr(self, "few_labels_", ()))
+
+    def _learned(
+        self, level: int, scale: FeatureScale, encoded: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
+    ) -> dict[str, Any]:
+        """Return the correction that the labelled rows of a domain teach, of encoded features that are cut."""
+        known = labels != MISSING_LABEL
+        stack = scale.standardised(encoded[known])[None], probabilities[known][None], labels[known][None]
+        weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
+        return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
+
+    @property
+    def mean_(self) -> MeanOfModels:
+        """The mean of the fitted estimators, with what an adapted model has learned from labels of its domain."""
+        if not hasattr(self, "correction_"):
+            return super().mean_
+        return replace(super().mean_, correct=lambda found, X: self._corrected(found, self.encoded_features(X)))
+
+    def _corrected(self, probabilities: NDArray[Any], encoded: NDArray[Any]) -> NDArray[np.float64]:
+        features = FeatureScale(**self.feature_scale_).cut(encoded)
+        return Correction(**self.correction_).probabilities(probabilities, features)
+
+    def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored) -> NDArray[np.float64]:
+        """Return the thresholds of later rows that the unlabelled rows of one domain set, by label."""
+        domains, n_rows = np.zeros(len(rows.scores), np.int64), np.array([len(rows.scores)])
+        evidence = self_calibrated_thresholds(*rows, domains, self.own_criterion, 1)
+        return self._by_label(AdaptiveThresholds(**adaptation).of_evidence(evidence, n_rows)[0])
+
+    def _too_few_labels(self, n_labels: int) -> str:
+        what = f"{n_labels} row{'s are' if n_labels > 1 else ' is'} labelled"
+        if not self._label_levels:
+            return f"{what}, which changes nothing: {self._no_labels_in_words}."
+        return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
+
+    @property
+    def _no_labels_in_words(self) -> str:
+        if not self.few_labels:
+            return "it was fitted with few_labels=()"
+        return "its calibration domains are too small, or labels make their sets less than 1 % smaller"
 
     def domain_report(
         self,
@@ -297,5 +391,35 @@ class PromisedPredictor(CalibratedPredictor):
         promise = promise_in_words(self, "every label", self.domain_confidence)
         if adapted is None or not adapted["moved"]:
             return promise
-        labelled = f", {adapted['labelled_rows']:,} of them labelled" if adapted["labelled_rows"] else ""
-        return f"{promise} The thresholds are set by {adapted['rows']:,} rows of one domain{labelled}, for later rows."
+        rows = f"{adapted['rows']:,} rows of one domain"
+        if not adapted["level"]:
+            return f"{promise} The thresholds are set by {rows}, for later rows."
+        calibrated = adapted["level"]
+        promise += f" The scorer has learned from {adapted['labels']:,} labels of {rows}, which set the thresholds"
+        if adapted["labels"] == calibrated:
+            return f"{promise}, for later rows."
+        return f"{promise}, for later rows; calibrated with {calibrated} labels, this is expected but not proved."
+
+
+def _mean_size(rows: Scored, thresholds: NDArray[np.float64]) -> float | None:
+    """Return the mean set size of rows, None without any."""
+    return float(set_sizes(sets_from_scores(rows.scores, thresholds)).mean()) if len(rows.scores) else None
+
+
+def reads_sources(scorer: Any) -> bool:
+    """Tell whether a scorer is a network on images or texts."""
+    inputs = getattr(last_step(scorer), "_inputs", None)
+    return inputs is not None and inputs.reads_sources
+
+
+def last_features(scorer: Any, X: Any) -> NDArray[Any]:
+    """Return the last features of a network on images or texts; none of other scorers."""
+    return last_step(scorer).last_features(X) if reads_sources(scorer) else np.empty((n_rows_of(X), 0))
+
+
+def encoded_by(encoder: Any, X: Any) -> NDArray[np.float32]:
+    """Return a table's encoded columns; an encoder that was loaded to predict checks nothing."""
+    encode = encoder.transform if hasattr(encoder, "transform") else encoder.encode
+    if isinstance(X, DiskTable):
+        return np.concatenate([encode(block) for _, block in X.blocks()])
+    return np.asarray(encode(X))

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.calibration.adaptation import offset_of, rounded_down
+from domaincover.calibration.adaptation import AdaptiveThresholds, offset_of, rounded_down
 from domaincover.calibration.cell_thresholds import cell_thresholds
 from domaincover.calibration.confidence import order_ranks
+from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.dataset import texts
 from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
@@ -61,7 +62,8 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
         raise InputError(f"there are {len(scored.scores)} rows and {len(labels)} labels; every row needs one.")
     _check_new(model, coded.names)
     n, codes = len(coded.names), coded.codes
-    thresholds = _thresholds(model, scored, codes, n)
+    adapted = model.adapted_domains(scored, codes, n) if model.can_adapt else None
+    thresholds = _kinds(model, n, None if adapted is None else adapted.thresholds)
     tallies = tallied(scored.scores >= thresholds[0][codes], labels, codes, n)
     residuals = _residuals(model, scored.scores, labels, codes, thresholds)
     is_small = (model.own_criterion.group_counts(tallies.n_by_cell) < model.min_cell_size).all(axis=1)
@@ -71,7 +73,7 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
             f"domain {listed(small, 5)}: no label has {model.min_cell_size} rows there, so nothing was recorded; a "
             "domain is recorded once, with all of its rows."
         )
-    p_values = model.adapted_domains(scored, codes, n).p_values if model.can_adapt else np.full(n, np.nan)
+    p_values = np.full(n, np.nan) if adapted is None else adapted.p_values
     order = np.argsort(np.unique(codes, return_index=True)[1])  # of their first rows
     parts: list[Any] = [part[order] for part in (as_names(coded.names), p_values, *tallies, residuals)]
     return Record(*parts) if not hasattr(model, "record_") else model.record_.then(Record(*parts))
@@ -90,12 +92,10 @@ def _check_new(model: PromisedPredictor, names: Sequence[Any]) -> None:
             raise InputError(f"domain {listed(again, 5)}: {what}; nothing was recorded.")
 
 
-def _thresholds(
-    model: PromisedPredictor, scored: Scored, domains: NDArray[np.int64], n_domains: int
-) -> NDArray[np.float64]:
+def _kinds(model: PromisedPredictor, n_domains: int, adapted: NDArray[np.float64] | None) -> NDArray[np.float64]:
     """Return the thresholds of each kind that a model has, kinds × domains × labels."""
     fixed = np.broadcast_to(model.thresholds_, (n_domains, len(model.classes_)))
-    return np.stack([model.thresholds_of_rows(scored, domains, n_domains)[0], fixed] if model.can_adapt else [fixed])
+    return np.stack([fixed] if adapted is None else [adapted, fixed])
 
 
 def _residuals(
@@ -118,7 +118,12 @@ def calibration_residuals(
 ) -> NDArray[np.float64]:
     """Return residuals of whole calibration domains, as in a record: what it is compared with."""
     present, codes = np.unique(domains, return_inverse=True)
-    found = _residuals(model, scored.scores, labels, codes, _thresholds(model, scored, codes, len(present)))
+    adapted = None
+    if model.can_adapt:
+        evidence = self_calibrated_thresholds(*scored, codes, model.own_criterion, len(present))
+        own = AdaptiveThresholds(**model.adaptation_).of_evidence(evidence, np.bincount(codes))
+        adapted = model._by_label(own)
+    found = _residuals(model, scored.scores, labels, codes, _kinds(model, len(present), adapted))
     counting = np.flatnonzero(np.isfinite(found).any(axis=(1, 2)))
     return found[np.random.default_rng(0).permutation(counting)[:MOST_KEPT]]
 
@@ -195,9 +200,12 @@ def recalibrated(model: PromisedPredictor) -> Any:
     del new.record_
     new.thresholds_ = rounded_down(model.thresholds_, criterion.by_label(shifts[-1], 0.0))
     if model.can_adapt:
-        adapted, later = model.adaptation_, model.later_adaptation_
-        new.adaptation_ = {**adapted, "offset": adapted["offset"] + shifts[0]}
-        new.later_adaptation_ = {**later, "offset": later["offset"] + np.minimum(shifts[0], 0.0)}
+        new.adaptation_ = _shifted(model.adaptation_, shifts[0])
+        new.later_adaptation_ = _shifted(model.later_adaptation_, np.minimum(shifts[0], 0.0))
+        new.few_labels_ = {
+            level: {**found, "thresholds": _shifted(found["thresholds"], np.minimum(shifts[0], 0.0))}
+            for level, found in getattr(model, "few_labels_", {}).items()
+        }
     new.calibration_residuals_ = allowed - np.stack(shifts)
     new.domains_ = as_names((*model.domains_.tolist(), *names))
     new.calibration_domains_ = as_names((*model.calibration_domains_.tolist(), *names))
@@ -207,3 +215,7 @@ def recalibrated(model: PromisedPredictor) -> Any:
     new.n_recorded_ = getattr(model, "n_recorded_", 0) + len(names)
     new.promise_ = f"{new._promise_in_words()} Of them, {new.n_recorded_} came after the fit, from the record."
     return new
+
+
+def _shifted(adaptation: dict[str, Any], shift: NDArray[np.float64]) -> dict[str, Any]:
+    return {**adaptation, "offset": adaptation["offset"] + shift}

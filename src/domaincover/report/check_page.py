@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 
 import numpy as np
 
-from domaincover.checks.check_text import (
+from domaincover.checks.findings import NEARLY, TELLS_DOMAIN
+from domaincover.checks.table_check import (
     HARM_WORDS,
     OPEN,
+    TableCheck,
+    drop_options,
     kind_text,
     limits_in_words,
     missing_text,
     share_text,
     size_in_words,
 )
-from domaincover.checks.findings import NEARLY, TELLS_DOMAIN
-from domaincover.checks.table_check import TableCheck
 from domaincover.files import write_whole
 from domaincover.report.template import rendered
 
@@ -40,7 +40,7 @@ def write_check_page(path: Path, check: TableCheck, *, title: str, command: str 
         cells=cells,
         harms=HARM_WORDS,
         answers=OPEN,
-        options=lambda finding: " ".join(f"--drop {shlex.quote(name)}" for name in finding.drop),
+        options=drop_options,
         kind_text=kind_text,
         missing_text=missing_text,
         share_text=share_text,
@@ -49,7 +49,7 @@ def write_check_page(path: Path, check: TableCheck, *, title: str, command: str 
         most_columns=MOST_COLUMNS,
         order=order[:MOST_DOMAINS].tolist(),
         n_more_domains=max(len(order) - MOST_DOMAINS, 0),
-        enough=(cells.counts >= cells.min_cell_size).sum(axis=0).tolist(),
+        enough=cells.enough.tolist(),
         limits=limits_in_words(check),
     )
     write_whole(Path(path), page)

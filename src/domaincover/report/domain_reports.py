@@ -43,10 +43,17 @@ def worst_order(report: DomainReport, target_recall: TargetRecall | None = None)
 
 def lowest_labels(report: DomainReport) -> NDArray[np.int64]:
     """Return the code of the constrained label with the smallest recall in each domain."""
-    counts = ~np.isnan(report.recall)
-    if report.criterion is not None:
-        counts &= report.criterion.constrained
-    return np.where(counts, report.recall, np.inf).argmin(axis=1)
+    is_free = np.zeros(len(report.label_names)) if report.criterion is None else ~report.criterion.constrained
+    return _lowest(np.where(is_free, np.nan, report.recall))
+
+
+def worst_labels(report: DomainReport) -> NDArray[np.int64]:
+    """Return the code of the constrained label in each domain that is farthest below its target, or least above it."""
+    return _lowest(report.recall - report.judged_by.targets)
+
+
+def _lowest(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    return np.where(np.isnan(values), np.inf, values).argmin(axis=1)
 
 
 def all_targets(report: DomainReport) -> list[float]:

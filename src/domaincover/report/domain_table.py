@@ -13,10 +13,10 @@ from domaincover.report.domain_reports import (
     Reports,
     all_targets,
     label_targets,
-    lowest_labels,
     measure_of,
     n_at_target,
     worst_first,
+    worst_labels,
 )
 from domaincover.report.readable import ABSENT, bound_text, percent, recall_text, shortened, shown_names
 from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
@@ -55,18 +55,21 @@ class DomainColumn(NamedTuple):
 def domain_columns(shown: Mapping[str, DomainReport], adaptation: DomainAdaptation | None = None) -> list[DomainColumn]:
     """Return the full table of domains, column by column, of reports under a target."""
     (_, model), *others = shown.items()
-    lowest, measure, n_labels = lowest_labels(model), measure_of(model), len(model.label_names)
-    what, n_lowest = measure.capitalize(), model.n_by_label[range(len(lowest)), lowest]
+    measure = "worst recall" if isinstance(model.judged_by.given, Mapping) else measure_of(model)
+    n_labels = len(model.label_names)
+    what, worst = measure.capitalize(), worst_labels(model)
+    rows = range(len(worst))
     short = shortened([str(name) for name in model.label_names], LONGEST_HEAD)
     targets, every = label_targets(model), all_targets(model)
 
     def reached(report: DomainReport) -> list[Cell]:
-        known = zip(report.min_recall, report.at_target(), strict=True)
+        values = report.coverage if report.is_coverage else report.recall[rows, worst_labels(report)]
+        known = zip(values, report.at_target(), strict=True)
         return [Cell(recall_text(value, every), round(float(value), 6), not is_at) for value, is_at in known]
 
     of_lowest = [
-        DomainColumn("of label", _names([model.label_names[label] for label in lowest]), "of label", is_text=True),
-        DomainColumn("from examples", _numbers(n_lowest, "{}")),
+        DomainColumn("of label", _names([model.label_names[label] for label in worst]), "of label", is_text=True),
+        DomainColumn("from examples", _numbers(model.n_by_label[rows, worst], "{}")),
     ]
     return [
         DomainColumn("Domain", _names(model.domain_names), "Domain", is_text=True),

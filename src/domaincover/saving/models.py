@@ -7,10 +7,11 @@ untrusted folder cannot execute code.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.predictors.set_predictor import SetPredictor
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_folder", "load", "load_extra", "load_to_predict", "model_checksum", "save"]
 
+Read = TypeVar("Read")
 EXTRA = "extra.json"
 LIBRARIES = ("numpy", "scikit-learn", "skops", "torch")  # their versions are reported when loading fails
 
@@ -93,16 +95,15 @@ def load_to_predict(folder: str | Path) -> Any:
 
 def load_extra(folder: str | Path) -> dict[str, Any] | None:
     """Return the metadata saved with a model, or None; its checksum is verified."""
-    saved = read_folder(folder)
-    if EXTRA not in saved.content["files"]:
+    content = _unchanged(folder, lambda saved: saved.read(EXTRA) if EXTRA in saved.content["files"] else None)
+    if content is None:
         return None
-    content = saved.read(EXTRA)
     try:
         extra = json.loads(content)
     except (ValueError, RecursionError):
         extra = None
     if not isinstance(extra, dict):
-        raise InputError(f"{saved.path / EXTRA} is not a JSON object.")
+        raise InputError(f"{Path(folder) / EXTRA} is not a JSON object.")
     return extra
 
 
@@ -115,14 +116,28 @@ def model_checksum(folder: str | Path) -> str:
 
 
 def _read_whole(folder: str | Path) -> tuple[SavedFolder, dict[str, bytes]]:
-    """Read all files of one model; start again if another process replaces the model meanwhile."""
-    saved = read_folder(folder)
+    """Read all files of one model."""
+    return _unchanged(folder, lambda saved: (saved, {name: saved.read(name) for name in saved.content["files"]}))
+
+
+def _unchanged(folder: str | Path, read: Callable[[SavedFolder], Read]) -> Read:
+    """Read from a model's folder; start again if another process replaces the model meanwhile."""
+    while True:
+        before = _mark(folder)
+        try:
+            return read(read_folder(folder))
+        except InputError:
+            if _mark(folder) == before:
+                raise
+
+
+def _mark(folder: str | Path) -> tuple[int, ...]:
+    """Return what tells a folder from another of this name, also from one with the same content."""
     try:
-        return saved, {name: saved.read(name) for name in saved.content["files"]}
-    except InputError:
-        if read_folder(folder) == saved:
-            raise
-        return _read_whole(folder)
+        found = os.stat(folder)
+    except OSError:
+        return ()
+    return found.st_ino, found.st_ctime_ns
 
 
 def _made(saved: SavedFolder, reader: PartsReader) -> Any:

@@ -65,8 +65,7 @@ SETTINGS = {
     "TextReader": "domaincover.data.texts",
 }
 SKOPS = "skops"
-RESIDUALS = "residuals_"  # of PromisedSetClassifier: too many numbers for JSON
-IN_FILES = ("network_", "layers_", "record_", RESIDUALS)
+IN_FILES = ("network_", "layers_", "record_")
 SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
@@ -190,8 +189,7 @@ class PartsReader:
             raise InputError(f"{part['kind']} has not one threshold for each label.")
         if part["kind"] == "Backbone":
             return self._backbone(number, model)
-        if isinstance(model, PromisedPredictor) and model.can_adapt:
-            model.residuals_ = safetensors.numpy.load(self._files[f"part-{number}.safetensors"])[RESIDUALS]
+        if isinstance(model, PromisedPredictor):
             _check_adaptation(model)
         if isinstance(model, NetworkPredictor) and part["learned"]:
             self._add_weights(model, f"part-{number}.safetensors")
@@ -263,35 +261,34 @@ def _predictor(name: str, module: str, kind: str, params: Mapping[str, Any]) -> 
 
 
 def _check_adaptation(model: PromisedPredictor) -> None:
-    """Reject adaptive thresholds, of a corrupt file for instance, whose arrays do not fit each other.
+    """Reject adaptive thresholds and corrections, of a corrupt file for instance, whose arrays do not fit each other.
 
     Compiled code would index them.
     """
     n_labels, n_groups = len(model.classes_), len(model.own_criterion.group_targets)
-    if not all(isinstance(each, dict) for each in (model.adaptation_, model.later_adaptation_, model.familiarity_)):
-        raise InputError("its adaptive thresholds are not named arrays.")
-    for found in (model.adaptation_, model.later_adaptation_):
-        shapes = {name: np.shape(value) for name, value in found.items()}
-        n_entries, n_levels = len(found.get("n_rows", ())), len(found.get("label_counts", ()))
-        expected = {
-            **dict.fromkeys(("target_recall", "domain_confidence"), ()),
-            "promised": (n_groups,),
-            **dict.fromkeys(("n_rows", "slope", "label_slope"), (n_entries,)),
-            **dict.fromkeys(("level", "centre", "highest", "rare_residuals", "offset"), (n_entries, n_groups)),
-            "label_counts": (n_levels,),
-        }
-        if shapes != expected or n_entries == 0 or found["n_rows"][0] != 0:
-            raise InputError("the arrays of its adaptive thresholds do not fit each other.")
-    kept = np.shape(model.residuals_)
-    table = model.familiarity_
-    if (
-        len(kept) != 5
-        or kept[:2] != (n_entries, n_levels)
-        or kept[-1] != n_groups
-        or set(table) != set(FamiliarityTable._fields)
-        or np.shape(table["summaries"])[::2] != (len(table["n_rows"]), n_groups + n_labels)
-    ):
+    fits = []
+    if model.can_adapt:
+        of_labels = [each["thresholds"] for each in getattr(model, "few_labels_", {}).values()]
+        for found in (model.adaptation_, model.later_adaptation_, *of_labels):
+            n_entries = len(found["n_rows"])
+            of_groups = dict.fromkeys(("level", "centre", "highest", "offset"), (n_entries, n_groups))
+            fits.append(_shapes(found) == {"n_rows": (n_entries,), "slope": (n_entries,), **of_groups})
+            fits.append(n_entries > 0 and found["n_rows"][0] == 0)
+        table = _shapes(model.familiarity_)
+        fits.append(set(table) == set(FamiliarityTable._fields))
+        fits.append(table["summaries"][::2] == (*table["n_rows"], n_groups + n_labels))
+    if hasattr(model, "feature_scale_"):
+        n_features = len(model.feature_scale_["mean"])
+        fits.append(_shapes(model.feature_scale_) == {"mean": (n_features,), "unit": (n_features,)})
+        if hasattr(model, "correction_"):
+            expected = {"weights": (n_features, n_labels), "bias": (n_labels,)}
+            fits.append(_shapes(model.correction_) == expected)
+    if not all(fits):
         raise InputError("the arrays of its adaptive thresholds do not fit each other.")
+
+
+def _shapes(arrays: Any) -> dict[str, tuple[int, ...]]:
+    return {name: np.shape(value) for name, value in arrays.items()}
 
 
 def _has_predictor(part: Json) -> bool:
@@ -322,7 +319,7 @@ def _is_own(model: Any) -> bool:
 
 
 def _arrays_of(model: Any) -> bytes | None:
-    """Return the weights of a network or the residuals of a promise as safetensors; None where there are none."""
+    """Return the weights of a network as safetensors; None where there are none."""
     if "layers_" in vars(model):
         layers: DenseLayers = model.layers_
         return safetensors.numpy.save({name: np.ascontiguousarray(part) for name, part in layers.tensors.items()})
@@ -330,7 +327,7 @@ def _arrays_of(model: Any) -> bytes | None:
         return _bytes_of(model._inputs.tensors(model.network_))
     if _kind_of(model) == "Backbone":
         return _bytes_of(model.module.state()[1])
-    return safetensors.numpy.save({RESIDUALS: model.residuals_}) if RESIDUALS in vars(model) else None
+    return None
 
 
 def _widths(model: Any) -> list[int]:

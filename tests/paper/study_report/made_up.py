@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t
 
+from domaincover.paper.collect import RESULT_COLUMNS
+
 METHODS = {
     "erm": (0.885, 1.0),
     "pooled-train": (0.87, 1.01),
@@ -86,7 +88,7 @@ def results_of(domains: pd.DataFrame) -> pd.DataFrame:
         .assign(n_seeds=seeds.size(), n_labels=n_labels, note="", train_seconds=12.345, share_by_noise=0.61)
         .assign(set_size_by_lot=lambda table: table["n_labels"] * table["min_recall"])
     )
-    return results.reset_index().astype({"n_domains": int})
+    return results.reset_index().astype({"n_domains": int})[RESULT_COLUMNS]
 
 
 FIVE = tuple(METHODS)

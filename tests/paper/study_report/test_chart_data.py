@@ -8,20 +8,17 @@ from hypothesis import strategies as st
 
 from domaincover.paper.study_report.chart_data import (
     caption,
-    cross_limits,
     cross_table,
-    curve_limits,
     curve_table,
     has_curves,
     left_out_in_words,
+    plane_limits,
     random_line,
     recall_boxes,
-    share_limits,
     share_table,
-    unseen_rows,
 )
 from domaincover.paper.study_report.page_data import domain_columns, rounded_recalls
-from domaincover.paper.study_report.results_table import checked_results
+from domaincover.paper.study_report.results_table import in_order, of_experiment, unseen_rows
 
 from .made_up import METHODS, full_study, random_domains, results_of
 
@@ -47,7 +44,7 @@ def with_recalls():
 
 
 def unseen(results, dataset="synthetic-10"):
-    return unseen_rows(results, dataset, 0.9)
+    return unseen_rows(of_experiment(results, dataset, 0.9))
 
 
 def boxes_of(study):
@@ -64,13 +61,13 @@ def test_a_cross_has_the_medians_and_quartiles_of_the_results(results):
 
 
 def test_crosses_come_in_the_order_of_methods(results):
-    checked = checked_results(results[results["split"] == "seen"])
+    checked = in_order(results[results["split"] == "seen"])
     assert list(cross_table(checked)["method"]) == 2 * list(METHODS)
 
 
 def test_the_plot_holds_every_cross_of_every_split_and_the_target(results):
     crosses = cross_table(results[results["dataset"] == "synthetic-10"])
-    near = cross_limits(crosses, 0.9)
+    near = plane_limits("cross", crosses, 0.9)
     assert near["size"][0] < crosses["set_size_q25"].min()
     assert near["size"][1] > crosses["set_size_q75"].max()
     assert near["recall"][0] < min(crosses["min_recall_q25"].min(), 0.9)
@@ -79,12 +76,12 @@ def test_the_plot_holds_every_cross_of_every_split_and_the_target(results):
 
 def test_recall_axis_ends_at_one(results):
     perfect = results.assign(min_recall=1.0, min_recall_q25=1.0, min_recall_q75=1.0)
-    assert cross_limits(cross_table(perfect), 0.9)["recall"][1] == 1.0
+    assert plane_limits("cross", cross_table(perfect), 0.9)["recall"][1] == 1.0
 
 
 def test_results_without_a_single_number_still_have_axes(results):
     sizes = dict.fromkeys(("set_size", "set_size_q25", "set_size_q75"), math.nan)
-    low, high = cross_limits(cross_table(results.assign(**sizes)), 0.9)["size"]
+    low, high = plane_limits("cross", cross_table(results.assign(**sizes)), 0.9)["size"]
     assert low < high
 
 
@@ -117,7 +114,7 @@ def test_a_method_stands_at_its_share_and_size_with_one_deviation_around(study):
     table = share_table(unseen(results, "data"))
     columns = ["share", "low", "high", "set_size", "size_low", "size_high"]
     assert {tuple(row) for row in table[columns].to_numpy()} == {(0.5, 0.25, 0.75, 1.5, 1.375, 1.625)}
-    limits = share_limits(table)
+    limits = plane_limits("coverage", table)
     assert limits["size"][0] < 1.375 < 1.625 < limits["size"][1]
     assert limits["recall"][0] < 0.25 < 0.75 < limits["recall"][1]
 
@@ -206,7 +203,7 @@ def test_methods_with_one_target_are_left_out_and_counted(study):
 
 def test_the_plane_of_curves_holds_every_point_and_target(study):
     curves = curve_table(study[0], "data")
-    limits = curve_limits(curves)
+    limits = plane_limits("curves", curves)
     assert curves["set_size"].between(*limits["size"]).all()
     assert curves["min_recall"].between(*limits["recall"]).all()
     assert curves["target"].between(*limits["recall"]).all()

@@ -3,8 +3,8 @@ import pandas as pd
 import pytest
 
 from domaincover.paper.published import published
-from domaincover.paper.study_report.figure_plan import planned_figures
-from domaincover.paper.study_report.results_table import checked_results
+from domaincover.paper.study_report.exhibits import planned_figures
+from domaincover.paper.study_report.results_table import in_order
 
 from .made_up import METHODS, full_study, random_domains, results_of
 
@@ -14,7 +14,7 @@ SYNTHETIC = ("synthetic-10", "synthetic-10-random", "synthetic-50", "synthetic-5
 def results_on(*datasets, methods=METHODS, targets=(0.9,)):
     rng = np.random.default_rng(0)
     parts = [random_domains(rng, datasets, methods, n_domains=2, target_recall=target) for target in targets]
-    return checked_results(results_of(pd.concat(parts)))
+    return in_order(results_of(pd.concat(parts)))
 
 
 def test_the_papers_figures_come_first_with_its_numbers_and_data_sets_in_its_order():
@@ -45,7 +45,7 @@ def test_a_figure_whose_data_sets_were_not_run_is_left_out():
 
 def test_every_result_is_in_some_figure_of_its_kind():
     domains = full_study(np.random.default_rng(0), ("synthetic-10", "fmow", "votes"), n_domains=2, targets=(0.8, 0.9))
-    results = checked_results(results_of(domains))
+    results = in_order(results_of(domains))
     unseen = results[results["split"] == "unseen"]
     shown = set()
     for figure in planned_figures(results, ["cross"], published().exhibits):
@@ -57,7 +57,7 @@ def test_every_result_is_in_some_figure_of_its_kind():
 
 def test_names_of_figures_differ():
     domains = full_study(np.random.default_rng(0), ("a", "b"), n_domains=2, targets=(0.8, 0.9))
-    names = [figure.name for figure in planned_figures(checked_results(results_of(domains)))]
+    names = [figure.name for figure in planned_figures(in_order(results_of(domains)))]
     assert len(set(names)) == len(names)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from domaincover.paper.study_report.page import first_place, what_was_run
-from domaincover.paper.study_report.results_table import checked_results
+from domaincover.paper.study_report.results_table import in_order
 
 from .made_up import random_domains, results_of
 
@@ -17,7 +17,7 @@ def one():
         methods = dict.fromkeys(shares, (0.9, 1.2))
         results = results_of(random_domains(np.random.default_rng(0), ("data",), methods))
         own = {"share_at_target": results["method"].map(shares), "set_size": results["method"].map(sizes)}
-        return checked_results(results.assign(share_at_target_std=spread, **own))
+        return in_order(results.assign(share_at_target_std=spread, **own))
 
     return make
 
@@ -54,14 +54,12 @@ def test_with_one_seed_the_spread_is_said_to_be_unknown(one):
 
 
 def test_the_headline_says_what_was_run(results):
-    assert what_was_run(checked_results(results)).startswith(
-        "5 methods on 2 data sets, target recall 0.9. Every number"
-    )
-    one = checked_results(results[(results["method"] == "erm") & (results["dataset"] == "synthetic-10")])
+    assert what_was_run(in_order(results)).startswith("5 methods on 2 data sets, target recall 0.9. Every number")
+    one = in_order(results[(results["method"] == "erm") & (results["dataset"] == "synthetic-10")])
     assert what_was_run(one).startswith("1 method on 1 data set, target recall 0.9.")
 
 
 def test_no_unseen_domains_means_nothing_is_claimed(results):
-    table = checked_results(results[results["split"] != "unseen"])
+    table = in_order(results[results["split"] != "unseen"])
     assert what_was_run(table) == "These results hold no unseen domains, so they say nothing about new ones."
     assert first_place(table, "synthetic-10", 0.9) == "No unseen domains were evaluated."

@@ -8,8 +8,9 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.published import published, published_results
-from domaincover.paper.study_report.chart_data import recall_boxes, unseen_rows
+from domaincover.paper.study_report.chart_data import recall_boxes
 from domaincover.paper.study_report.page import write_page
+from domaincover.paper.study_report.results_table import of_experiment, unseen_rows
 from domaincover.report.template import chart_library
 
 from .made_up import (
@@ -78,7 +79,7 @@ def full_text(tmp_path_factory):
 @pytest.fixture(scope="module")
 def hostile_text(hostile_results, hostile_domains, tmp_path_factory):
     path = tmp_path_factory.mktemp("page") / "report.html"
-    return written(path, hostile_results, hostile_domains, title=HOSTILE, settings={HOSTILE: HOSTILE})
+    return written(path, hostile_results, hostile_domains, settings={HOSTILE: HOSTILE})
 
 
 def chart_data(text):
@@ -314,7 +315,7 @@ def test_times_stand_in_the_paper_s_table_or_in_a_section_of_their_own(text, ful
 
 def test_boxes_come_with_the_outliers_of_every_target(text, results, domains):
     for data, dataset in zip(chart_data(text)["datasets"], ("synthetic-10", "synthetic-10-random"), strict=True):
-        outliers = recall_boxes(unseen_rows(results, dataset, 0.9), domains).outliers
+        outliers = recall_boxes(unseen_rows(of_experiment(results, dataset, 0.9)), domains).outliers
         assert len(data["by_target"][0]["outliers"]["domain"]) == len(outliers) < len(METHODS) * 12
 
 

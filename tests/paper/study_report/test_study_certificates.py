@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from domaincover.paper.study_report.results_table import checked_domains, checked_results
-from domaincover.paper.study_report.study_certificates import study_evidence
+from domaincover.paper.study_report.page import study_evidence
+from domaincover.paper.study_report.results_table import in_order
 
 from .made_up import full_study, results_of
 
@@ -18,10 +18,10 @@ def study():
 @pytest.fixture(scope="module")
 def evidence(study):
     results, domains = study
-    table = checked_results(results)
+    table = in_order(results)
     unseen = domains["split"] == "unseen"
     at_target = domains.assign(min_recall=domains["min_recall"].mask(unseen & (domains["method"] == "robust"), 1.0))
-    return {found.style.label: found for found in study_evidence(table, checked_domains(at_target, table), "data")}
+    return {found.style.label: found for found in study_evidence(table, at_target, "data")}
 
 
 def test_only_methods_that_give_sets_have_a_certificate(evidence):
@@ -54,6 +54,6 @@ def test_where_all_domains_are_at_target_the_bound_is_the_power_of_the_doubt(evi
 
 
 def test_a_method_whose_domains_are_not_known_has_no_certificate(study):
-    results, domains = checked_results(study[0]), study[1]
+    results, domains = in_order(study[0]), study[1]
     unknown = domains.assign(min_recall=math.nan)
     assert study_evidence(results, unknown, "data") == []

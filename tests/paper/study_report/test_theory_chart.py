@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 
+from domaincover.paper.learning_bounds import no_failure_bound, uniform_bound
 from domaincover.paper.study_report.theory_chart import (
-    learnability_chart,
+    LINES,
     learnability_data,
     learnability_sentence,
     learnability_table,
-    write_theory_figures,
+    write_theory_figure,
 )
-from domaincover.paper.theory.learning_bounds import no_failure_bound, uniform_bound
 
 from .made_up import made_up_theory
 
@@ -30,12 +30,12 @@ def test_a_quick_run_says_so_in_table_and_figure(content, tmp_path):
     assert "Quick run" not in learnability_table(content)
     quick = content | {"settings": content["settings"] | {"quick": True}}
     assert learnability_table(quick).startswith("Quick run: not the paper's setting.\n")
-    (figure,) = write_theory_figures(quick, tmp_path, formats=["svg"])
+    figure = write_theory_figure(quick, tmp_path, "svg")
     assert "Quick run: not the paper's setting." in figure.read_text(encoding="utf-8")
 
 
 def test_the_line_is_the_median_over_seeds(content):
-    medians = learnability_data(content).medians.set_index(["predictor", "n_domains"])["share_missing_new"]
+    medians = learnability_data(content).medians.set_index(["line", "n_domains"])["share_missing_new"]
     assert medians.to_dict() == {
         ("trained", 2): 0.6, ("at-target", 2): 0.2, ("trained", 10): 0.0, ("at-target", 10): 0.02,
     }  # fmt: skip
@@ -45,13 +45,9 @@ def test_the_bounds_are_those_of_two_labels_with_one_dimension_more_than_feature
     bounds = learnability_data(content).bounds
     assert bounds["n_domains"].max() == 100_000
     for name, bound in (("uniform", uniform_bound), ("consistent", no_failure_bound)):
-        own = bounds[bounds["bound"] == name]
+        own = bounds[bounds["line"] == name]
         expected = [bound(m, dimension=11, n_labels=2, delta=0.05) for m in own["n_domains"]]
         np.testing.assert_array_equal(own["share_missing_new"], expected)
-
-
-def test_only_the_asked_numbers_of_domains_are_shown(content):
-    assert set(learnability_data(content, [10]).seeds["n_domains"]) == {10}
 
 
 def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(content):
@@ -60,28 +56,19 @@ def test_the_table_has_medians_bound_and_how_many_seeds_the_theorem_covers(conte
     assert ten.split() == ["10", "0.0%", "2.0%", "100%", "2", "of", "3"]
 
 
-def test_seeds_that_the_theorem_does_not_cover_are_hollow(content):
-    spec = learnability_chart(learnability_data(content))
-    points = [layer for layer in spec["layer"] if layer["mark"]["type"] == "point"]
-    rows = {filled: [] for filled in (True, False)}
-    for layer in points:
-        predictor = layer["transform"][0]["filter"]["equal"]
-        drawn = spec["datasets"][layer["data"]["name"]]
-        rows[layer["mark"]["filled"]] += [row for row in drawn if row["predictor"] == predictor]
-    assert all(row["share_missing_training"] == 0 for row in rows[True])
-    assert all(row["share_missing_training"] > 0 for row in rows[False])
-    assert len(rows[True]) + len(rows[False]) == len(content["rows"])
-
-
-def test_the_figure_is_written_as_png_and_svg(content, tmp_path):
-    png, svg = write_theory_figures(content, tmp_path)
-    assert png.read_bytes().startswith(b"\x89PNG")
-    assert "New domains below the target recall of 0.9" in svg.read_text()
-
-
 def test_the_sentence_on_theory_tells_medians_and_the_bound_of_the_most_domains():
     sentence = learnability_sentence(made_up_theory())
     assert sentence.startswith(
         "Trained on 50 domains, SET-COVER misses the target recall of 0.9 in 0.8% of new domains"
     )
     assert "promises nothing yet" in sentence
+
+
+def test_the_figure_has_a_named_line_per_predictor_and_bound_and_hollow_points_for_seeds_not_covered(content, tmp_path):
+    svg = write_theory_figure(content, tmp_path, "svg").read_text(encoding="utf-8")
+    assert "New domains below the target recall of 0.9" in svg
+    assert all(f">{name}<" in svg for name, *_ in LINES.values())
+    points = svg.partition("layer_1_marks")[2].partition("</g>")[0]
+    assert points.count("<path") == len(content["rows"])
+    n_hollow = sum(row["share_missing_training"] > 0 for row in content["rows"])
+    assert points.count('fill-opacity="0"') == n_hollow == 4

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from domaincover.paper.collect import TrainingHistory
-from domaincover.paper.study_report.chart_templates import PARTS
-from domaincover.paper.study_report.figures import figure_files, training_figure
-from domaincover.paper.study_report.page import write_page
-from domaincover.paper.study_report.training_curves import (
+from domaincover.paper.study_report.chart_data import (
     MOST_CELLS,
     swing_in_words,
     training_curves,
 )
+from domaincover.paper.study_report.chart_templates import PARTS
+from domaincover.paper.study_report.figures import figure_files, training_figure
+from domaincover.paper.study_report.page import write_page
 
 
 def history(n_steps=5, n_cells=6, dataset="synthetic-10"):

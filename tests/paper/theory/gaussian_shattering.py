@@ -28,7 +28,7 @@ from scipy.optimize import linprog
 from scipy.special import ndtri
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.gaussian import GaussianCells
+from domaincover.paper.theory import GaussianCells
 from domaincover.prediction_sets import check_target_recall
 
 NEGLIGIBLE = 1e-9  # relative to the largest coefficient of a linear dependence: a rounded 0

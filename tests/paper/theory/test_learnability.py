@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.theory.gaussian import (
+from domaincover.paper.theory import (
     GaussianCells,
     intercepts_at_target,
     mean_size,

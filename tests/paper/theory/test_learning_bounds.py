@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover.errors import InputError
-from domaincover.paper.theory.learning_bounds import LARGEST_SUMMED, log_growth, no_failure_bound, uniform_bound
+from domaincover.paper.learning_bounds import log_growth, no_failure_bound, uniform_bound
 from tests.documents import ROOT
 
 BOUNDS = pytest.mark.parametrize("bound", [uniform_bound, no_failure_bound])
@@ -39,12 +39,6 @@ def test_the_growth_of_one_label_is_sauers_sum(n, dimension):
 def test_the_growth_of_labels_together_is_the_product_and_never_exceeds_all_subsets(n, dimension, n_labels):
     of_label = log_growth(n, dimension)
     assert log_growth(n, dimension, n_labels) == min(n_labels * of_label, n * math.log(2))
-
-
-def test_beyond_the_largest_dimension_summed_the_growth_stays_an_upper_bound_and_close():
-    n, dimension = 10**8, LARGEST_SUMMED
-    closed, summed = log_growth(n, dimension + 1), log_growth(n, dimension)
-    assert summed < closed < 1.001 * summed
 
 
 def interval_subsets(values):

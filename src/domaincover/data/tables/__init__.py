@@ -55,8 +55,8 @@ def open_table(path: Path, *, allow_empty: bool = False) -> Table:
     """
     path = _spooled_input() if is_standard_stream(path) else Path(path)
     table = _open_folder(path) if os.path.isdir(path) else _open_file(path)  # unlike Path.is_dir, isdir never raises
-    if not allow_empty:
-        table.check_rows()
+    if not allow_empty and not table.has_rows:
+        raise InputError(f"{path} has columns but no rows.")
     return table
 
 

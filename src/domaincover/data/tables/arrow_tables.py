@@ -20,9 +20,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.arrow_columns import copies, to_pandas
 from domaincover.data.tables.faults import reading
-from domaincover.data.tables.table import Table, Wanted
+from domaincover.data.tables.table import ROWS_AT_ONCE, Table, Wanted
 from domaincover.errors import InputError
 
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -32,29 +32,49 @@ WHOLE_NUMBER = re.compile(r"0|-?[1-9]\d{0,17}")  # "007" is a name
 
 
 class TypedTable(Table):
-    """A table whose format has types, read as Arrow tables."""
+    """A table whose format has types, read as Arrow tables; `schema` has its columns and their types."""
 
-    @abstractmethod
+    n_rows: int
+
+    def __init__(self, path: Path, schema: Any, n_rows: int) -> None:
+        self.schema = self._own_schema = schema
+        self.n_rows = n_rows
+        # Without unnamed row numbers of pandas.
+        columns = [name for name in schema.names if not INDEX_COLUMN.fullmatch(name)]
+        if not columns:
+            raise InputError(f"{path} has no columns.")
+        super().__init__(path, columns, n_rows > 0)
+
+    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
+        """Return columns to copy without rows."""
+        return copies(self._own_schema.empty_table(), copied)
+
+    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+        return (self._joined(block, columns) for block in self._own_blocks(rows_at_once, columns))
+
     def arrow(self, columns: list[str]) -> Any:
         """Return some columns as one Arrow table."""
-
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return as_text(copied)
+        blocks = list(self.arrow_blocks(ROWS_AT_ONCE, columns))
+        return pa.concat_tables(blocks or [self.schema.empty_table().select(columns)])
 
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         return to_pandas(self.arrow(wanted.columns), wanted.texts)
 
-    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
-        for block in self.arrow_blocks(rows_at_once, wanted.columns):
-            yield to_pandas(block, wanted.texts)
-
-    def _with_copies(
+    def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for block in self.arrow_blocks(rows_at_once, _distinct(wanted.columns, copied)):
+        for block in self._own_blocks(rows_at_once, list(dict.fromkeys([*wanted.columns, *copied]))):
             kept = copies(block, copied)
-            yield to_pandas(block.select(wanted.columns), wanted.texts), kept
+            yield to_pandas(self._joined(block, wanted.columns), wanted.texts), kept
+
+    @abstractmethod
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
+        """Read some columns with the types of the file."""
+
+    def _joined(self, block: Any, columns: list[str]) -> Any:
+        """Return some columns of a block with the types of the whole table."""
+        return block.select(columns)
 
 
 class ArrowTable(TypedTable):
@@ -62,11 +82,10 @@ class ArrowTable(TypedTable):
 
     def __init__(self, path: Path) -> None:
         with _arrow_file(path) as file:
-            self.n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
-            super().__init__(path, _named(path, file.schema.names), self.n_rows > 0)
+            n_rows = sum(file.get_batch(k).num_rows for k in range(file.num_record_batches))
+            super().__init__(path, file.schema, n_rows)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         with _arrow_file(self.path) as file:
             for k in range(file.num_record_batches):
                 batch = file.get_batch(k).select(columns)
@@ -74,46 +93,18 @@ class ArrowTable(TypedTable):
                 for start in range(0, batch.num_rows, rows_at_once):
                     yield pa.Table.from_batches([batch.slice(start, rows_at_once)])
 
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
-        with _arrow_file(self.path) as file:
-            table = file.read_all().select(columns)
-            table.validate(full=True)
-            return table
-
 
 class ParquetTable(TypedTable):
     """A Parquet file."""
 
-    n_rows: int
-
     def __init__(self, path: Path) -> None:
         with _parquet_file(path) as file:
-            self._schema, self.n_rows = file.schema_arrow, file.metadata.num_rows
-        super().__init__(path, _named(path, self._schema.names), self.n_rows > 0)
+            super().__init__(path, file.schema_arrow, file.metadata.num_rows)
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
-        for stored in self._stored_blocks(rows_at_once, columns):
-            yield self._completed(stored, columns)
-
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         with _parquet_file(self.path) as file:
-            return self._completed(file.read(self._stored(columns)), columns)
-
-    def _stored_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        with _parquet_file(self.path) as file:
-            for batch in file.iter_batches(rows_at_once, columns=self._stored(columns)):
+            for batch in file.iter_batches(rows_at_once, columns=columns):
                 yield pa.Table.from_batches([batch])
-
-    def _stored(self, columns: list[str]) -> list[str]:
-        """Return which columns to read from the file."""
-        return columns
-
-    def _completed(self, stored: Any, columns: list[str]) -> Any:
-        """Return the columns asked for, in their order, from those that were read."""
-        return stored.select(columns)
 
 
 class PartTable(ParquetTable):
@@ -123,7 +114,8 @@ class PartTable(ParquetTable):
         super().__init__(path)
         self.root = root
         self.folder_values = _folder_values(path.relative_to(root))
-        self.types = {name: self._schema.field(name).type for name in self.columns}
+        if twice := self.folder_values.keys() & {*self.columns}:
+            raise InputError(f"{path} has the column {min(twice)!r}, and so has its folder's name; remove one.")
 
     @property
     def name(self) -> str:
@@ -135,40 +127,31 @@ class PartTable(ParquetTable):
         """The folder from which paths in the table start."""
         return self.root
 
-    def join(self, columns: Sequence[str], types: dict[str, Any]) -> None:
+    def join(self, schema: Any) -> None:
         """Take the columns and types of the whole table."""
-        self.columns, self.types = tuple(columns), types
+        self.schema, self.columns = schema, tuple(schema.names)
 
-    def no_copies(self, copied: Sequence[str]) -> pd.DataFrame:
-        """Return columns to copy without rows."""
-        return copies(self._schema.empty_table(), copied)
-
-    def _with_copies(
-        self, rows_at_once: int, wanted: Wanted, copied: list[str]
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        for stored in self._stored_blocks(rows_at_once, _distinct(wanted.columns, copied)):
-            for name in self.folder_values.keys() & {*copied}:
-                stored = stored.append_column(name, self._column(stored, name))
-            kept = copies(stored, copied)  # with the types of this part
-            yield to_pandas(self._completed(stored, wanted.columns), wanted.texts), kept
-
-    def _stored(self, columns: list[str]) -> list[str]:
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         # One more where none is stored, for the number of rows.
-        return [name for name in columns if name not in self.folder_values] or self._schema.names[:1]
+        stored = [name for name in columns if name not in self.folder_values] or self._own_schema.names[:1]
+        for block in super()._own_blocks(rows_at_once, stored):
+            for name in self.folder_values.keys() & {*columns}:
+                value, kind = self.folder_values[name], self.schema.field(name).type
+                known = int(value) if value is not None and pa.types.is_integer(kind) else value
+                block = block.append_column(name, pa.repeat(pa.scalar(known, kind), block.num_rows))
+            yield block
 
-    def _completed(self, stored: Any, columns: list[str]) -> Any:
-        return pa.table({name: self._column(stored, name) for name in columns})
-
-    def _column(self, stored: Any, name: str) -> Any:
-        kind = self.types[name]
-        if name in self.folder_values:
-            value = self.folder_values[name]
-            known = int(value) if value is not None and pa.types.is_integer(kind) else value
-            return pa.repeat(pa.scalar(known, kind), stored.num_rows)
-        try:
-            return stored[name] if stored[name].type == kind else stored[name].cast(kind)
-        except pa.ArrowException as error:
-            raise InputError(f"{self.path}: column {name!r} is not {kind}, as in other parts: {error}") from error
+    def _joined(self, block: Any, columns: list[str]) -> Any:
+        joined = block.select(columns)
+        for k, name in enumerate(columns):
+            kind = self.schema.field(name).type
+            if block[name].type != kind:
+                try:
+                    joined = joined.set_column(k, name, block[name].cast(kind))
+                except pa.ArrowException as error:
+                    what = f"column {name!r} is not {kind}, as in other parts"
+                    raise InputError(f"{self.path}: {what}: {error}") from error
+        return joined
 
 
 class PartsTable(TypedTable):
@@ -177,18 +160,14 @@ class PartsTable(TypedTable):
     def __init__(self, path: Path, names: Sequence[str]) -> None:
         self.parts = [PartTable(path / name, path) for name in names]
         first = self.parts[0]
-        types = dict(first.types)
+        types = {name: first.schema.field(name).type for name in first.columns}
         for part in self.parts:
-            _check_alike(part, first)
-            if part.types != types:
-                _widen(types, part)
-        columns = [*first.columns, *first.folder_values]
+            _widen(types, part, first)
         for name in first.folder_values:
             types[name] = _type_of_values([part.folder_values[name] for part in self.parts])
-        self.n_rows = sum(part.n_rows for part in self.parts)
-        super().__init__(path, columns, self.n_rows > 0)
+        super().__init__(path, pa.schema(types.items()), sum(part.n_rows for part in self.parts))
         for part in self.parts:
-            part.join(columns, types)
+            part.join(self.schema)
 
     @property
     def base(self) -> Path:
@@ -200,14 +179,9 @@ class PartsTable(TypedTable):
         """The files that the table consists of."""
         return [part.path for part in self.parts]
 
-    def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
-        """Read some columns as Arrow tables of at most `rows_at_once` rows."""
+    def _own_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         for part in self.parts:
             yield from part.arrow_blocks(rows_at_once, columns)
-
-    def arrow(self, columns: list[str]) -> Any:
-        """Return some columns as one Arrow table."""
-        return pa.concat_tables(part.arrow(columns) for part in self.parts)
 
 
 def part_names(folder: Path) -> list[str]:
@@ -232,10 +206,6 @@ def _is_visible(name: str) -> bool:
     return not name.startswith((".", "_"))
 
 
-def _distinct(columns: list[str], copied: list[str]) -> list[str]:
-    return list(dict.fromkeys([*columns, *copied]))
-
-
 def _folder_values(path: Path) -> dict[str, str | None]:
     """Return the columns that a path's folders give.
 
@@ -253,39 +223,21 @@ def _type_of_values(values: Sequence[str | None]) -> Any:
     return pa.int64() if known and all(WHOLE_NUMBER.fullmatch(value) for value in known) else pa.string()
 
 
-def _check_alike(part: PartTable, first: PartTable) -> None:
-    """Reject a part whose columns are not those of the first."""
+def _widen(types: dict[str, Any], part: PartTable, first: PartTable) -> None:
+    """Replace types by those that hold the columns of a part as well; reject a part with others than the first."""
     for one, other in ((part, first), (first, part)):
-        lacking = [name for name in _columns_of(other) if name not in _columns_of(one)]
-        if lacking:
+        own = {*one.columns, *one.folder_values}
+        if lacking := [name for name in (*other.columns, *other.folder_values) if name not in own]:
             raise InputError(f"{one.path} has no column {lacking[0]!r}, which {other.path} has; parts need the same.")
-    twice = [name for name in part.folder_values if name in part.columns]
-    if twice:
-        raise InputError(f"{part.path} has the column {twice[0]!r}, and so has its folder's name; remove one.")
-
-
-def _columns_of(part: PartTable) -> dict[str, Any]:
-    return part.types | part.folder_values
-
-
-def _widen(types: dict[str, Any], part: PartTable) -> None:
-    """Replace types by those that hold the columns of a part as well."""
-    for name, own in part.types.items():
+    for name in part.columns:
+        known, kind = types[name], part.schema.field(name).type
         try:
-            both = [pa.schema([(name, kind)]) for kind in (types[name], own)]
+            both = [pa.schema([(name, one)]) for one in (known, kind)]
             types[name] = pa.unify_schemas(both, promote_options="permissive").field(0).type
         except pa.ArrowException:
             raise InputError(
-                f"{part.path}: column {name!r} is {own}, but {types[name]} in parts before it; write one type."
+                f"{part.path}: column {name!r} is {kind}, but {known} in parts before it; write one type."
             ) from None
-
-
-def _named(path: Path, names: list[str]) -> list[str]:
-    """Return the columns without unnamed row numbers of pandas."""
-    named = [name for name in names if not INDEX_COLUMN.fullmatch(name)]
-    if not named:
-        raise InputError(f"{path} has no columns.")
-    return named
 
 
 @contextmanager

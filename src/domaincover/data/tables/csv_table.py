@@ -56,7 +56,7 @@ class CsvTable(Table):
         rows = csv.reader(text, delimiter=self._dialect["sep"])
         return next((row for row in rows if any(field.strip() for field in row)), [])
 
-    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
+    def _text_blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
         with _text_of(self.path) as text:
             names, prose = self._read_header(text), wanted.prose
             reader = pd.read_csv(
@@ -74,24 +74,21 @@ class CsvTable(Table):
             while (block := _next_block(reader)) is not None:
                 yield block[wanted.columns].reset_index(drop=True)
 
-    def _with_copies(
+    def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        as_written = Wanted(copied, copied, copied)
         if not {*wanted.columns}.isdisjoint(copied):  # the same column as number and as text
-            yield from zip(self._blocks(rows_at_once, wanted), self._blocks(rows_at_once, as_written), strict=False)
+            as_written = Wanted(copied, copied, copied)
+            ways = (self._text_blocks(rows_at_once, way) for way in (wanted, as_written))
+            yield from zip(*ways, strict=False)
             return
         both = Wanted([*wanted.columns, *copied], {*wanted.texts, *copied}, {*wanted.prose, *copied})
-        for block in self._blocks(rows_at_once, both):
+        for block in self._text_blocks(rows_at_once, both):
             yield block[wanted.columns], block[copied]
-
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return copied.where(~copied.isin(MISSING), None)
 
     def _read(self, wanted: Wanted) -> pd.DataFrame:
         # concatenating blocks needs little more than half the memory of one read_csv, at the same speed
-        blocks = list(self._blocks(ROWS_AT_ONCE, wanted))
+        blocks = list(self._text_blocks(ROWS_AT_ONCE, wanted))
         kinds = {name: {_kind(block[name]) for block in blocks} - {"empty"} for name in wanted.columns}
         mixed = {name for name in kinds if len(kinds[name]) > 1}
         if mixed:  # numbers in some blocks and text in others: read as text

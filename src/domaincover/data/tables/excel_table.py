@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from domaincover.data.columns import category_text
-from domaincover.data.tables.arrow_columns import as_text, copies, to_pandas
+from domaincover.data.tables.arrow_columns import copies, to_pandas
 from domaincover.data.tables.faults import reading
 from domaincover.data.tables.table import MISSING, MemoryTable, Wanted
 from domaincover.errors import InputError
@@ -53,11 +53,6 @@ class ExcelTable(MemoryTable):
             return pa.table({name: pa.array(column, from_pandas=True) for name, column in typed.items()})
         except pa.ArrowException as error:
             raise InputError(f"{self.path} cannot be read: {str(error).splitlines()[0]}.") from error
-
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        texts = as_text(copied)
-        return texts.where(~texts.isin([*MISSING, *ERRORS]), None)
 
 
 def _typed(column: pd.Series[Any], is_prose: bool) -> pd.Series[Any]:

@@ -83,10 +83,7 @@ class Table(ABC):
         return [self.path]
 
     def read(
-        self,
-        columns: Sequence[str] | None = None,
-        text_columns: Collection[str] = (),
-        prose: Collection[str] = (),
+        self, columns: Sequence[str] | None = None, text_columns: Collection[str] = (), prose: Collection[str] = ()
     ) -> pd.DataFrame:
         """Read the table, or some of its columns in the given order; the other parameters are those of `blocks`."""
         return self._read(self._wanted(columns, text_columns, prose))
@@ -97,38 +94,20 @@ class Table(ABC):
         columns: Sequence[str] | None = None,
         text_columns: Collection[str] = (),
         prose: Collection[str] = (),
-    ) -> Iterator[pd.DataFrame]:
+        copied: Sequence[str] = (),
+    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
         """Read at most `rows_at_once` rows at a time, so that memory does not grow with the file.
 
-        `text_columns` are read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose`
-        columns only empty values are missing, since a review may be "NA". The rows of each block are numbered from 0.
+        Beside each block are its `copied` columns as they are: with their types, or as their text. `text_columns` are
+        read as text: in CSV "007" stays "007", in Parquet the number 7 becomes "7". In `prose` columns only empty
+        values are missing, since a review may be "NA". The rows of each block are numbered from 0.
         """
-        return self._blocks(rows_at_once, self._wanted(columns, text_columns, prose))
-
-    def blocks_with_copies(
-        self,
-        rows_at_once: int,
-        columns: Sequence[str],
-        copied: Sequence[str],
-        text_columns: Collection[str] = (),
-        prose: Collection[str] = (),
-    ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        """Read blocks of some columns, and beside each the columns to copy as they are: their types, or their text."""
         wanted = self._wanted(columns, text_columns, prose)
-        return self._with_copies(rows_at_once, wanted, self._wanted(copied).columns)
-
-    def text_of(self, copied: pd.Series[Any]) -> pd.Series[Any]:
-        """Return a copied column as `text_columns` are read."""
-        return copied
+        return self._blocks(rows_at_once, wanted, self._wanted(copied).columns)
 
     def arrow_blocks(self, rows_at_once: int, columns: list[str]) -> Iterator[Any]:
         """Read some columns as Arrow tables of at most `rows_at_once` rows, from formats with types of their own."""
         raise NotImplementedError
-
-    def check_rows(self) -> None:
-        """Raise if there are no rows."""
-        if not self.has_rows:
-            raise InputError(f"{self.path} has columns but no rows.")
 
     def check_column(self, name: str, option: str) -> None:
         """Raise if there is no such column, and suggest a similar one."""
@@ -146,10 +125,7 @@ class Table(ABC):
     def _read(self, wanted: Wanted) -> pd.DataFrame: ...
 
     @abstractmethod
-    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]: ...
-
-    @abstractmethod
-    def _with_copies(
+    def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]: ...
 
@@ -167,14 +143,13 @@ class MemoryTable(Table):
     def _copies(self, copied: list[str]) -> pd.DataFrame:
         return self._cells[copied]
 
-    def _blocks(self, rows_at_once: int, wanted: Wanted) -> Iterator[pd.DataFrame]:
-        return _slices(self._read(wanted), rows_at_once)
-
-    def _with_copies(
+    def _blocks(
         self, rows_at_once: int, wanted: Wanted, copied: list[str]
     ) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
-        blocks, copies = self._blocks(rows_at_once, wanted), _slices(self._copies(copied), rows_at_once)
-        return ((block, next(copies) if copied else pd.DataFrame(index=block.index)) for block in blocks)
+        both = self._read(wanted), self._copies(copied).reindex(self._cells.index)
+        for start in range(0, len(self._cells), rows_at_once):
+            block, kept = (table[start : start + rows_at_once].reset_index(drop=True) for table in both)
+            yield block, kept
 
 
 def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -> InputError:
@@ -186,8 +161,3 @@ def no_column(place: str, name: str, columns: Sequence[str], option: str = "") -
     return InputError(
         f"{place} has no column {name!r}{option}; {f'did you mean {by_plain_name[near[0]]!r}?' if near else listed}"
     )
-
-
-def _slices(table: pd.DataFrame, rows_at_once: int) -> Iterator[pd.DataFrame]:
-    for start in range(0, len(table), rows_at_once):
-        yield table.iloc[start : start + rows_at_once].reset_index(drop=True)

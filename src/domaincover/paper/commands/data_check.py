@@ -1,10 +1,12 @@
-"""The command `data check`: what a data set on disk holds."""
+"""The command `data check`: domains, labels and cells of a data set on disk, and files that are missing or faulty."""
 
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,7 +16,20 @@ from domaincover.terminal.messages import text_width
 from domaincover.terminal.text import table_lines
 
 if TYPE_CHECKING:
-    from domaincover.paper.folder_check import FolderCheck
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from domaincover.paper.catalogue import NaturalData
+
+MOST_NAMES = 5  # of missing or faulty files
+EXAMPLES_ARE = {"image": "images", "text": "texts", "table": "rows"}
+COUNTS = {
+    "examples": "Examples",
+    "domains": "Domains",
+    "cells_kept": "Cells kept",
+    "cells_dropped": "Cells dropped",
+    "examples_kept": "Examples kept",
+}
 
 
 def names_on_disk() -> list[str]:
@@ -25,8 +40,6 @@ def names_on_disk() -> list[str]:
 
 
 data = typer.Typer(help="Check data sets on disk.", no_args_is_help=True)
-
-HEADS = ["Label", "Examples", "Domains", "Cells kept", "Cells dropped", "Examples kept"]
 
 
 @data.callback()
@@ -71,7 +84,6 @@ def data_check(
     Example: domaincover data check audiomnist AudioMNIST
     """
     from domaincover.paper.catalogue import CATALOGUE
-    from domaincover.paper.folder_check import check_folder
 
     if name not in CATALOGUE:
         there_are = f"there are {', '.join(CATALOGUE)}."
@@ -80,52 +92,109 @@ def data_check(
     if folder is None and not data.package and data.reader:
         raise InputError(f"{name} is on the disk only: give its folder, `domaincover data check {name} DIR`.")
     check = check_folder(data, folder, min_cell_size)
-    typer.echo(json.dumps(check.to_dict(), indent=2) if style == "json" else _text(check))
+    typer.echo(json.dumps(check, indent=2) if style == "json" else _text(check))
 
 
-def _text(check: FolderCheck) -> str:
-    lines = [
-        f"{check.name} in {check.folder}",
-        f"{check.examples:,} {check.examples_are}, {len(check.labels)} labels, "
-        f"{check.domains:,} domains ({check.domain_is}).",
-        *(f"Left out: {count:,} of {check.rows:,} rows, {reason}." for reason, count in check.left_out.items()),
-        "",
-        *_label_table(check),
-        "",
-        f"A cell is one label in one domain; cells with fewer than {check.min_cell_size} examples are dropped.",
-        f"Domains left: {check.domains_left:,}{_enough(check)}",
+def check_folder(data: NaturalData, folder: Path | None, min_cell_size: int | None = None) -> dict[str, Any]:
+    """Count what a folder holds of a data set, or its package if there is no folder.
+
+    Every file is read, but images of WILDS are only looked for. A cell, one label in one domain, is kept if it has at
+    least `min_cell_size` examples. Files that are missing and faults of files or lines are counted, and the first ones
+    named. The paper's numbers of domains are None for data sets that it does not use.
+    """
+    from domaincover.paper.study_datasets import as_dataset
+
+    if folder is not None and not folder.exists():
+        raise InputError(f"there is no folder {folder}.")
+    place = data.find(folder)
+    if place is None and folder is not None:
+        raise InputError(f"{data.name} was {data.missing(folder)}")
+    table, faults, missing, left_out = data.examine(place)
+    X, least = table.X, data.min_cell_size if min_cell_size is None else min_cell_size
+    if place is not None and data.kind == "image" and X.dtype == object:  # paths
+        missing = tuple(path.removeprefix(f"{place}/") for path in missing_images(X))
+    dataset = as_dataset(table)
+    counts = dataset.cell_counts()
+    n_left = int((counts >= least).any(axis=1).sum())
+    n_train, n_unseen = data.sizes[:2] if data.group == "wilds" else (None, None)
+    return {
+        "name": data.name,
+        "folder": str(place or f"the package {data.package or 'domaincover'}"),
+        "kind": data.kind,
+        "examples_are": data.examples_are or EXAMPLES_ARE[data.kind],
+        "domain_is": data.domain_is,
+        "rows": len(X) + sum(left_out.values()),
+        "left_out": dict(left_out),
+        **_counted(counts, least),
+        "min_cell_size": least,
+        "labels": [
+            {"label": str(name)} | _counted(counts[:, [k]], least) for k, name in enumerate(dataset.label_names)
+        ],
+        "domains_left": n_left,
+        "paper_train_domains": n_train,
+        "paper_unseen_domains": n_unseen,
+        "enough_domains": None if n_train is None or n_unseen is None else n_left >= n_train + n_unseen,
+        "empty_texts": sum(not text.strip() for text in X) if data.kind == "text" else 0,
+        "missing": len(missing),
+        "first_missing": list(missing[:MOST_NAMES]),
+        "faults": len(faults),
+        "first_faults": list(faults[:MOST_NAMES]),
+    }
+
+
+def missing_images(paths: NDArray[np.object_]) -> list[str]:
+    """Return the images whose files are missing; folders are listed once, and no file is opened."""
+    folders = {path.rpartition("/")[0] for path in paths}
+    present = {f"{folder}/{name}" for folder in folders for name in _listed(folder)}
+    return [path for path in paths if path not in present]
+
+
+def _listed(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InputError(f"cannot list {folder}: {error.strerror}.") from None
+
+
+def _counted(counts: NDArray[np.int64], min_cell_size: int) -> dict[str, int]:
+    """Count from the examples of each cell, domains × labels."""
+    kept = counts >= min_cell_size
+    n_kept = int(kept.sum())
+    numbers = counts.sum(), counts.any(axis=1).sum(), n_kept, (counts > 0).sum() - n_kept, counts[kept].sum()
+    return dict(zip(COUNTS, map(int, numbers), strict=True))
+
+
+def _text(check: Mapping[str, Any]) -> str:
+    rows = [
+        [row["label"], *(f"{row[name]:,}" for name in COUNTS)] for row in [*check["labels"], {"label": "all", **check}]
     ]
-    if check.kind == "text":
-        lines.append(f"Empty texts: {check.empty_texts:,}.")
-    return "\n".join([*lines, *_files(check)])
-
-
-def _files(check: FolderCheck) -> list[str]:
-    """Return what is wrong with the files, and the first ones."""
-    lines = []
-    if check.missing:
-        of = f" of {check.examples:,} images" if check.paper_train_domains is not None else " files of the release"
-        lines += [f"MISSING on the disk: {check.missing:,}{of}, first:", *(f"  {name}" for name in check.first_missing)]
-    if check.faults:
-        lines += [f"CANNOT BE USED: {check.faults:,} files or lines, first:"]
-        lines += [f"  {fault}" for fault in check.first_faults]
-    if not lines and check.kind == "image":
-        lines += [f"On the disk: all {check.examples_are}."]
-    return lines
-
-
-def _enough(check: FolderCheck) -> str:
-    n_train, n_unseen = check.paper_train_domains, check.paper_unseen_domains
-    if n_train is None:
-        return "."
-    verdict = "enough" if check.enough_domains else "NOT ENOUGH"
-    return f", {verdict} for the paper's {n_train} to train on and {n_unseen} unseen."
-
-
-def _label_table(check: FolderCheck) -> list[str]:
-    """Return a line per label, and one for all of them."""
-    from domaincover.paper.folder_check import LabelCheck
-
-    total = LabelCheck("all", check.examples, check.domains, check.cells_kept, check.cells_dropped, check.examples_kept)
-    rows = [[row.label, *(f"{count:,}" for count in row[1:])] for row in [*check.labels, total]]
-    return table_lines(HEADS, rows, n_text=1, width=text_width())
+    is_of_paper = check["paper_train_domains"] is not None
+    verdict = (
+        f", {'enough' if check['enough_domains'] else 'NOT ENOUGH'} for the paper's {check['paper_train_domains']} to "
+        f"train on and {check['paper_unseen_domains']} unseen."
+    )
+    lines = [
+        f"{check['name']} in {check['folder']}",
+        f"{check['examples']:,} {check['examples_are']}, {len(check['labels'])} labels, "
+        f"{check['domains']:,} domains ({check['domain_is']}).",
+        *(f"Left out: {count:,} of {check['rows']:,} rows, {reason}." for reason, count in check["left_out"].items()),
+        "",
+        *table_lines(["Label", *COUNTS.values()], rows, n_text=1, width=text_width()),
+        "",
+        f"A cell is one label in one domain; cells with fewer than {check['min_cell_size']} examples are dropped.",
+        f"Domains left: {check['domains_left']:,}{verdict if is_of_paper else '.'}",
+    ]
+    if check["kind"] == "text":
+        lines.append(f"Empty texts: {check['empty_texts']:,}.")
+    if check["missing"]:
+        of = f" of {check['examples']:,} images" if is_of_paper else " files of the release"
+        lines += [f"MISSING on the disk: {check['missing']:,}{of}, first:"]
+        lines += [f"  {name}" for name in check["first_missing"]]
+    if check["faults"]:
+        lines += [f"CANNOT BE USED: {check['faults']:,} files or lines, first:"]
+        lines += [f"  {fault}" for fault in check["first_faults"]]
+    if check["kind"] == "image" and not check["missing"] and not check["faults"]:
+        lines.append(f"On the disk: all {check['examples_are']}.")
+    return "\n".join(lines)

@@ -2,41 +2,101 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.errors import InputError, check_installed
+from domaincover.errors import InputError, check_installed, suggestion
 from domaincover.files import writing
-from domaincover.paper.commands.study_progress import print_outcome, print_plan, shown_progress
-from domaincover.terminal.messages import say, warnings_as_notes
+from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
+from domaincover.paper.commands.study_commands import ALL, REAL, StudyOptions, dataset_names, study_names
+from domaincover.paper.experiment import (
+    REAL_EXPERIMENTS,
+    SET_BY_QUICK,
+    Experiment,
+    dataset_experiment,
+    paper_experiments,
+    parse_settings,
+)
+from domaincover.paper.plugins import absolute, load_plugins
+from domaincover.paper.run_directory import at_work, open_study
+from domaincover.paper.runner import (
+    Failure,
+    OnProgress,
+    Outcome,
+    StudyPlan,
+    Workers,
+    check_sources,
+    plan_studies,
+    run_study,
+)
+from domaincover.paper.source_datasets import SourceDataset
+from domaincover.paper.study import MOST_SEEDS, Study
+from domaincover.paper.study_datasets import SYNTHETIC_NAME, StudyDataset
+from domaincover.terminal.messages import say, text_width, warnings_as_notes
 from domaincover.terminal.processes import n_cores
 
 if TYPE_CHECKING:
-    from domaincover.paper.commands.study_options import StudyOptions
-    from domaincover.paper.experiment import Experiment, Note
-    from domaincover.paper.runner import Failure, Workers
-    from domaincover.paper.study import Study
-    from domaincover.paper.study_datasets import StudyDataset
+    from domaincover.paper.job import Job
 
+RUNS = Path("runs")
 SOME_FAILED = 1
+MOST_SHOWN = 8  # running jobs, on a large cluster
+MOST_FAILURES = 20
+LEAST_SHARE = 0.25  # of the work, from which the time left is estimated: first jobs may be much shorter than later ones
+SECONDS_BETWEEN_LINES, MOST_SECONDS_BETWEEN_LINES = 10.0, 60.0
 
 
-def run_experiments(
-    experiments: Sequence[Experiment], options: StudyOptions, out: Path, plugins: tuple[str, ...]
-) -> None:
-    """Run what is not finished of experiments, and make their tables, figures and page."""
+def named_experiments(names: Sequence[str]) -> list[Experiment]:
+    """Return experiments by name: of the paper, or of a data set."""
+    known = paper_experiments()
+    chosen: dict[str, Experiment] = {}
+    for name in names:
+        if name == ALL:
+            chosen |= known
+        elif name == REAL:
+            chosen |= {own: replace(known[own], datasets=(REAL,)) for own in REAL_EXPERIMENTS}
+        elif name in known:
+            chosen[name] = known[name]
+        elif name in dataset_names() or SYNTHETIC_NAME.fullmatch(name):
+            chosen[name] = dataset_experiment(name)
+        else:
+            there_are = f"there are the experiments {', '.join(known)}, all, and data sets such as synthetic."
+            meant = suggestion(name, study_names(), there_are)
+            raise InputError(f"no experiment or data set {name!r}; {meant}")
+    return list(chosen.values())
+
+
+def print_list() -> None:
+    """Print the experiments of the paper."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("Name", "What it shows", "In the paper", box=None, pad_edge=False)
+    for experiment in paper_experiments().values():
+        table.add_row(experiment.name, experiment.title, experiment.paper)
+    Console(width=text_width(), highlight=False).print(table)
+
+
+def run_experiments(found: Callable[[], list[Experiment]], options: StudyOptions, home: str | None = None) -> None:
+    """Run what is not finished of experiments, and make their tables, figures and page.
+
+    They are looked for once the plug-ins are loaded. `home` names the directory of several.
+    """
     from domaincover.paper.commands.study_outputs import make_outputs, print_table
-    from domaincover.paper.run_directory import at_work, open_study
-    from domaincover.paper.runner import Workers
 
-    options.check()
+    plugins = tuple(map(absolute, options.plugin or ()))
+    load_plugins(plugins)
+    experiments, values = found(), settings_of(options)
+    out = directory_of(options, home or experiments[0].name)
     check_installed("torch", "studies", "train")
-    experiments = [options.applied(experiment) for experiment in experiments]
+    experiments = [chosen(experiment.with_values(values, "--set"), options.datasets) for experiment in experiments]
     studies, n_jobs = _studies(experiments, options)
     grid = [study for experiment in experiments for study in _grid(experiment, studies[experiment.name])]
     workers = Workers(n_jobs, options.scheduler, plugins)
@@ -48,32 +108,65 @@ def run_experiments(
                 failures += _measure(experiment, studies[experiment.name], out, options.quick)
             with warnings_as_notes():
                 make_outputs(experiments, out, options.figure_format)
-    if len(experiments) == 1 or _are_real(experiments):
+    real = DATASET_GROUPS["real"]
+    if len(experiments) == 1 or {name for one in experiments for name in study_datasets(one.datasets)} <= {*real}:
         print_table(experiments[0], out)
     if failures:
         raise typer.Exit(SOME_FAILED)
 
 
-def _are_real(experiments: Sequence[Experiment]) -> bool:
-    """Return whether experiments are on real data sets alone, as `paper real` runs them."""
-    from domaincover.paper.catalogue import DATASET_GROUPS, study_datasets
+def settings_of(options: StudyOptions) -> dict[str, Any]:
+    """Return the keys that `--set`, `--seeds` and `--as-authors` set; reject what is out of range or set twice."""
+    if options.seeds is not None and not 1 <= options.seeds <= MOST_SEEDS:
+        bound = "at least 1" if options.seeds < 1 else f"at most {MOST_SEEDS}"
+        raise InputError(f"--seeds is the number of seeds and must be {bound}, got {options.seeds}.")
+    if options.jobs is not None and options.jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {options.jobs}.")
+    values = parse_settings(options.assignments or ())
+    if options.seeds is not None:
+        if "seeds" in values:
+            raise InputError("--seeds and --set seeds are both given; give one of them.")
+        values["seeds"] = options.seeds
+    if options.as_authors:
+        if values.get("as_authors") is False:
+            raise InputError("--as-authors and --set as_authors=false are both given; give one of them.")
+        values["as_authors"] = True
+    if options.quick and (fixed := [key for key in SET_BY_QUICK if key in values]):
+        raise InputError(f"--quick sets {' and '.join(fixed)} itself; leave out --quick, or do not set this.")
+    return values
 
-    real = DATASET_GROUPS["real"]
-    return all(name in real for experiment in experiments for name in study_datasets(experiment.datasets))
+
+def directory_of(options: StudyOptions, name: str) -> Path:
+    """Return the directory of the study: another one for a smoke run, and for runs as the authors' code."""
+    endings = ("-as-authors" if settings_of(options).get("as_authors") else "") + ("-quick" if options.quick else "")
+    return options.out or RUNS / f"{name}{endings}"
+
+
+def chosen(experiment: Experiment, datasets: str) -> Experiment:
+    """Return an experiment on some of its data sets, given with commas; the theory has none."""
+    if experiment.kind == "theory" or not datasets:
+        return experiment
+    wanted = tuple(dict.fromkeys(name.strip() for name in datasets.split(",") if name.strip()))
+    if not wanted:
+        raise InputError("--datasets is empty.")
+    own = study_datasets(experiment.datasets)
+    for name in study_datasets(wanted):
+        if name not in own:
+            meant = suggestion(name, own, f"there are {', '.join(own)}.")
+            raise InputError(f"--datasets: {experiment.name} has no data set {name!r}; {meant}")
+    return replace(experiment, datasets=wanted)
 
 
 def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[dict[str, list[Study]], int]:
     """Return the studies by experiment, and the number of processes; print notes on what is left out and why."""
-    from domaincover.paper.runner import check_sources
-    from domaincover.paper.source_datasets import SourceDataset
-
     notes: dict[str, None] = {}
-    studies: dict[str, list[Study]] = {}
-    for experiment in experiments:
-        studies[experiment.name] = []
-        if experiment.kind != "theory":
-            found = _datasets_of(experiment, options, notes.setdefault)
-            studies[experiment.name] += experiment.studies(found, options.quick, notes.setdefault)
+    folders = {"wilds": options.wilds, "real": options.data}
+    studies = {
+        experiment.name: []
+        if experiment.kind == "theory"
+        else list(experiment.studies(folders, options.quick, notes.setdefault))
+        for experiment in experiments
+    }
     everything = [study for own in studies.values() for study in own]
     if not everything and all(experiment.kind != "theory" for experiment in experiments):
         raise InputError(f"nothing is left to run. {' '.join(notes)}")
@@ -87,78 +180,29 @@ def _studies(experiments: Sequence[Experiment], options: StudyOptions) -> tuple[
         source: source.in_processes(n_jobs) for source in sources if isinstance(source, SourceDataset)
     }
     for name, own in studies.items():
-        studies[name] = [replace(study, source=shared.get(study.source, study.source)) for study in own]
+        studies[name] = [replace(study, setting=shared.get(study.source, study.setting)) for study in own]
     return studies, n_jobs
-
-
-def _datasets_of(experiment: Experiment, options: StudyOptions, note: Note) -> tuple[StudyDataset, ...]:
-    """Return the data sets of an experiment that are read from files and were found, with the sizes asked for."""
-    from domaincover.paper.catalogue import CATALOGUE, natural_dataset, study_datasets
-    from domaincover.paper.experiment import FOLDERS
-    from domaincover.paper.wilds_dataset import lacking_network, wilds_dataset
-
-    folders = {"wilds": options.wilds, "real": options.data}
-    for group, (what, option) in FOLDERS.items():
-        if group in experiment.datasets and folders[group] is None:
-            note(f"{what} left out: give {option}.")
-    wanted = study_datasets(experiment.datasets)
-    found = [dataset for dataset in experiment.own if dataset.name in wanted]
-    for data in (CATALOGUE[name] for name in wanted if name in CATALOGUE):
-        if data.group == "installable":
-            continue
-        folder, is_named = folders[data.group], data.name in experiment.datasets
-        if folder is None and not (is_named and data.is_installed):
-            continue
-        if folder is not None and not folder.exists():
-            raise InputError(f"--{'wilds' if data.group == 'wilds' else 'data'}: there is no folder {folder}.")
-        lacking = lacking_network(data, experiment.wilds) if data.is_available(folder) else data.missing(folder)
-        if lacking is not None:
-            if is_named:
-                raise InputError(f"{data.name}: {lacking}")
-            note(f"{data.name} is left out: {lacking}")
-        elif data.group == "wilds":
-            as_authors = experiment.settings.get("as_authors", False)
-            place = data.find(folder)
-            assert place is not None  # noqa: S101 - for the type checker: it is available, and in no package
-            found.append(wilds_dataset(data.name, place, experiment.wilds, as_authors=as_authors))
-        else:
-            found.append(natural_dataset(data.name, data.find(folder)))
-    return tuple(_sized(dataset, experiment, options.quick) for dataset in found)
-
-
-def _sized(dataset: StudyDataset, experiment: Experiment, quick: bool) -> StudyDataset:
-    from domaincover.paper.study_datasets import QUICK, QUICK_FILES, Sizes
-
-    if quick:
-        is_image = getattr(dataset, "kind", "table") == "image"
-        most = QUICK_FILES if is_image or dataset.trains_whole_networks else QUICK
-        return dataset.with_sizes(Sizes(*map(min, most, dataset.sizes)))
-    return dataset.with_sizes(dataset.sizes._replace(**experiment.sizes))
 
 
 def _run(studies: Sequence[Study], out: Path, workers: Workers) -> list[Failure]:
     """Do the runs of studies that are not finished, and print how that goes; return what failed."""
-    from domaincover.paper.runner import plan_studies, run_study
-
     with warnings_as_notes():
         plan = plan_studies(studies, out, say)
-    print_plan(plan, workers)
+    _print_plan(plan, workers)
     with warnings_as_notes(), shown_progress(plan) as on_progress:
         outcome = run_study(plan, out, workers, on_progress)
-    print_outcome(outcome, out)
+    _print_outcome(outcome, out)
     return list(outcome.failures)
 
 
 def _grid(experiment: Experiment, studies: Iterable[Study]) -> list[Study]:
     """Return the studies whose runs are wanted: for training times only those of whole networks."""
-    if experiment.kind == "grid":
-        return list(studies)
-    return [study for study in studies if study.setting.trains_whole_networks]
+    return [study for study in studies if experiment.kind == "grid" or study.setting.trains_whole_networks]
 
 
 def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick: bool) -> list[Failure]:
     """Do what is not a grid of runs, alone on this machine: training times and the theory; return what failed."""
-    from domaincover.paper.theory.simulation import TheorySettings, run_theory
+    from domaincover.paper.theory import TheorySettings, run_theory
     from domaincover.paper.training_times import measure_times
 
     def theory() -> None:
@@ -181,8 +225,6 @@ def _measure(experiment: Experiment, studies: Iterable[Study], out: Path, quick:
 
 def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
     """Do a task; print why it failed, and continue."""
-    from domaincover.paper.runner import Failure
-
     try:
         task()
     except Exception as error:
@@ -191,3 +233,107 @@ def _attempted(name: str, task: Callable[[], None]) -> Failure | None:
         say(f"Failed: {name}: {failure.reason}")
         return failure
     return None
+
+
+def _print_plan(plan: StudyPlan, workers: Workers) -> None:
+    """Print what is to be done."""
+    if not plan.jobs:
+        return
+    here = f"in {workers.n_processes} processes" if workers.n_processes > 1 else "in this process"
+    where = here if workers.scheduler is None else f"on the cluster at {workers.scheduler}"
+    runs = f"{_counted(plan.n_to_do + plan.n_finished, 'run')}: {plan.n_finished} finished, {plan.n_to_do} to do"
+    say(f"{runs} in {_counted(len(plan.jobs), 'job')} {where}.")
+
+
+def _print_outcome(outcome: Outcome, out: Path) -> None:
+    """Print the number of new and of kept runs, and what failed and why."""
+    kept = f", {outcome.n_finished_before} were finished before" if outcome.n_finished_before else ""
+    say(f"{_counted(outcome.n_new, 'run')} finished in {outcome.seconds:.0f} s{kept}: {out}")
+    for failure in outcome.failures[:MOST_FAILURES]:
+        say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
+    if len(outcome.failures) > MOST_FAILURES:
+        say(f"… and {len(outcome.failures) - MOST_FAILURES} more jobs failed.")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in a readable unit.
+
+    >>> duration(42), duration(95), duration(5400)
+    ('42 s', '2 min', '1.5 h')
+    """
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+class Progress:
+    """How much of a study is done, from the epochs done by job, which count by the number of their networks."""
+
+    def __init__(self, jobs: Sequence[Job], clock: Callable[[], float]) -> None:
+        self.epochs = {job.name: job.epochs for job in jobs}
+        self._weights = {job.name: job.n_networks for job in jobs}
+        self._is_of_one_dataset = (
+            len({job.dataset for job in jobs}) == 1
+        )  # of several, a network may take 100 times more
+        self._clock = clock
+        self._started = self._last = clock()
+        self._next_tenth = 1
+
+    def share(self, done: Mapping[str, int]) -> float:
+        """Return the share of all work that is done."""
+        part, whole = (sum(n * self._weights[name] for name, n in epochs.items()) for epochs in (done, self.epochs))
+        return part / whole
+
+    def time_left(self, done: Mapping[str, int]) -> str:
+        """Return the time left in words; nothing where it would be a guess."""
+        share, seconds = self.share(done), self._clock() - self._started
+        is_known = self._is_of_one_dataset and LEAST_SHARE <= share < 1
+        return f", about {duration(seconds * (1 - share) / share)} left" if is_known else ""
+
+    def print_line(self, done: Mapping[str, int]) -> None:
+        """Print how much is done, if it is time: at every tenth of the work, and once a minute."""
+        now, share = self._clock(), self.share(done)
+        since, is_tenth = now - self._last, 10 * share >= self._next_tenth
+        if share < 1 and (since >= MOST_SECONDS_BETWEEN_LINES or (is_tenth and since >= SECONDS_BETWEEN_LINES)):
+            self._last, self._next_tenth = now, int(10 * share) + 1
+            n_finished = sum(n >= self.epochs[name] for name, n in done.items())
+            finished = f"{n_finished} of {_counted(len(self.epochs), 'job')} finished"
+            say(f"{100 * share:.0f} % after {duration(now - self._started)}, {finished}{self.time_left(done)}.")
+
+
+@contextmanager
+def shown_progress(plan: StudyPlan, clock: Callable[[], float] = time.monotonic) -> Iterator[OnProgress]:
+    """Show a bar for the study, with the time left, and one for each running job; lines without a terminal."""
+    from rich import progress as bars_of
+    from rich.console import Console
+
+    console, work = Console(stderr=True), Progress(plan.jobs, clock)
+    if not console.is_terminal or not plan.jobs:
+        yield work.print_line if plan.jobs else lambda _: None
+        return
+    columns = (bars_of.TextColumn("{task.description}"), bars_of.BarColumn(), bars_of.TaskProgressColumn())
+    with bars_of.Progress(*columns, console=console, transient=True, get_time=clock) as bars:
+        all_jobs = f"all {_counted(len(plan.jobs), 'job')}"
+        whole = bars.add_task(all_jobs, total=1.0)
+        shown: dict[str, bars_of.TaskID] = {}
+        seen: set[str] = set()
+
+        def on_progress(done: Mapping[str, int]) -> None:
+            bars.update(whole, completed=work.share(done), description=f"{all_jobs}{work.time_left(done)}")
+            # a job that starts and ends between two calls is shown once
+            running = [name for name, n in done.items() if n > 0 and (n < work.epochs[name] or name not in seen)]
+            running = running[:MOST_SHOWN]
+            seen.update(running)
+            for name in running:
+                if name not in shown:
+                    shown[name] = bars.add_task(name, total=work.epochs[name])
+                bars.update(shown[name], completed=done[name])
+            for name in [name for name in shown if name not in running]:
+                bars.remove_task(shown.pop(name))
+            bars.refresh()
+
+        yield on_progress
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

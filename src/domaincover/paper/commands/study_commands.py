@@ -1,25 +1,25 @@
-"""The commands `paper` and `run`: experiments of the paper, data sets by name, and TOML files."""
+"""The commands on studies: paper, run, results, report and figures.
+
+What they do is imported when they are called, so that help and completion are fast.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
-from domaincover.errors import InputError, suggestion
-from domaincover.paper.commands.run_studies import run_experiments
-from domaincover.paper.commands.study_options import StudyOptions, dataset_names
-from domaincover.terminal.command_options import argument, one_of, takes
-from domaincover.terminal.messages import if_stopped, text_width
+import typer
 
-if TYPE_CHECKING:
-    from domaincover.paper.experiment import Experiment
-
+from domaincover.errors import InputError
+from domaincover.options import FigureFormat, TableStyle
+from domaincover.terminal.command_options import argument, one_of, option, takes, with_commas
+from domaincover.terminal.messages import if_stopped
 
 ALL, LIST, REAL = "all", "list", "real"
 RUNS_ARE_KEPT = "finished runs are kept, and the same command continues from there"
+StudyDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="Directory of a study.", show_default=False)]
 
 
 def experiment_names() -> list[str]:
@@ -28,9 +28,60 @@ def experiment_names() -> list[str]:
     return sorted(path.name.removesuffix(".toml") for path in folder.iterdir() if path.name.endswith(".toml"))
 
 
+def dataset_names() -> list[str]:
+    """Return the data sets, and the names of groups of them."""
+    from domaincover.paper.catalogue import DATASET_GROUPS, REGISTERED
+
+    members = (name for group in DATASET_GROUPS.values() for name in group)
+    return list(dict.fromkeys([*DATASET_GROUPS, *members, *REGISTERED]))
+
+
 def study_names() -> list[str]:
     """Return what `paper` accepts: experiments, data sets, and two words."""
     return [*experiment_names(), *dataset_names(), ALL, LIST]
+
+
+def settable_keys() -> list[str]:
+    """Return the keys that `--set` accepts, each with its equals sign."""
+    from domaincover.paper.experiment import SETTABLE
+
+    return [f"{key}=" for key in SETTABLE]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyOptions:
+    """Options of a study, whether of the paper or of a TOML file."""
+
+    out: Path | None = option(
+        "Directory for runs, tables, figures, page; default: runs/paper or, for a file, runs/NAME."
+    )
+    seeds: int | None = option("Number of seeds: 0, 1, …; default: the experiment's.")
+    datasets: str = option(
+        "Only these data sets of the experiment, with commas; groups: synthetic, installable, wilds, real.",
+        "",
+        autocompletion=with_commas(dataset_names),
+    )
+    assignments: list[str] | None = option(
+        "Set a key of the TOML file, as in --set epochs=10 --set methods=erm,set-cover; may be repeated.",
+        None,
+        "--set",
+        metavar="KEY=VALUE",
+        autocompletion=one_of(settable_keys),
+    )
+    jobs: int | None = option("Processes; default: the number of cores, or one for large networks.")
+    scheduler: str | None = option("Address of a dask scheduler, as tcp://host:8786, whose workers do the runs.")
+    plugin: list[str] | None = option("Module or .py file that registers data sets or methods; may be repeated.")
+    as_authors: bool = option(
+        "Where the paper's text is silent, do as the code that its authors released; default: the text alone. The "
+        "choices are in docs/method.md. Short for --set as_authors=true.",
+        False,
+    )
+    quick: bool = option("Smoke run: few epochs, domains and rows, one seed.", False)
+    wilds: Path | None = option("Folder with released WILDS data sets, or one of them; those found take part.")
+    data: Path | None = option(
+        "Folder with AudioMNIST, malaria cells, WISDM, … as released; the real sets found take part."
+    )
+    figure_format: FigureFormat = option("File format of the figures.", "png", "--format")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,17 +111,18 @@ def paper(options: PaperOptions) -> None:
 
     Example: domaincover paper main targets --datasets synthetic
     """
+    from domaincover.paper.commands.run_studies import named_experiments, print_list, run_experiments
+
     if options.names == [LIST]:
-        _print_list()
+        print_list()
         return
     if_stopped(RUNS_ARE_KEPT)
-    plugins = options.loaded_plugins()
     if REAL in options.names and options.data is None:
         raise InputError(
             "real data sets are read from a folder; give --data, such as the one into which AudioMNIST was cloned."
         )
     home = REAL if options.names == [REAL] else "paper"
-    run_experiments(_experiments(options.names), options, options.directory(home), plugins)
+    run_experiments(lambda: named_experiments(options.names), options, home)
 
 
 @takes(FileOptions)
@@ -79,46 +131,52 @@ def run(options: FileOptions) -> None:
 
     Example: domaincover run my.toml --plugin my_methods.py --out runs/my
     """
+    from domaincover.paper.commands.run_studies import run_experiments
     from domaincover.paper.experiment import read_experiment
 
     if_stopped(RUNS_ARE_KEPT)
-    plugins = options.loaded_plugins()
-    experiment = read_experiment(options.file)
-    run_experiments([experiment], options, options.directory(experiment.name), plugins)
+    run_experiments(lambda: [read_experiment(options.file)], options)
 
 
-def _experiments(names: Sequence[str]) -> list[Experiment]:
-    """Return experiments by name: of the paper, or of a data set."""
-    from domaincover.paper.experiment import REAL_EXPERIMENTS, dataset_experiment, paper_experiments
-    from domaincover.paper.study_datasets import SYNTHETIC_NAME
+def results(
+    directory: StudyDirectory,
+    style: Annotated[TableStyle, typer.Option("--format", help="Output format.")] = "table",
+    all_splits: Annotated[
+        bool, typer.Option("--all-splits", help="In a table: also training and seen domains, not only unseen ones.")
+    ] = False,
+) -> None:
+    """Print the results of a study over seeds: median min recall, median set size, share of domains at target.
 
-    known = paper_experiments()
-    chosen: dict[str, Experiment] = {}
-    for name in names:
-        if name == ALL:
-            chosen |= known
-        elif name == REAL:
-            chosen |= {own: replace(known[own], datasets=(REAL,)) for own in REAL_EXPERIMENTS}
-        elif name in known:
-            chosen[name] = known[name]
-        elif name in dataset_names() or SYNTHETIC_NAME.fullmatch(name):
-            chosen[name] = dataset_experiment(name)
-        else:
-            there_are = f"there are the experiments {', '.join(known)}, all, and data sets such as synthetic."
-            meant = suggestion(name, study_names(), there_are)
-            raise InputError(f"no experiment or data set {name!r}; {meant}")
-    return list(chosen.values())
+    Example: domaincover results runs/synthetic --format json | jq .
+    """
+    from domaincover.paper.commands.study_outputs import print_results
+
+    print_results(directory, style, all_splits)
 
 
-def _print_list() -> None:
-    from rich.console import Console
-    from rich.table import Table
+def report(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
+) -> None:
+    """Write the page of a study: tables and interactive plots in one HTML file that needs no network.
 
-    from domaincover.paper.experiment import paper_experiments
+    Example: domaincover report runs/synthetic --out report.html
+    """
+    from domaincover.paper.commands.study_outputs import write_report
 
-    table = Table(box=None, pad_edge=False)
-    for head in ("Name", "What it shows", "In the paper"):
-        table.add_column(head)
-    for experiment in paper_experiments().values():
-        table.add_row(experiment.name, experiment.title, experiment.paper)
-    Console(width=text_width(), highlight=False).print(table)
+    write_report(directory, out)
+
+
+def figures(
+    directory: StudyDirectory,
+    out: Annotated[Path, typer.Option(help="Directory for the figures.")],
+    figure_format: Annotated[FigureFormat, typer.Option("--format", help="File format.")] = "png",
+) -> None:
+    """Write the figures of a study: those of the paper, then one of each kind for all other data sets and methods.
+
+    Example: domaincover figures runs/synthetic --out figures --format pdf
+    """
+    from domaincover.paper.commands.study_outputs import write_figures
+
+    if_stopped("finished figures are kept, and the same command draws all")
+    write_figures(directory, out, figure_format)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.data.images import bombs_as_errors, load_or_reason
+from domaincover.data.images import load_or_reason
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, names_in
 from domaincover.paper.real.decoded_files import Files, decode_files
@@ -50,13 +50,12 @@ def load(place: Path, cache: Path | None = None) -> Contents:
         paths += [place / name / file for file in cells if CELL.fullmatch(file)]
     labels = np.array([LABELS[path.parent.name] for path in paths], dtype=str)
     patients = np.array([_patient(path.name) for path in paths], dtype=str)
-    with bombs_as_errors():
-        table, unreadable = decode_files(Files(paths, labels, patients), read_cell, RECIPE, cache)
+    table, unreadable = decode_files(Files(paths, labels, patients), read_cell, RECIPE, cache)
     return Contents(table, (*faults, *unreadable))
 
 
 def read_cell(path: Path) -> NDArray[np.uint8]:
-    """Return a cell in grey; use within `bombs_as_errors`."""
+    """Return a cell in grey."""
     image = load_or_reason(path, _in_grey)
     if isinstance(image, str):
         raise InputError(f"{path} cannot be decoded: {image}")

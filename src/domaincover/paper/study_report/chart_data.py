@@ -1,4 +1,4 @@
-"""The tables behind the charts of a study, the parts of the axes that they take, and what their marks mean."""
+"""The tables behind the charts of a study, the parts of the axes that they take, and what their marks mean in words."""
 
 import math
 from collections.abc import Iterable
@@ -7,10 +7,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from domaincover.paper.study_report.results_table import CheckedDomains, CheckedResults, of_dataset, of_experiment
+from domaincover.paper.collect import TrainingHistory
+from domaincover.paper.study_report.chart_templates import ITERATES
+from domaincover.paper.study_report.results_table import of_dataset, of_experiment, unseen_rows
 from domaincover.report.readable import percent, with_spread
 
 DECIMALS = 4
+STEP_DECIMALS = 3  # of training, of which there are many steps
+MOST_CELLS = 60  # lines that a plot can show
 REACH = 1.5  # whiskers as in Tukey (1977): the furthest values within this many box lengths of the box
 SIZE_SPAN, RECALL_SPAN = 0.1, 0.05  # the least that an axis shows
 ROOM = 0.08  # around the values, in lengths of the axis
@@ -19,11 +23,21 @@ CURVES = (
     "A line per method through its target recalls, whose lines run across; the larger a point, the higher its target. "
     "Up is safer, left is sharper."
 )
+TRAINING = (
+    "Thin lines: cells (a label in a training domain); thick line: the lowest recall, the mean multiplier. The best "
+    "iterate is at target in every cell, or nearest to it, with the smallest sets; Algorithm 1 keeps the last."
+)
 CROSS_COLUMNS = (
     *("method", "split", "n_domains", "n_seeds"),
     *("set_size", "set_size_q25", "set_size_q75", "set_size_quartiles"),
     *("min_recall", "min_recall_q25", "min_recall_q75", "min_recall_quartiles", "share"),
 )
+# The columns along the axes of size and of recall.
+PLANES = {
+    "cross": (("set_size", "set_size_q25", "set_size_q75"), ("min_recall", "min_recall_q25", "min_recall_q75")),
+    "coverage": (("set_size", "size_low", "size_high"), ("share", "low", "high")),
+    "curves": (("set_size",), ("min_recall", "target")),
+}
 
 
 class RecallBoxes(NamedTuple):
@@ -52,29 +66,22 @@ def recall_limits(values: Iterable[float]) -> tuple[float, float]:
     return limits_around(values, RECALL_SPAN, high=1.0)
 
 
-def unseen_rows(results: CheckedResults, dataset: str, target_recall: float) -> CheckedResults:
-    """Return the rows of unseen domains of one data set and target recall."""
-    rows = of_experiment(results, dataset, target_recall)
-    return CheckedResults(rows[rows["split"] == "unseen"])
-
-
-def cross_table(results: CheckedResults) -> pd.DataFrame:
+def cross_table(results: pd.DataFrame) -> pd.DataFrame:
     """Return a row per cross: medians and quartiles."""
-    crosses = results.assign(
-        set_size_quartiles=_quartiles(results, "set_size"),
-        min_recall_quartiles=_quartiles(results, "min_recall"),
-        share=[percent(share) for share in results["share_at_target"]],
-    )
+    quartiles = {
+        f"{name}_quartiles": [
+            f"{low:.3f} – {high:.3f}" for low, high in results[[f"{name}_q25", f"{name}_q75"]].itertuples(index=False)
+        ]
+        for name in ("set_size", "min_recall")
+    }
+    crosses = results.assign(share=[percent(share) for share in results["share_at_target"]], **quartiles)
     return crosses[list(CROSS_COLUMNS)].reset_index(drop=True)
 
 
-def cross_limits(crosses: pd.DataFrame, target_recall: float) -> dict[str, tuple[float, float]]:
-    """Return the axes that hold these crosses and the target."""
-    sizes, recalls = (
-        [value for end in ("", "_q25", "_q75") for value in crosses[f"{name}{end}"]]
-        for name in ("set_size", "min_recall")
-    )
-    return {"size": limits_around(sizes, SIZE_SPAN), "recall": recall_limits([*recalls, target_recall])}
+def plane_limits(kind: str, table: pd.DataFrame, *targets: float) -> dict[str, tuple[float, float]]:
+    """Return the axes that hold all points of a kind of chart with their spread, and these targets."""
+    sizes, recalls = ([value for name in names for value in table[name]] for names in PLANES[kind])
+    return {"size": limits_around(sizes, SIZE_SPAN), "recall": recall_limits([*recalls, *targets])}
 
 
 def random_line(n_labels: int, size: tuple[float, float], recall: tuple[float, float]) -> pd.DataFrame:
@@ -84,7 +91,7 @@ def random_line(n_labels: int, size: tuple[float, float], recall: tuple[float, f
     return pd.DataFrame({"set_size": ends, "min_recall": [end / n_labels for end in ends]}, dtype=float)
 
 
-def share_table(rows: CheckedResults) -> pd.DataFrame:
+def share_table(rows: pd.DataFrame) -> pd.DataFrame:
     """Return each method's share at target and set size, with one standard deviation over seeds on either side."""
     share, size = rows["share_at_target"].astype(float), rows["set_size"].astype(float)
     spread, size_spread = (
@@ -109,21 +116,12 @@ def share_table(rows: CheckedResults) -> pd.DataFrame:
     return table.round(DECIMALS).reset_index(drop=True)
 
 
-def share_limits(shares: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return the axes that hold every method's share and size with their spread."""
-    sizes, recalls = (
-        [value for name in names for value in shares[name]]
-        for names in (("set_size", "size_low", "size_high"), ("share", "low", "high"))
-    )
-    return {"size": limits_around(sizes, SIZE_SPAN), "recall": recall_limits(recalls)}
-
-
-def recall_boxes(rows: CheckedResults, domains: CheckedDomains) -> RecallBoxes:
+def recall_boxes(rows: pd.DataFrame, domains: pd.DataFrame) -> RecallBoxes:
     """Return quartiles, whiskers and outliers of min recall over all domains and seeds; NaN is left out."""
     methods = rows["method"].tolist()
     dataset, target = rows.iloc[0][["dataset", "target_recall"]]
-    single = of_experiment(domains, dataset, target)
-    single = single[(single["split"] == "unseen") & single["method"].isin(methods) & single["min_recall"].notna()]
+    single = unseen_rows(of_experiment(domains, dataset, target))
+    single = single[single["method"].isin(methods) & single["min_recall"].notna()]
     by_method = single.groupby("method")["min_recall"]
     boxes = by_method.quantile(np.array([0.25, 0.5, 0.75])).unstack().reindex(columns=[0.25, 0.5, 0.75])
     boxes = boxes.set_axis(["q25", "median", "q75"], axis=1).assign(n=by_method.size()).reindex(methods)
@@ -141,15 +139,14 @@ def recall_boxes(rows: CheckedResults, domains: CheckedDomains) -> RecallBoxes:
     )
 
 
-def has_curves(results: CheckedResults, dataset: str) -> bool:
+def has_curves(results: pd.DataFrame, dataset: str) -> bool:
     """Return whether a method of the data set has several target recalls in unseen domains."""
     return not curve_table(results, dataset).empty
 
 
-def curve_table(results: CheckedResults, dataset: str) -> pd.DataFrame:
+def curve_table(results: pd.DataFrame, dataset: str) -> pd.DataFrame:
     """Return a point per target of every method that has several, in unseen domains."""
-    rows = of_dataset(results, dataset)
-    rows = rows[rows["split"] == "unseen"]
+    rows = unseen_rows(of_dataset(results, dataset))
     rows = rows[rows.groupby("method")["target_recall"].transform("nunique") > 1].sort_values("target_recall")
     table = pd.DataFrame(
         {
@@ -161,17 +158,6 @@ def curve_table(results: CheckedResults, dataset: str) -> pd.DataFrame:
         }
     )
     return table.reset_index(drop=True)
-
-
-def curve_limits(curves: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return the axes that hold every point of the curves and every target."""
-    recalls = recall_limits([*curves["min_recall"], *curves["target"]])
-    return {"size": limits_around(curves["set_size"], SIZE_SPAN), "recall": recalls}
-
-
-def _quartiles(results: pd.DataFrame, name: str) -> list[str]:
-    pairs = zip(results[f"{name}_q25"], results[f"{name}_q75"], strict=True)
-    return [f"{low:.3f} – {high:.3f}" for low, high in pairs]
 
 
 def caption(kind: str, n_seeds: int) -> str:
@@ -198,11 +184,68 @@ def caption(kind: str, n_seeds: int) -> str:
     return texts[kind]
 
 
-def left_out_in_words(results: CheckedResults, dataset: str) -> str:
+def left_out_in_words(results: pd.DataFrame, dataset: str) -> str:
     """Return how many methods have no curve since they have one target recall, or an empty text."""
-    own = of_dataset(results, dataset)
-    n_targets = own[own["split"] == "unseen"].groupby("method")["target_recall"].nunique()
+    n_targets = unseen_rows(of_dataset(results, dataset)).groupby("method")["target_recall"].nunique()
     count = int((n_targets == 1).sum())
     if not count:
         return ""
     return f"{'One method' if count == 1 else f'{count} methods'} with a single target recall left out."
+
+
+class TrainingCurves(NamedTuple):
+    """A row per dual step with the values of its cells as lists; the last and the best iterate; the target recall."""
+
+    dataset: str
+    steps: pd.DataFrame
+    iterates: pd.DataFrame
+    target_recall: float
+    n_cells: int
+
+
+def training_curves(history: TrainingHistory) -> TrainingCurves:
+    """Return what a history's plots show; of many cells, some that are evenly spread over the last recalls."""
+    order = np.argsort(history.recall[-1], kind="stable")
+    n_shown = min(len(order), MOST_CELLS)
+    shown = np.sort(order[np.linspace(0, len(order) - 1, n_shown).round().astype(int)])
+    steps = pd.DataFrame(
+        {
+            "step": np.arange(1, len(history.set_size) + 1),
+            "set_size": history.set_size.round(STEP_DECIMALS),
+            "lowest": np.nanmin(history.recall, axis=1).round(STEP_DECIMALS),
+            "mean": np.nanmean(history.multipliers, axis=1).round(STEP_DECIMALS),
+            "cell": [[history.cells[k] for k in shown]] * len(history.set_size),
+            "recall": _lists(history.recall[:, shown]),
+            "multiplier": _lists(history.multipliers[:, shown]),
+        }
+    )
+    places = {"last": len(steps) - 1, "best": best_step(history)}
+    iterates = steps.loc[list(places.values()), ["step", "set_size", "lowest", "mean"]]
+    iterates = iterates.assign(iterate=list(places), label=[ITERATES[name].label for name in places])
+    return TrainingCurves(
+        history.dataset, steps, iterates.reset_index(drop=True), history.target_recall, len(history.cells)
+    )
+
+
+def best_step(history: TrainingHistory) -> int:
+    """Return the step of the best iterate: the worst cell nearest to its target, then the smallest sets."""
+    shortfall = np.clip(history.target_recall - history.recall, 0, None)
+    return int(np.lexsort((history.set_size, np.nanmax(shortfall, axis=1)))[0])
+
+
+def swing_in_words(curves: TrainingCurves) -> str:
+    """Return how far the last iterate is from the best, and how set sizes swing before."""
+    last, best = curves.iterates.to_dict("records")
+    sizes = curves.steps["set_size"]
+    said = (
+        f"Between dual steps, the mean set size swings from {sizes.min():.2f} to {sizes.max():.2f}. The last of "
+        f"{len(sizes)} has {last['set_size']:.2f} labels per set and a lowest recall of {last['lowest']:.2f} over "
+        f"{curves.n_cells} training cells"
+    )
+    if last["step"] == best["step"]:
+        return f"{said}, and is the best."
+    return f"{said}; the best, step {best['step']}, has {best['set_size']:.2f} and {best['lowest']:.2f}."
+
+
+def _lists(values: np.ndarray) -> list[list[float | None]]:
+    return [[None if np.isnan(value) else round(float(value), STEP_DECIMALS) for value in row] for row in values]

@@ -6,8 +6,8 @@ however many data sets, targets and comparisons it can show.
 
 from typing import Any
 
-from domaincover.paper.study_report.style import KNOWN_METHODS
-from domaincover.report.charts import SCREEN, Look, Spec, layer, tooltip
+from domaincover.paper.study_report.style import KNOWN_METHODS, RANDOM_COLOR
+from domaincover.report.charts import SCREEN, Look, Spec, chart_config, layer, tooltip
 
 THICKNESS = 0.56  # of a bar or box, in rows
 PARTS = {"recall": "Recall by cell", "size": "Mean set size", "multipliers": "Multiplier by cell"}
@@ -34,6 +34,20 @@ NAMES = BARE | {
 ROW = METHOD | {"scale": {"domain": "@labels"}, "axis": NAMES}
 # Pale within a full outline, so that lines in ink show on every colour.
 BLOCK = {"type": "bar", "height": {"band": THICKNESS}, "fillOpacity": 0.45}
+
+
+def study_config(ink: str, look: Look = SCREEN) -> Spec:
+    """Return the look of every chart of a study; ink is "currentColor" where a page may be dark."""
+    config = chart_config(ink, look)
+    config["style"] |= {
+        "spread": {"color": ink, "strokeWidth": 0.6 * look.stroke},
+        "median": {"color": ink, "thickness": look.stroke, "opacity": 1},
+        # not "opacity", for which a picture is composed once for every line
+        "cell-line": {"color": ink, "strokeWidth": 0.3 * look.stroke, "strokeOpacity": 0.3},
+        "summary-line": {"color": ink, "strokeWidth": 0.8 * look.stroke},
+        "random-line": {"color": RANDOM_COLOR, "strokeWidth": 0.8 * look.stroke, "strokeDash": [6, 4]},
+    }
+    return config
 
 
 def chart_templates(look: Look) -> dict[str, Spec]:

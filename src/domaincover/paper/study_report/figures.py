@@ -2,56 +2,53 @@
 
 import functools
 import json
+import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pandas as pd
-from altair.vegalite import SCHEMA_URL
+import vl_convert
+from altair.vegalite import SCHEMA_URL, SCHEMA_VERSION
 
+from domaincover.errors import check_choice
+from domaincover.files import write_whole
 from domaincover.options import FigureFormat
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Exhibit
 from domaincover.paper.study_report.chart_data import (
+    TRAINING,
     caption,
-    cross_limits,
     cross_table,
-    curve_limits,
     curve_table,
+    plane_limits,
     random_line,
     recall_boxes,
-    share_limits,
     share_table,
-    unseen_rows,
+    training_curves,
 )
-from domaincover.paper.study_report.chart_templates import ITERATES, PARTS, chart_templates, filled
-from domaincover.paper.study_report.figure_plan import PlannedFigure, planned_figures
-from domaincover.paper.study_report.pictures import (
-    COLUMN,
-    PAPER,
-    TWO_COLUMNS,
-    broken,
-    legend_columns,
-    save_chart,
-    study_config,
-    title_of,
-)
+from domaincover.paper.study_report.chart_templates import ITERATES, PARTS, chart_templates, filled, study_config
+from domaincover.paper.study_report.exhibits import PlannedFigure, planned_figures
 from domaincover.paper.study_report.results_table import (
-    CheckedDomains,
-    CheckedResults,
-    checked_domains,
-    checked_results,
+    in_order,
     main_target,
     notes_of,
     of_experiment,
     sentences_of_notes,
+    unseen_rows,
 )
 from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles, split_label, splits_in_order
-from domaincover.paper.study_report.training_curves import CAPTION, training_curves
 from domaincover.report.charts import INK, Look, Rows, Spec, rows_for_json
 from domaincover.report.readable import sentence
 
+PAPER = Look(8, 8, 9, 7.5, 60, 16, 1.5, 20, 50, 4)
+COLUMN = 234  # points: 3.25 inches, one column of most papers
+TWO_COLUMNS = 486  # points: 6.75 inches
+CHARACTER = 0.52  # mean width of a letter in font sizes, rounded up
+BESIDE_SYMBOL = 18  # pixels of a legend's symbol and the gaps around an entry
+PNG_SCALE = 4  # 288 dots per inch
+VEGA_LITE = "_".join(SCHEMA_VERSION.split(".")[:2])  # as vl-convert names versions
 MOST_COLUMNS = 3
 GAP = 10  # points between plots
 LOW, HIGH = 100, 165  # points of a plot among several and of a plot alone
@@ -103,10 +100,9 @@ def figure_files(
     against set size). "training" (recall by cell, set size and multipliers of SET-COVER at each dual step) needs
     histories. None draws all that apply.
     """
-    table = checked_results(results)
-    single = checked_domains(domains, table)
+    table = in_order(results)
     figures = {
-        page.name: functools.partial(planned_figure, page, single)
+        page.name: functools.partial(planned_figure, page, domains)
         for planned in planned_figures(table, kinds, exhibits)
         for page in pages_of(planned)
     }
@@ -115,7 +111,7 @@ def figure_files(
         name = "training" if first == 0 else f"training-{first // MOST_ROWS + 1}"
         figures[name] = functools.partial(training_figure, trained[first : first + MOST_ROWS], notes_of(table))
     for name, figure in figures.items():
-        save_chart(figure(), Path(out_dir) / f"{name}.{fmt}", fmt, True)
+        save_chart(figure(), Path(out_dir) / f"{name}.{fmt}", fmt)
     return [Path(out_dir) / f"{name}.{fmt}" for name in figures]
 
 
@@ -128,7 +124,7 @@ def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
     return [planned._replace(name=name, datasets=part) for name, part in zip(names, parts, strict=True)]
 
 
-def planned_figure(planned: PlannedFigure, domains: CheckedDomains) -> Spec:
+def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
     """Return the plots of a figure in rows, with one legend below them unless rows are named."""
     methods = methods_of(planned)
     is_named, is_alone = planned.kind in BARE_ROWS, len(planned.datasets) == 1 and planned.kind != "cross-splits"
@@ -179,7 +175,7 @@ def training_figure(histories: Sequence[TrainingHistory], notes: Sequence[str]) 
         names = (dataset_label(curves.dataset), *[""] * (len(PARTS) - 1))
         plots += [Plot(f"training-{part}", name, values, data) for part, name in zip(PARTS, names, strict=True)]
     title = f"SET-COVER in training, target recall {histories[0].target_recall:g}, first seed"
-    said = [*map(sentence, notes), CAPTION]
+    said = [*map(sentence, notes), TRAINING]
     spec = figure_of(plots, len(PARTS), width, 90, title, said, TWO_COLUMNS)
     spec["config"] |= {"axisLeft": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}}
     return spec
@@ -246,11 +242,12 @@ def rows_of(methods: Iterable[MethodStyle]) -> dict[str, str]:
 
 
 def legend_of(methods: Iterable[MethodStyle], width: float) -> Spec:
-    """Return a legend below all plots, in as many columns as fit."""
-    return {"orient": "bottom", "columns": legend_columns([style.label for style in methods], width)}
+    """Return a legend below all plots, in as many columns of the longest name as fit."""
+    longest = max(len(style.label) for style in methods)
+    return {"orient": "bottom", "columns": max(1, int(width / (BESIDE_SYMBOL + CHARACTER * PAPER.legend * longest)))}
 
 
-def plots_of(planned: PlannedFigure, domains: CheckedDomains, dataset: str) -> Iterable[Plot]:
+def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Iterable[Plot]:
     """Yield the plots of a data set: one, or one per split."""
     name, kind, target = dataset_label(dataset), planned.kind, planned.target_recall
     if kind.startswith("cross"):
@@ -259,10 +256,10 @@ def plots_of(planned: PlannedFigure, domains: CheckedDomains, dataset: str) -> I
     if kind == "curves":
         curves = curve_table(planned.results, dataset)
         targets = sorted(set(curves["target"]))
-        values = {"targets": targets, "sizes": point_sizes(len(targets), PAPER)} | curve_limits(curves)
+        values = {"targets": targets, "sizes": point_sizes(len(targets), PAPER)} | plane_limits(kind, curves)
         yield Plot(kind, name, values, {"rows": curves, "target": pd.DataFrame({"target": targets})})
         return
-    rows = unseen_rows(planned.results, dataset, target)
+    rows = unseen_rows(of_experiment(planned.results, dataset, target))
     if kind == "min-recall":
         found = recall_boxes(rows, domains)
         values = {"targets": [target], "recall": found.limits(target)}
@@ -270,15 +267,15 @@ def plots_of(planned: PlannedFigure, domains: CheckedDomains, dataset: str) -> I
         yield Plot(kind, name, values, tables)
         return
     shares = share_table(rows)
-    yield Plot(kind, name, share_limits(shares), {"rows": shares})
+    yield Plot(kind, name, plane_limits("coverage", shares), {"rows": shares})
 
 
 def _crosses(planned: PlannedFigure, dataset: str) -> Iterable[Plot]:
     """Yield the cross-plot of unseen domains, or those of all splits on the same axes."""
     target = planned.target_recall
     results = of_experiment(planned.results, dataset, target)
-    crosses = cross_table(results if planned.kind == "cross-splits" else unseen_rows(results, dataset, target))
-    limits = cross_limits(crosses, target)
+    crosses = cross_table(results if planned.kind == "cross-splits" else unseen_rows(results))
+    limits = plane_limits("cross", crosses, target)
     line = random_line(int(results["n_labels"].max()), **limits)
     for split in reversed(splits_in_order(crosses["split"])):
         name = dataset_label(dataset) + ("" if planned.kind == "cross" else f": {split_label(split)}")
@@ -303,7 +300,7 @@ def two_lines(name: str) -> list[str]:
     return [first, *cut]
 
 
-def _at_main_targets(histories: Sequence[TrainingHistory], table: CheckedResults) -> list[TrainingHistory]:
+def _at_main_targets(histories: Sequence[TrainingHistory], table: pd.DataFrame) -> list[TrainingHistory]:
     """Return the histories of every data set at its main target, in the order of the data sets."""
     order = list(dict.fromkeys(table["dataset"]))
     own = [one for one in histories if one.target_recall == main_target(table, one.dataset)]
@@ -323,3 +320,29 @@ def _height(planned: PlannedFigure) -> int:
     if planned.kind in BARE_ROWS:
         return PAPER.row * len(methods_of(planned))
     return HIGH if len(planned.datasets) == 1 and planned.kind != "cross-splits" else LOW
+
+
+def title_of(text: str, notes: Sequence[str], width: float) -> Spec:
+    """Return a figure's title with notes below it, in lines broken to the width."""
+    lines = [line for note in notes if note for line in broken(note, width, PAPER.note)]
+    title = broken(text, width, 1.05 * PAPER.title)
+    return {"text": title, "subtitle": lines, "frame": "bounds", "limit": width}
+
+
+def broken(text: str, width: float, font_size: float) -> list[str]:
+    """Return a text in lines of about a width."""
+    return textwrap.wrap(text, max(int(width / (CHARACTER * font_size)), 8)) or [text]
+
+
+def save_chart(spec: Spec, path: Path, fmt: FigureFormat) -> None:
+    """Write the chart atomically as a picture, whose pixels are points."""
+    check_choice("figure format", fmt, get_args(FigureFormat))
+    if fmt == "svg":
+        svg = vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE)
+        size, end, rest = svg.partition(">")
+        content = (re.sub(r'(width|height)="([\d.]+)"', r'\1="\2pt"', size) + end + rest).encode()
+    elif fmt == "pdf":
+        content = vl_convert.vegalite_to_pdf(spec, vl_version=VEGA_LITE)
+    else:
+        content = vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=PNG_SCALE, ppi=72)
+    write_whole(Path(path), content)

@@ -1,4 +1,4 @@
-"""A self-contained HTML page: sentences, tables, interactive plots and their code."""
+"""A self-contained HTML page: sentences, tables, certificates, interactive plots and their code."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,35 +10,44 @@ import pandas as pd
 from domaincover.files import write_whole
 from domaincover.paper.collect import TrainingHistory
 from domaincover.paper.published import Published
-from domaincover.paper.study_report.chart_data import caption, has_curves, left_out_in_words, unseen_rows
+from domaincover.paper.study_report.chart_data import (
+    TRAINING,
+    TrainingCurves,
+    caption,
+    has_curves,
+    left_out_in_words,
+    swing_in_words,
+    training_curves,
+)
 from domaincover.paper.study_report.chart_templates import PARTS
 from domaincover.paper.study_report.exhibits import exhibit_sections
 from domaincover.paper.study_report.page_data import page_data
-from domaincover.paper.study_report.published_comparison import MEASURES, beside_paper
-from domaincover.paper.study_report.results_rows import (
-    HEADS,
-    TEXT_HEADS,
-    ReadableRow,
-    heads_of,
-    is_best,
-    readable_rows,
-    rules_in_words,
-    seeds_and_domains,
-)
 from domaincover.paper.study_report.results_table import (
-    CheckedDomains,
-    CheckedResults,
-    checked_domains,
-    checked_results,
-    experiments,
+    COLUMNS,
+    Row,
+    answers_with_one_label,
+    columns_of,
+    in_order,
+    is_best,
     main_target,
     notes_of,
     of_dataset,
     of_experiment,
+    readable_rows,
+    rules_in_words,
+    seeds_and_domains,
+    sentences_of_notes,
     targets_of,
+    unseen_rows,
 )
-from domaincover.paper.study_report.study_certificates import RESTS_ON, StudyEvidence, study_evidence
-from domaincover.paper.study_report.style import dataset_label, method_styles
+from domaincover.paper.study_report.study_tables import (
+    MEASURES,
+    beside_paper,
+    times_caption,
+    times_table,
+    training_times,
+)
+from domaincover.paper.study_report.style import MethodStyle, dataset_label, method_styles
 from domaincover.paper.study_report.theory_chart import (
     MARKS_IN_WORDS,
     learnability_chart,
@@ -46,37 +55,24 @@ from domaincover.paper.study_report.theory_chart import (
     learnability_sentence,
     theory_notes,
 )
-from domaincover.paper.study_report.time_tables import times_caption, times_table, training_times
-from domaincover.paper.study_report.training_curves import (
-    CAPTION,
-    TrainingCurves,
-    swing_in_words,
-    training_curves,
-)
+from domaincover.promises.clopper_pearson import lower_bound, upper_bound
 from domaincover.report.charts import PAGE_INK
 from domaincover.report.readable import sentence
 from domaincover.report.template import rendered
 
-
-class DatasetSection(NamedTuple):
-    """The page's content for one data set; captions by kind of chart."""
-
-    title: str
-    sentence: str
-    rows: list[ReadableRow]
-    rule: str
-    target: str
-    captions: dict[str, str]
-    evidence: list[StudyEvidence]
-    training: str
-    notes: list[str]
+TITLE = "Prediction sets in new domains"
+CONFIDENCE = 0.95  # of a certificate
+RESTS_ON = (
+    "Each line takes one model, that of the first seed, as fixed, and its unseen domains as drawn one by one from "
+    "where the next will come from; the bounds are exact (Clopper and Pearson, 1934). The confidence is that of one "
+    "line, not of all lines at once. At target means counted at target: with few examples of a label, luck takes part."
+)
 
 
 def write_page(
     results: pd.DataFrame,
     domains: pd.DataFrame,
     path: Path,
-    title: str = "Prediction sets in new domains",
     settings: Mapping[str, str] | None = None,
     published: Published | None = None,
     times: pd.DataFrame | None = None,
@@ -89,34 +85,30 @@ def write_page(
     beside the paper's; what is ours alone follows. `times` has seconds of ERM and SET-COVER by data set, and `theory`
     is the content of a `theory.json`. `histories` of SET-COVER's training are shown with their data sets.
     """
-    table = checked_results(results)
-    single = checked_domains(domains, table)
+    table = in_order(results)
     rows = readable_rows(table)
     exhibits = [] if published is None else exhibit_sections(published, table)
     compared_times = _times(times, published)
     trained = {one.dataset: one for one in histories if one.target_recall == main_target(table, one.dataset)}
     curves = {name: training_curves(history) for name, history in trained.items()}
-    data = page_data(table, single, curves, exhibits)
+    charts = page_data(table, domains, curves, exhibits)
     page = rendered(
         "page.html",
-        title=title if published is None else published.title,
+        title=TITLE if published is None else published.title,
         paper=published,
         exhibits=exhibits,
         headline=what_was_run(table),
-        sections=[
-            _section(table, single, rows, dataset, curves.get(dataset)) for dataset in dict.fromkeys(table["dataset"])
-        ],
-        charts=data | {"theory": None if theory is None else learnability_chart(learnability_data(theory), PAGE_INK)},
+        sections=[_section(table, domains, rows, name, curves.get(name)) for name in dict.fromkeys(table["dataset"])],
+        charts=charts | {"theory": None if theory is None else learnability_chart(learnability_data(theory), PAGE_INK)},
         rows=rows,
-        heads=HEADS,
-        text_heads=TEXT_HEADS,
+        columns=COLUMNS,
         measures=MEASURES,
         beside_paper=beside_paper,
-        heads_of=heads_of,
+        columns_of=columns_of,
         seeds_and_domains=seeds_and_domains,
         rule=" ".join(map(sentence, rules_in_words(table))),
         rests_on=RESTS_ON,
-        targets=sorted({f"{target:g}" for _, target in experiments(table)}),
+        targets=[f"{target:g}" for target in sorted(set(table["target_recall"]))],
         times=None if compared_times is None else times_table(compared_times),
         has_times=times is not None and not times.empty,
         times_caption="" if compared_times is None else times_caption(compared_times),
@@ -125,7 +117,7 @@ def write_page(
         else [learnability_sentence(theory), *map(sentence, theory_notes(theory)), *MARKS_IN_WORDS],
         notes=notes_of(table),
         training_parts=list(PARTS),
-        training_caption=CAPTION,
+        training_caption=TRAINING,
         settings=settings or {},
     )
     write_whole(Path(path), page)
@@ -140,35 +132,32 @@ def _times(times: pd.DataFrame | None, published: Published | None) -> pd.DataFr
 
 
 def _section(
-    results: CheckedResults,
-    domains: CheckedDomains,
-    rows: list[ReadableRow],
-    dataset: str,
-    curves: TrainingCurves | None,
-) -> DatasetSection:
+    results: pd.DataFrame, domains: pd.DataFrame, rows: list[Row], dataset: str, curves: TrainingCurves | None
+) -> dict[str, Any]:
+    """Return the page's content for one data set."""
     target = main_target(results, dataset)
-    own = of_dataset(results, dataset)
-    own = CheckedResults(own[own["split"] == "unseen"])
+    own = unseen_rows(of_dataset(results, dataset))
     # The main target first, then the others from the lowest.
     order = [target, *(other for other in targets_of(results, dataset) if other != target)]
     places = [place for one in order for place in own.index[own["target_recall"] == one]]
-    return DatasetSection(
-        title=dataset_label(dataset),
-        sentence=first_place(results, dataset, target),
-        rows=[rows[place] for place in places],
-        rule=" ".join(map(sentence, rules_in_words(own))),
-        target=f"{target:g}",
-        captions=_captions(results, dataset, target),
-        evidence=study_evidence(results, domains, dataset),
-        training="" if curves is None else swing_in_words(curves),
-        notes=list(map(sentence, notes_of(own))),
-    )
+    return {
+        "title": dataset_label(dataset),
+        "sentence": first_place(results, dataset, target),
+        "rows": [rows[place] for place in places],
+        "rule": " ".join(map(sentence, rules_in_words(own))),
+        "target": f"{target:g}",
+        "captions": _captions(results, dataset, target),
+        "evidence": study_evidence(results, domains, dataset),
+        "training": "" if curves is None else swing_in_words(curves),
+        "notes": sentences_of_notes(own),
+    }
 
 
-def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str, str]:
+def _captions(results: pd.DataFrame, dataset: str, target: float) -> dict[str, str]:
     """Return the captions of the data set's charts by kind; those of unseen domains only if there are any."""
-    unseen = unseen_rows(results, dataset, target)
-    own = of_experiment(results, dataset, target) if unseen.empty else unseen
+    every = of_experiment(results, dataset, target)
+    unseen = unseen_rows(every)
+    own = every if unseen.empty else unseen
     kinds = ("cross",) if unseen.empty else ("cross", "share", "min-recall", "coverage")
     found = {kind: caption(kind, int(own["n_seeds"].max())) for kind in kinds}
     if has_curves(results, dataset):
@@ -176,9 +165,9 @@ def _captions(results: CheckedResults, dataset: str, target: float) -> dict[str,
     return found
 
 
-def what_was_run(results: CheckedResults) -> str:
+def what_was_run(results: pd.DataFrame) -> str:
     """Return the numbers of methods and data sets, the targets, seeds and domains."""
-    unseen = CheckedResults(results[results["split"] == "unseen"])
+    unseen = unseen_rows(results)
     if unseen.empty:
         return "These results hold no unseen domains, so they say nothing about new ones."
     targets = [f"{target:g}" for target in sorted(set(unseen["target_recall"]))]
@@ -191,10 +180,10 @@ def what_was_run(results: CheckedResults) -> str:
     return f"{' on '.join(counts)}, {noun} {', '.join(targets)}. {sentence(said)}"
 
 
-def first_place(results: CheckedResults, dataset: str, target_recall: float) -> str:
+def first_place(results: pd.DataFrame, dataset: str, target_recall: float) -> str:
     """Return the method with the smallest sets at the highest share of unseen domains at target."""
-    own = (results["dataset"] == dataset) & (results["target_recall"] == target_recall) & (results["split"] == "unseen")
-    rows = results[own & results["share_at_target"].notna()]
+    rows = unseen_rows(of_experiment(results, dataset, target_recall))
+    rows = rows[rows["share_at_target"].notna()]
     if rows.empty:
         return "No unseen domains were evaluated."
     best = rows[is_best(rows)].sort_values("share_at_target", ascending=False, kind="stable")
@@ -209,3 +198,35 @@ def first_place(results: CheckedResults, dataset: str, target_recall: float) -> 
         f"more in {100 * first['share_at_target']:.0f} % of unseen domains{doubt}, with {first['set_size']:.2f} of "
         f"{first['n_labels']} labels per set."
     )
+
+
+class StudyEvidence(NamedTuple):
+    """Number of unseen domains at target, the interval of the share, and a bound for the next domain."""
+
+    style: MethodStyle
+    n_at_target: int
+    n_domains: int
+    share: float
+    low: float
+    high: float
+    next_at_least: float
+
+
+def study_evidence(results: pd.DataFrame, domains: pd.DataFrame, dataset: str) -> list[StudyEvidence]:
+    """Return a row per method that gives sets, at the main target: the unseen domains of its first seed."""
+    target = main_target(results, dataset)
+    rows = unseen_rows(of_experiment(results, dataset, target))
+    styles = method_styles(results["method"])
+    single = unseen_rows(of_experiment(domains, dataset, target))
+    single = single[single["min_recall"].notna()]
+    found = []
+    for method in rows[~answers_with_one_label(rows)]["method"]:
+        own = single[single["method"] == method]
+        own = own[own["seed"] == own["seed"].min()]
+        if (total := len(own)) > 0:
+            n = int((own["min_recall"] >= target).sum())
+            each_side = (1 + CONFIDENCE) / 2
+            low, high = float(lower_bound(n, total, each_side)), float(upper_bound(n, total, each_side))
+            at_least = float(lower_bound(n, total, CONFIDENCE))
+            found.append(StudyEvidence(styles[method], n, total, n / total, low, high, at_least))
+    return found

@@ -11,26 +11,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.paper.study_report.chart_data import (
+    TrainingCurves,
     caption,
     cross_table,
-    curve_limits,
     curve_table,
+    plane_limits,
     recall_boxes,
     share_table,
-    unseen_rows,
 )
-from domaincover.paper.study_report.chart_templates import ITERATES, chart_templates
+from domaincover.paper.study_report.chart_templates import ITERATES, chart_templates, study_config
 from domaincover.paper.study_report.exhibits import Section
 from domaincover.paper.study_report.figures import TITLES, point_sizes, two_lines
-from domaincover.paper.study_report.pictures import study_config
 from domaincover.paper.study_report.results_table import (
-    CheckedDomains,
-    CheckedResults,
     main_target,
-    notes_of,
     of_dataset,
     of_experiment,
+    sentences_of_notes,
     targets_of,
+    unseen_rows,
 )
 from domaincover.paper.study_report.style import (
     COMPARISON_LABELS,
@@ -41,17 +39,16 @@ from domaincover.paper.study_report.style import (
     split_label,
     splits_in_order,
 )
-from domaincover.paper.study_report.training_curves import TrainingCurves
 from domaincover.report.charts import PAGE_INK, SCREEN
-from domaincover.report.readable import sentence, with_spread
+from domaincover.report.readable import with_spread
 
 DECIMALS = 4
 PER_TARGET = ("share", "min-recall", "coverage")  # charts whose captions depend on the seeds of a target
 
 
 def page_data(
-    results: CheckedResults,
-    domains: CheckedDomains,
+    results: pd.DataFrame,
+    domains: pd.DataFrame,
     training: Mapping[str, TrainingCurves],
     exhibits: list[Section],
 ) -> dict[str, Any]:
@@ -82,7 +79,7 @@ def page_data(
     }
 
 
-def dataset_data(results: CheckedResults, domains: CheckedDomains, dataset: str, splits: list[str]) -> dict[str, Any]:
+def dataset_data(results: pd.DataFrame, domains: pd.DataFrame, dataset: str, splits: list[str]) -> dict[str, Any]:
     """Return the rows of one data set's charts by target, and its single domains."""
     rows, single = of_dataset(results, dataset), of_dataset(domains, dataset)
     targets = targets_of(rows, dataset)
@@ -90,7 +87,7 @@ def dataset_data(results: CheckedResults, domains: CheckedDomains, dataset: str,
     known = single["method"].isin(rows["method"]) & single["target_recall"].isin(targets) & single["split"].isin(splits)
     return {
         "label": dataset_label(dataset),
-        "mark": " ".join(map(sentence, notes_of(rows))),
+        "mark": " ".join(sentences_of_notes(rows)),
         "n_labels": int(single["n_labels"].max()),
         "targets": targets,
         "main": targets.index(main_target(rows, dataset)),
@@ -101,11 +98,11 @@ def dataset_data(results: CheckedResults, domains: CheckedDomains, dataset: str,
         ],
         "by_target": [_of_target(rows, single, dataset, target) for target in targets],
         "curves": None if curves.empty else _curves(curves),
-        "domains": packed(domain_columns(CheckedDomains(single[known]))),
+        "domains": packed(domain_columns(single[known])),
     }
 
 
-def domain_columns(domains: CheckedDomains) -> dict[str, Any]:
+def domain_columns(domains: pd.DataFrame) -> dict[str, Any]:
     """Return single domains as columns: their names and labels once, and each label's recall."""
     codes, names = pd.factorize(domains["domain"])
     recalls = pd.DataFrame(domains["recall"].tolist(), index=domains.index).astype(float)
@@ -136,10 +133,10 @@ def _look(style: MethodStyle) -> dict[str, Any]:
     return {"lines": two_lines(style.label)} | {name: getattr(style, name) for name in names}
 
 
-def _of_target(results: CheckedResults, domains: CheckedDomains, dataset: str, target: float) -> dict[str, Any]:
+def _of_target(results: pd.DataFrame, domains: pd.DataFrame, dataset: str, target: float) -> dict[str, Any]:
     """Return crosses of every split, and bars and boxes of unseen domains."""
     content = {"crosses": _columns(cross_table(of_experiment(results, dataset, target)))}
-    rows = unseen_rows(results, dataset, target)
+    rows = unseen_rows(of_experiment(results, dataset, target))
     if rows.empty:
         return content | {"shares": {}, "boxes": {}, "outliers": {}, "captions": {}}
     found = recall_boxes(rows, domains)
@@ -154,7 +151,7 @@ def _of_target(results: CheckedResults, domains: CheckedDomains, dataset: str, t
 def _curves(curves: pd.DataFrame) -> dict[str, Any]:
     targets = sorted(set(curves["target"]))
     sizes = point_sizes(len(targets), SCREEN)
-    return {"rows": _columns(curves), "targets": targets, "sizes": sizes, **curve_limits(curves)}
+    return {"rows": _columns(curves), "targets": targets, "sizes": sizes, **plane_limits("curves", curves)}
 
 
 def _training(curves: TrainingCurves | None) -> dict[str, Any]:

@@ -1,18 +1,16 @@
-"""A table of texts and how to write it: Markdown, LaTeX, or blocks in a terminal."""
+"""A table of texts and how to write it: Markdown, LaTeX, or blocks in a terminal; and tables of numbers as data."""
 
 import itertools
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from domaincover.options import TableStyle
 from domaincover.report.readable import printable, sentence
 from domaincover.terminal.text import TextColumn, fitted, table_of, total, written
-
-Row = Mapping[str, str]
 
 LONGEST_WORD = 12
 TEXT_COLUMNS = ("dataset", "method", "split")
@@ -49,40 +47,49 @@ LATEX_TABLE = r"""% needs \usepackage{{booktabs}} and \usepackage{{graphicx}}
 """
 
 
-class TextTable(NamedTuple):
-    """Heads by column, rows of texts, which columns are text, and the column that is bold in a row, if any.
+class Column(NamedTuple):
+    """The head of a column, a short one on one line or two for a terminal and LaTeX, and whether it holds text.
 
-    `short_heads` are those of a terminal and of LaTeX, in column order and on one line or two, and `turns` say which
-    columns a narrow terminal leaves out first. In blocks, the name of each data set is above its rows.
+    A terminal that is too narrow leaves columns out in turn, those of turn 0 never.
     """
 
-    heads: Mapping[str, str]
-    rows: Sequence[Row]
-    text_columns: Sequence[str]
-    bold: Sequence[str | None]
-    short_heads: Mapping[str, str]
-    turns: Sequence[str]
+    head: str
+    short: str = ""
+    is_text: bool = False
+    turn: int = 0
+
+    @property
+    def short_lines(self) -> list[str]:
+        """The short head."""
+        return (self.short or self.head).split("\n")
+
+
+class TextTable(NamedTuple):
+    """Columns by name, and rows of texts by column; a row may name its column in bold as "bold".
+
+    In blocks, the name of each data set is above its rows.
+    """
+
+    columns: Mapping[str, Column]
+    rows: Sequence[Mapping[Any, Any]]
     title: str = ""
     has_blocks: bool = True
 
     @property
-    def short_names(self) -> list[str]:
-        """The columns with short heads."""
-        return [name for name in self.short_heads if name in self.heads and not (self.has_blocks and name == "dataset")]
+    def shown(self) -> dict[str, Column]:
+        """The columns of a terminal and of LaTeX."""
+        return {name: one for name, one in self.columns.items() if not (self.has_blocks and name == "dataset")}
 
     def cells(self, place: int, names: Sequence[str], escapes: dict[int, str], bold: str) -> list[str]:
         """Return the escaped texts of a row."""
-        texts = [self.rows[place][name].translate(escapes) for name in names]
-        return [
-            bold.format(text) if name == self.bold[place] else text for name, text in zip(names, texts, strict=True)
-        ]
+        row = self.rows[place]
+        texts = [row[name].translate(escapes) for name in names]
+        return [bold.format(text) if name == row.get("bold") else text for name, text in zip(names, texts, strict=True)]
 
     def blocks(self) -> Iterator[tuple[str, list[int]]]:
         """Yield the places of the rows of each data set with its name, or of all without one."""
-        if not self.has_blocks:
-            yield "", list(range(len(self.rows)))
-            return
-        for name, group in itertools.groupby(range(len(self.rows)), key=lambda place: self.rows[place]["dataset"]):
+        places = range(len(self.rows))
+        for name, group in itertools.groupby(places, lambda k: self.rows[k]["dataset"] if self.has_blocks else ""):
             yield name, list(group)
 
 
@@ -97,18 +104,18 @@ def table_text(table: TextTable, style: TableStyle, notes: Sequence[str], width:
 
 def markdown(table: TextTable) -> str:
     """Return the table in Markdown."""
-    alignment = ["---" if name in table.text_columns else "---:" for name in table.heads]
-    lines = [list(table.heads.values()), alignment]
-    lines += [table.cells(place, list(table.heads), MARKDOWN_ESCAPES, "**{}**") for place in range(len(table.rows))]
+    names = list(table.columns)
+    lines = [[one.head for one in table.columns.values()]]
+    lines.append(["---" if one.is_text else "---:" for one in table.columns.values()])
+    lines += [table.cells(place, names, MARKDOWN_ESCAPES, "**{}**") for place in range(len(table.rows))]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def latex(table: TextTable, caption: str) -> str:
     """Return the table in LaTeX; it needs booktabs and graphicx."""
-    names = table.short_names
-    shown = [table.short_heads[name].split("\n") for name in names]
-    height = max(map(len, shown))
-    padded = [[""] * (height - len(lines)) + lines for lines in shown]
+    names, columns = list(table.shown), list(table.shown.values())
+    height = max(len(one.short_lines) for one in columns)
+    padded = [[""] * (height - len(one.short_lines)) + one.short_lines for one in columns]
     heads = [" & ".join(text.translate(LATEX_ESCAPES) for text in line) for line in zip(*padded, strict=True)]
     groups = []
     for block, places in table.blocks():
@@ -118,7 +125,7 @@ def latex(table: TextTable, caption: str) -> str:
     end = " \\\\\n    "
     return LATEX_TABLE.format(
         caption=caption.translate(LATEX_ESCAPES),
-        alignment="".join("l" if name in table.text_columns else "r" for name in names),
+        alignment="".join("l" if one.is_text else "r" for one in columns),
         heads=end.join(heads),
         body=f"{end}\\midrule\n    ".join(end.join(group) for group in groups) + r" \\",
     )
@@ -129,43 +136,39 @@ def terminal(table: TextTable, notes: Sequence[str], width: int, color: bool) ->
     from rich.rule import Rule
     from rich.text import Text
 
-    names = table.short_names
-    folded = next(name for name in names if name in table.text_columns)
+    shown = table.shown
+    folded = next(name for name, one in shown.items() if one.is_text)
     longest_word = max(len(word) for row in table.rows for word in row[folded].split())
-    columns = {
-        name: TextColumn(
-            head=table.short_heads[name],
+    columns = [
+        TextColumn(
+            head="\n".join(one.short_lines),
             texts=[row[name].replace(" ± ", "±") for row in table.rows],
-            is_text=name in table.text_columns,
+            is_text=one.is_text,
             least=min(longest_word, LONGEST_WORD) if name == folded else None,
-            styles=["bold" if name == bold else "" for bold in table.bold],
-            turn=1 + table.turns.index(name) if name in table.turns else 0,
+            styles=["bold" if name == row.get("bold") else "" for row in table.rows],
+            turn=one.turn,
         )
-        for name in names
-    }
-    fitting = fitted(columns.values(), width)
+        for name, one in shown.items()
+    ]
+    fitting = fitted(columns, width)
     parts: list[Rule | Text] = [Text(table.title)] if table.title else []
     for block, places in table.blocks():
         parts += [Rule(Text(block, style="bold"), align="left", style="dim")] if table.has_blocks else []
         parts.append(table_of(fitting, places))  # type: ignore[arg-type]
-    is_shown = {name: any(column is one for one, _ in fitting) for name, column in columns.items()}
-    dropped = dict.fromkeys(table.heads[name].lower() for name in names if not is_shown[name])
-    said = [*notes, *([f"a wider terminal also shows {', '.join(dropped)}"] if dropped else [])]
+    kept = [id(column) for column, _ in fitting]
+    dropped = [one.head.lower() for one, column in zip(shown.values(), columns, strict=True) if id(column) not in kept]
+    said = [*notes, *([f"a wider terminal also shows {', '.join(dict.fromkeys(dropped))}"] if dropped else [])]
     parts += [Rule(style="dim"), Text("; ".join(said), style="dim")]
     return written(parts, max(width, total(column_width for _, column_width in fitting)), color)
 
 
-def as_json(table: pd.DataFrame) -> str:
-    """Return a list of records, with null for NaN."""
+def as_data(table: pd.DataFrame, style: TableStyle) -> str:
+    """Return CSV, with names safe from being read as formulas, or JSON: a list of records, with null for NaN."""
+    if style == "csv":
+        safe = {column: table[column].map(_no_formula) for column in TEXT_COLUMNS if column in table}
+        return str(table.assign(**safe).to_csv(index=False, lineterminator="\n"))
     finite = table.astype(object).where(table.notna() & ~table.isin([math.inf, -math.inf]), None)
-    records = finite.to_dict("records")
-    return json.dumps(records, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def as_csv(table: pd.DataFrame) -> str:
-    """Return the table as CSV, with names safe from being read as formulas."""
-    safe = {column: table[column].map(_no_formula) for column in TEXT_COLUMNS if column in table}
-    return str(table.assign(**safe).to_csv(index=False, lineterminator="\n"))
+    return json.dumps(finite.to_dict("records"), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _no_formula(text: str) -> str:

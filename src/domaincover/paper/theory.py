@@ -1,8 +1,9 @@
 """Simulate the learnability theorem: linear SET-COVER trained on m Gaussian domains, evaluated exactly on new ones.
 
-Training uses examples; everything else is in closed form. Two predictors are evaluated: the trained one, and the same
-weights with intercepts shifted such that the worst training domain is exactly at target, which gives the smallest sets
-that the theorem covers.
+Training uses examples; recall, set size and share below target of a linear set predictor in conditionally Gaussian
+domains have a closed form. Two predictors are evaluated: the trained one, and the same weights with intercepts shifted
+such that the worst training domain is exactly at target, which gives the smallest sets that the theorem covers. The
+bounds are in `domaincover.paper.learning_bounds`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri
 
 from domaincover.data.synthetic import GaussianDomains
 from domaincover.errors import InputError
 from domaincover.files import plain_json, write_whole
 from domaincover.networks.threads import one_thread
 from domaincover.paper.run_directory import check_made_with
-from domaincover.paper.theory.gaussian import GaussianCells, intercepts_at_target, mean_size, min_recall, share_missing
 from domaincover.prediction_sets import check_target_recall
 
 FILE = "theory.json"
@@ -30,6 +31,7 @@ ROW_COUNTS = ("n_domains", "seed")
 ROW_NUMBERS = ("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size")
 FORMAT = 1
 LARGEST = 1e15  # of numbers in a file
+ROUNDING = 1e-12  # tolerance for recalls exactly at target
 
 
 @dataclass(frozen=True)
@@ -77,16 +79,11 @@ def run_theory(
 def read_theory(out: Path) -> dict[str, Any] | None:
     """Return the content of a directory's `theory.json`, None if there is none."""
     path = out / FILE
-    if not path.exists():
-        return None
-    content = _content(path)
-    return content if content["rows"] else None
+    return content if path.exists() and (content := _content(path))["rows"] else None
 
 
 def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     """Train on the given number of domains, with all seeds in one stack; return two rows per seed."""
-    if n_domains < 1:
-        raise InputError(f"the number of training domains must be at least 1, got {n_domains}.")
     source = GaussianDomains.of_paper(settings.n_features)
     for_seeds = [np.random.SeedSequence(seed, spawn_key=(n_domains,)).spawn(4) for seed in range(settings.n_seeds)]
     rngs = [[np.random.default_rng(sequence) for sequence in sequences] for sequences in for_seeds]
@@ -101,6 +98,79 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
             found = _judged(seen, new, w, chosen, settings.target_recall)
             rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | found)
     return rows
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCells:
+    """The Gaussians of one label in n domains: means (n × d), standard deviations (n) and a common covariance (d × d).
+
+    In the paper's notation, a deviation is √σ_e.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
+        """Broadcast: one deviation applies to all domains, and the default covariance is the identity."""
+        centres = np.asarray(means, dtype=float)
+        n_domains, n_features = centres.shape
+        shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
+        return cls(centres, np.broadcast_to(np.asarray(deviations, dtype=float), n_domains).copy(), shared)
+
+    def recall(self, weights: ArrayLike, intercept: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return the recall of scorers in every domain: weights (…, d) and intercepts (…) to (…, n).
+
+        >>> GaussianCells.of([[0.0], [1.6449]]).recall([1.0]).round(3)
+        array([0.5 , 0.95])
+        """
+        w, b = np.asarray(weights, dtype=float), np.asarray(intercept, dtype=float)
+        centre = w @ self.means.T + b[..., None]
+        spread = self.norm(w)[..., None] * self.deviations
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # with zero weights, the label is in all sets or in none
+            return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
+
+    def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of weights · x in a domain of deviation 1."""
+        return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
+
+
+def min_recall(
+    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the min recall of linear set predictors in every domain, in closed form.
+
+    `cells` has the Gaussians of each label; weights are (…, labels, features), intercepts (…, labels).
+    """
+    by_label = [cell.recall(weights[..., y, :], intercepts[..., y]) for y, cell in enumerate(cells)]
+    return np.min(by_label, axis=0)
+
+
+def mean_size(
+    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the mean set size in every domain for equally frequent labels, in closed form."""
+    held = [[cell.recall(weights[..., y, :], intercepts[..., y]) for y in range(len(cells))] for cell in cells]
+    return np.sum(held, axis=(0, 1)) / len(cells)
+
+
+def share_missing(min_recalls: NDArray[np.float64], target_recall: float) -> NDArray[np.float64]:
+    """Return the share of domains (the last axis) whose min recall is below the target."""
+    return np.mean(min_recalls < check_target_recall(target_recall) - ROUNDING, axis=-1)
+
+
+def intercepts_at_target(
+    cells: Sequence[GaussianCells], weights: NDArray[np.float64], target_recall: float
+) -> NDArray[np.float64]:
+    """Return the lowest intercepts (smallest sets) at which every label is at target in all domains."""
+    z = ndtri(check_target_recall(target_recall))
+    needed = [
+        np.max(z * cell.norm(weights[..., y, :])[..., None] * cell.deviations - weights[..., y, :] @ cell.means.T, -1)
+        for y, cell in enumerate(cells)
+    ]
+    return np.stack(needed, axis=-1)
 
 
 def cells_at(source: GaussianDomains, positions: NDArray[np.float64]) -> list[GaussianCells]:

@@ -22,8 +22,6 @@ import numpy as np
 
 from domaincover.errors import InputError
 
-LARGEST_SUMMED = 10_000  # dimension up to which Sauer's sum is taken term by term
-
 
 def log_growth(n: int, dimension: int, n_labels: int = 1) -> float:
     """Return the logarithm of a bound on the number of subsets of n domains that set predictors can be at target in.
@@ -38,12 +36,9 @@ def log_growth(n: int, dimension: int, n_labels: int = 1) -> float:
     every_subset = n * math.log(2)
     if n <= dimension:
         return every_subset
-    if dimension <= LARGEST_SUMMED:
-        k = np.arange(1, dimension + 1)
-        log_binomials = np.cumsum(np.log((n - k + 1) / k))
-        of_label = float(np.logaddexp.reduce(log_binomials, initial=0.0))  # 0.0: the empty subset, k = 0
-    else:
-        of_label = dimension * math.log(math.e * n / dimension)  # never below the sum, and close to it for many domains
+    k = np.arange(1, dimension + 1)
+    log_binomials = np.cumsum(np.log((n - k + 1) / k))
+    of_label = float(np.logaddexp.reduce(log_binomials, initial=0.0))  # 0.0: the empty subset, k = 0
     return min(n_labels * of_label, every_subset)
 
 

@@ -1,0 +1,51 @@
+"""The features that labels of a new domain are learned by: a table's encoded columns, or a network's last features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples
+
+from domaincover.calibration.few_labels import FeatureScale
+from domaincover.data.encoding import TableEncoder, evenly_spaced, learned_rows
+from domaincover.errors import InputError
+from domaincover.estimators.calibrated import Fitted
+from domaincover.estimators.folds import Part
+from domaincover.estimators.scorer_fits import taken
+from domaincover.predictors.promised_predictor import encoded_by, last_features, reads_sources
+
+ROWS_OF_SCALE = 10_000
+
+
+class LabelFeatures(NamedTuple):
+    """Rows, and what encodes them; without an encoder, it is the scorer of each part that gives features."""
+
+    X: Any
+    encoder: TableEncoder | None
+
+    @classmethod
+    def of(cls, X: Any, scored_by: Sequence[Fitted]) -> LabelFeatures:
+        """Fit an encoder of tables to the rows that these parts calibrate."""
+        if reads_sources(scored_by[0][0]):
+            return cls(X, None)
+        rows = np.sort(np.concatenate([part.calibrate for _, part in scored_by]))
+        try:
+            return cls(X, TableEncoder().fit(learned_rows(taken(X, rows))))
+        except (InputError, ValueError, TypeError):  # texts, or a sparse matrix, which the scorer's own pipeline reads
+            return cls(X, None)
+
+    def encoded(self, model: Any, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the features of some rows as they are."""
+        own = taken(self.X, rows)
+        return last_features(model, own) if self.encoder is None else encoded_by(self.encoder, own)
+
+    def scale(self, model: Any, part: Part) -> FeatureScale:
+        """Learn the scale of the features of a part, from rows that train."""
+        return FeatureScale.of(self.encoded(model, part.train[evenly_spaced(_num_samples(part.train), ROWS_OF_SCALE)]))
+
+    def standardised(self, model: Any, part: Part, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the standardised features of some rows, by the scale of their part."""
+        return self.scale(model, part).standardised(self.encoded(model, rows))

@@ -1,1 +1,0 @@
-"""The paper's theory: shattering of domains, learnability, and Gaussian domains in closed form."""
