@@ -25,6 +25,7 @@ from domaincover.errors import InputError
 from domaincover.evaluation import DomainReport, Tallies, tallied
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.names import as_names, coded_domains, label_codes
+from domaincover.predictors.promise_text import promised_apart
 from domaincover.promises.certificates import seen_among
 from domaincover.promises.verdict import HeldOut, Verdict, judged, residual_ranks
 from domaincover.terminal.text import listed
@@ -38,7 +39,7 @@ MOST_KEPT = 1000  # calibration domains whose residuals are kept, so that a mode
 class Record(NamedTuple):
     """Domains in the order in which they were recorded, with the counts of the sets that the model predicts.
 
-    Residuals are +∞ where a label does not count; where thresholds adapt, those of adapted ones stand before fixed.
+    Residuals are +∞ where a label does not count: of the thresholds that predict, then of the fixed ones.
     """
 
     names: NDArray[Any]
@@ -46,7 +47,7 @@ class Record(NamedTuple):
     n_by_cell: NDArray[np.int64]  # domains × labels
     hits_by_cell: NDArray[np.int64]
     n_by_size: NDArray[np.int64]  # domains × sizes
-    residuals: NDArray[np.float64]  # domains × kinds of thresholds × groups of the criterion
+    residuals: NDArray[np.float64]  # domains × 2 × groups of the criterion
 
     def then(self, other: Record) -> Record:
         """Return this record with the domains of another at its end."""
@@ -62,10 +63,11 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
         raise InputError(f"there are {len(scored.scores)} rows and {len(labels)} labels; every row needs one.")
     _check_new(model, coded.names)
     n, codes = len(coded.names), coded.codes
-    adapted = model.adapted_domains(scored, codes, n) if model.can_adapt else None
-    thresholds = _kinds(model, n, None if adapted is None else adapted.thresholds)
-    tallies = tallied(scored.scores >= thresholds[0][codes], labels, codes, n)
-    residuals = _residuals(model, scored.scores, labels, codes, thresholds)
+    predicted, p_values = np.tile(model.thresholds_, (n, 1)), np.full(n, np.nan)
+    if model.can_adapt:
+        predicted, p_values = model.adapted_domains(scored, codes, n)
+    tallies = tallied(scored.scores >= predicted[codes], labels, codes, n)
+    residuals = _residuals(model, scored.scores, labels, codes, predicted)
     is_small = (model.own_criterion.group_counts(tallies.n_by_cell) < model.min_cell_size).all(axis=1)
     if is_small.any():
         small = [texts(coded.names)[k] for k in np.flatnonzero(is_small)]
@@ -73,7 +75,6 @@ def recorded(model: PromisedPredictor, scored: Scored, y: Any, domains: Any) -> 
             f"domain {listed(small, 5)}: no label has {model.min_cell_size} rows there, so nothing was recorded; a "
             "domain is recorded once, with all of its rows."
         )
-    p_values = np.full(n, np.nan) if adapted is None else adapted.p_values
     order = np.argsort(np.unique(codes, return_index=True)[1])  # of their first rows
     parts: list[Any] = [part[order] for part in (as_names(coded.names), p_values, *tallies, residuals)]
     return Record(*parts) if not hasattr(model, "record_") else model.record_.then(Record(*parts))
@@ -92,25 +93,19 @@ def _check_new(model: PromisedPredictor, names: Sequence[Any]) -> None:
             raise InputError(f"domain {listed(again, 5)}: {what}; nothing was recorded.")
 
 
-def _kinds(model: PromisedPredictor, n_domains: int, adapted: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Return the thresholds of each kind that a model has, kinds × domains × labels."""
-    fixed = np.broadcast_to(model.thresholds_, (n_domains, len(model.classes_)))
-    return np.stack([fixed] if adapted is None else [adapted, fixed])
-
-
 def _residuals(
     model: PromisedPredictor,
     scores: NDArray[Any],
     labels: NDArray[np.int64],
     domains: NDArray[np.int64],
-    thresholds: NDArray[np.float64],
+    predicted: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return by how much the thresholds may be raised, domains × kinds × groups."""
-    criterion = model.own_criterion
-    asked = cell_thresholds(scores, labels, domains, criterion, model.min_cell_size)
+    """Return by how much thresholds may be raised: those that each domain is predicted with, and the fixed ones."""
+    criterion, thresholds = model.own_criterion, np.stack(np.broadcast_arrays(predicted, model.thresholds_), axis=1)
     own = thresholds[..., :1] if criterion.is_coverage else thresholds[..., criterion.constrained]
+    asked = cell_thresholds(scores, labels, domains, criterion, model.min_cell_size)[:, None]
     never = np.isneginf(own)  # a label that is in every set
-    return np.moveaxis(np.where(never, np.inf, asked - np.where(never, 0.0, own)), 0, 1)
+    return np.where(never, np.inf, asked - np.where(never, 0.0, own))
 
 
 def calibration_residuals(
@@ -118,12 +113,12 @@ def calibration_residuals(
 ) -> NDArray[np.float64]:
     """Return residuals of whole calibration domains, as in a record: what it is compared with."""
     present, codes = np.unique(domains, return_inverse=True)
-    adapted = None
+    predicted = np.tile(model.thresholds_, (len(present), 1))
     if model.can_adapt:
         evidence = self_calibrated_thresholds(*scored, codes, model.own_criterion, len(present))
         own = AdaptiveThresholds(**model.adaptation_).of_evidence(evidence, np.bincount(codes))
-        adapted = model._by_label(own)
-    found = _residuals(model, scored.scores, labels, codes, _kinds(model, len(present), adapted))
+        predicted = model._by_label(own)
+    found = _residuals(model, scored.scores, labels, codes, predicted)
     counting = np.flatnonzero(np.isfinite(found).any(axis=(1, 2)))
     return found[np.random.default_rng(0).permutation(counting)[:MOST_KEPT]]
 
@@ -171,14 +166,6 @@ def verdict_on(model: PromisedPredictor, report: DomainReport | None = None) -> 
     return judged(found.at_target(), model.domain_confidence, held_out=held_out, ranks=ranks)
 
 
-def promised_apart(model: PromisedPredictor) -> NDArray[np.bool_]:
-    """Return which labels are in too few calibration domains to be promised together with the others."""
-    if not hasattr(model, "domains_by_label_"):  # every set holds every label
-        return np.zeros(len(model.classes_), dtype=bool)
-    few = order_ranks(model.domains_by_label_, model.domain_confidence) < 1
-    return np.asarray(model.own_criterion.constrained & few & np.isfinite(model.thresholds_))
-
-
 def _held_out(model: PromisedPredictor) -> HeldOut | None:
     """Return what the offset of held-out domains is; None where domains calibrate in another way, or labels apart."""
     m = len(model.calibration_domains_)
@@ -191,14 +178,18 @@ def recalibrated(model: PromisedPredictor) -> Any:
     """Return a copy of a model in which the domains of its record calibrate, too; its own record begins anew."""
     names = list(record_report(model).domain_names)
     criterion, confidence = model.own_criterion, model.domain_confidence
+    if not hasattr(model, "calibration_residuals_"):
+        raise InputError(
+            "every set holds every label, since too few domains calibrated; fit again with those recorded."
+        )
     allowed = np.concatenate([model.calibration_residuals_, model.record_.residuals])
     n_by_group = np.isfinite(allowed[:, 0]).sum(axis=0)
     promised = order_ranks(n_by_group, confidence) >= 1
     never_raised = np.where(promised, np.inf, 0.0)  # what their pooled rows allow is not known any more
-    shifts = [offset_of(each[None], promised, never_raised, confidence) for each in np.moveaxis(allowed, 1, 0)]
+    shifts = [offset_of(allowed[None, :, kind], promised, never_raised, confidence) for kind in (0, 1)]
     new = copy.copy(model)
     del new.record_
-    new.thresholds_ = rounded_down(model.thresholds_, criterion.by_label(shifts[-1], 0.0))
+    new.thresholds_ = rounded_down(model.thresholds_, criterion.by_label(shifts[1], 0.0))
     if model.can_adapt:
         new.adaptation_ = _shifted(model.adaptation_, shifts[0])
         new.later_adaptation_ = _shifted(model.later_adaptation_, np.minimum(shifts[0], 0.0))
