@@ -79,6 +79,21 @@ def test_certify_takes_targets_of_some_labels(train, new, here, tmp_path):
     assert found["domains"]["n_at_target"] == found["labels"]["ill"]["n_at_target"]
 
 
+def test_certify_names_the_domains_that_have_too_few_rows_of_a_label_with_a_target(train, new, here, tmp_path):
+    folder, table = tmp_path / "model", pd.read_csv(new)
+    assert here("fit", train, *BASE, "--method", "robust", "--out", folder)[0] == 0
+    ward = table["ward"].iloc[0]
+    few = table[(table["ward"] != ward) | (table["outcome"] != "ill")]
+    few.to_csv(tmp_path / "few.csv", index=False)
+    code, printed, told = here(
+        "certify", folder, tmp_path / "few.csv", "--target-recall", "ill=0.7", "--min-cell-size", 1
+    )
+    assert code == 0
+    assert printed.startswith(f"From {table['ward'].nunique() - 1} domains")
+    assert f"Not counted, for want of a row of a label with a target in a domain: domain {ward}." in told
+    assert "Left out" not in told
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

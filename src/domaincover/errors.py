@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+LONGEST = 300  # characters of another package's message
+
 
 class InputError(ValueError):
     """Invalid input; the message says in one line what is wrong, where, and what to do."""
@@ -60,4 +62,5 @@ def one_line(error: BaseException) -> str:
     >>> one_line(KeyError("a"))
     "KeyError: 'a'"
     """
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return said if len(said) <= LONGEST else f"{said[:LONGEST].rstrip()} …"

@@ -198,7 +198,7 @@ def test_results_report_and_figures_take_such_a_study(finished, here, tmp_path):
 
 def test_finished_runs_are_kept_and_other_settings_refused_by_name(finished, folders, options, capsys):
     assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"]) == 0
-    assert re.search(r"0 runs finished in \d+ s, 5 were finished before", capsys.readouterr().err)
+    assert re.search("0 runs finished in .*, 5 were finished before", capsys.readouterr().err)
     assert paper("fmow", folders["fmow"].folder, finished, *options["fmow"], *keys(image_size=8)) == 2
     assert "was made with other settings (image_size 16)" in capsys.readouterr().err
 

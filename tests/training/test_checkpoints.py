@@ -202,15 +202,6 @@ def test_of_a_damaged_checkpoint_the_one_before_is_used(tmp_path, damage):
     assert same(run("one", checkpoints=Checkpoints(tmp_path)), run("one"))
 
 
-def test_a_damaged_checkpoint_is_none_of_the_two_that_are_kept(tmp_path):
-    checkpoints = Checkpoints(tmp_path)
-    for epoch in range(3):
-        checkpoints.write(State({"a": torch.ones(2)}, {"epoch": epoch}))
-    max(tmp_path.iterdir()).write_bytes(b"torn")
-    checkpoints.write(State({"a": torch.ones(2)}, {"epoch": 3}))
-    assert sorted(path.name[:12] for path in tmp_path.iterdir()) == ["state-000002", "state-000004"]
-
-
 def test_what_a_killed_process_left_unfinished_is_removed_by_the_next_checkpoint(tmp_path):
     for name in (".state.999999999-00000000-0a1b2c3d4e5f.part", "mine.part"):
         (tmp_path / name).touch()

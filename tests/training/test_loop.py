@@ -89,8 +89,8 @@ def test_a_loss_for_another_number_of_networks_is_refused_before_training(target
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"update_every": 0}, "update_every must be at least 1, got 0"),
         ({"learning_rate": 0.0}, "learning_rate must be above 0, got 0"),
-        ({"recall_from": "thin air"}, "'batches' or 'full-pass', got 'thin air'"),
-        ({"iterate": "all"}, "'best' or 'last', got 'all'"),
+        ({"recall_from": "thin air"}, "one of 'full-pass', 'batches', got 'thin air'"),
+        ({"iterate": "all"}, "one of 'best', 'last', got 'all'"),
     ],
 )
 def test_impossible_settings_are_refused(changes, message):

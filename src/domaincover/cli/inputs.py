@@ -242,12 +242,10 @@ def _encoder(model: Any) -> Any:
 
 def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
     """Return what a model takes its columns for: what its encoder does, or numbers for trees without one."""
-    from domaincover.saving.boosters import is_booster
-
     encoder = _encoder(model)
     if hasattr(encoder, "kinds_"):
         return encoder.kinds_
-    if is_booster(encoder):
+    if getattr(encoder, "reads_numbers", False):
         return dict.fromkeys(names, PLAIN_NUMBER)
     raise InputError(
         "the model does not read tables by itself; use it from Python, or fit it with a TableEncoder before the "

@@ -7,13 +7,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.criteria import Criterion, TargetRecall
+from domaincover.criteria import TargetRecall
 from domaincover.data.dataset import texts
 from domaincover.evaluation import DomainReport
 from domaincover.options import CriterionName
 from domaincover.prediction_sets import share
 
 Failure = Literal["none", "overlap", "drop", "both"]
+Counts = NDArray[np.int64]  # domains × labels, or groups of labels
 SMALLEST_DROP = 0.02  # smallest drop of accuracy that is reported
 BROKEN_BY = 0.1  # a domain breaks where a recall is lower by more than this than in seen domains, beyond chance
 CHANCE = 0.05  # of calling any domain broken where none is
@@ -103,19 +104,17 @@ class Diagnosis(NamedTuple):
 def diagnose(seen: DomainReport, unseen: DomainReport, target_recall: TargetRecall) -> Diagnosis:
     """Diagnose a single-label model's failure from its reports; a drop counts beyond two standard errors."""
     criterion = seen.under(target_recall).judged_by
-    of_seen, of_unseen = HitCounts.of(seen), HitCounts.of(unseen)
-    groups_seen, groups_unseen = of_seen.of_groups(criterion), of_unseen.of_groups(criterion)
-    # Over all domains together: the lowest of many recalls from a few rows each is low by chance.
-    reference, broken_seen = _usual_recall(groups_seen)
+    # Of what has a target, over all domains together: the lowest of many recalls from a few rows each is low by chance.
+    reference, broken_seen = _usual_recall(*map(criterion.group_counts, seen.tallies[:2]))
+    n, hits = map(criterion.group_counts, unseen.tallies[:2])
     targets = criterion.group_targets
-    is_low = groups_unseen.recall_by_domain < targets
-    overlaps = np.asarray((is_low & (reference < targets)).any(axis=1))
-    breaks = np.asarray(_broken(groups_unseen, reference).any(axis=1))
+    overlaps = np.asarray(((share(hits, n) < targets) & (reference < targets)).any(axis=1))
+    breaks = np.asarray(_broken(n, hits, reference).any(axis=1))
     found = Diagnosis(
         failure="none",
-        accuracy_seen=float(of_seen.accuracy.mean()),
-        accuracy_unseen=float(of_unseen.accuracy.mean()),
-        standard_error=_error_of_difference(of_seen, of_unseen),
+        accuracy_seen=float(seen.coverage.mean()),
+        accuracy_unseen=float(unseen.coverage.mean()),
+        standard_error=_error_of_difference(seen, unseen),
         min_recall_seen=float(np.nanmin(reference)),
         target_recall=criterion.plain(seen.label_names),
         criterion=criterion.name,
@@ -134,76 +133,39 @@ def _failure(*, overlap: bool, drop: bool) -> Failure:
     return "both" if drop and overlap else "drop" if drop else "overlap" if overlap else "none"
 
 
-class HitCounts(NamedTuple):
-    """Number of counted and of covered examples by domain and label, or by domain and group of a criterion."""
-
-    n: NDArray[np.int64]
-    hits: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, report: DomainReport) -> HitCounts:
-        """Return the counts of a report, 0 in cells that do not count."""
-        counts = ~np.isnan(report.recall)
-        return cls(*(np.where(counts, cells, 0) for cells in (report.tallies.n_by_cell, report.tallies.hits_by_cell)))
-
-    def of_groups(self, criterion: Criterion) -> HitCounts:
-        """Return the counts of what has a target."""
-        return HitCounts(*map(criterion.group_counts, self))
-
-    @property
-    def accuracy(self) -> NDArray[np.float64]:
-        """Share of covered examples by domain."""
-        return self.hits.sum(axis=1) / self.n.sum(axis=1)
-
-    @property
-    def recall_by_domain(self) -> NDArray[np.float64]:
-        """The recall in each cell, NaN without examples."""
-        return share(self.hits, self.n)
-
-    @property
-    def counting_variance(self) -> NDArray[np.float64]:
-        """The binomial variance of each domain's accuracy."""
-        return self.accuracy * (1 - self.accuracy) / self.n.sum(axis=1)
-
-    def recall_over(self, domains: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Return the recall over some domains together, NaN without examples."""
-        return share(self.hits[domains].sum(axis=0), self.n[domains].sum(axis=0))
-
-
-def _usual_recall(seen: HitCounts) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _usual_recall(n: Counts, hits: Counts) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return the recall over seen domains that do not break, and which ones do.
 
     A model may fail in some domains that it was trained on, where their labels contradict those of others: that is not
     overlap, which is everywhere.
     """
-    broken = np.zeros(len(seen.n), dtype=bool)
+    broken = np.zeros(len(n), dtype=bool)
     while True:
-        reference = seen.recall_over(~broken)
-        more = broken | _broken(seen, reference).any(axis=1)
+        reference = share(hits[~broken].sum(axis=0), n[~broken].sum(axis=0))
+        more = broken | _broken(n, hits, reference).any(axis=1)
         if more.all() or np.array_equal(more, broken):
             return reference, broken
         broken = more
 
 
-def _broken(counts: HitCounts, reference: NDArray[np.float64]) -> NDArray[np.bool_]:
+def _broken(n: Counts, hits: Counts, reference: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Return in which cells recall is below the reference by more than `BROKEN_BY`, beyond chance over all cells."""
     from scipy.stats import binom
 
-    n_cells = max(int((counts.n > 0).sum()), 1)
-    p_values = binom.cdf(counts.hits, counts.n, np.maximum(reference - BROKEN_BY, 0))
-    return (counts.n > 0) & (p_values < CHANCE / n_cells)
+    p_values = binom.cdf(hits, n, np.maximum(reference - BROKEN_BY, 0))
+    return np.asarray((n > 0) & (p_values < CHANCE / max(int((n > 0).sum()), 1)))
 
 
-def _error_of_difference(seen: HitCounts, unseen: HitCounts) -> float:
+def _error_of_difference(seen: DomainReport, unseen: DomainReport) -> float:
     """Return the standard error of the difference of mean accuracies.
 
     The variance between domains is pooled over both sides, since there may be a single unseen domain. Each side has at
     least its own binomial variance, since numbers of rows differ.
     """
-    sides = (seen.accuracy, unseen.accuracy)
+    sides = seen.coverage, unseen.coverage
     n_free = max(sum(len(side) - 1 for side in sides), 1)
     between = sum(((side - side.mean()) ** 2).sum() for side in sides) / n_free
-    counting = sum(side.counting_variance.mean() / len(side.n) for side in (seen, unseen))
+    counting = sum((r.coverage * (1 - r.coverage) / r.n).mean() / len(r.n) for r in (seen, unseen))
     return float(np.sqrt(max(between * sum(1 / len(side) for side in sides), counting)))
 
 

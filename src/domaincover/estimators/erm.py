@@ -15,7 +15,7 @@ from domaincover.predictors.network_predictors import SingleLabelPredictor
 
 if TYPE_CHECKING:
     from domaincover.estimators.judges import HeldOutDomains, LowestLoss
-    from domaincover.training.history import History
+    from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
 
 

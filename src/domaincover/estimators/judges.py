@@ -19,7 +19,7 @@ from domaincover.data.examples import LazyExamples
 from domaincover.errors import InputError
 from domaincover.training.engine import Engine
 from domaincover.training.loop import DIVERGED
-from domaincover.training.pools import no_longer_readable, score_blocks
+from domaincover.training.pools import no_longer_readable, score
 
 CONFIDENCE = 0.9  # of the order statistic over held-out domains
 
@@ -40,7 +40,7 @@ class HeldOutDomains:
         part = self._engine.shard.part(n_rows)
         if part.start == part.stop:  # fewer rows than processes: compute a row that is then ignored
             part = slice(0, 0)
-        own = score_blocks(network, self._examples[part if part.stop else slice(1)], self._engine.device)
+        own = score(network, self._examples[part if part.stop else slice(1)], self._engine.device)
         scores = np.zeros((n_rows, own.shape[1]), dtype=own.dtype)
         scores[part] = own[: part.stop - part.start]
         scores = self._engine.sum(torch.from_numpy(scores)).numpy()
@@ -73,8 +73,6 @@ class SmallestSets:
 
     def thresholds(self, network: Callable[[Tensor], Tensor]) -> NDArray[np.float32]:
         """Return the threshold of every label, at most 0."""
-        if isinstance(network, nn.Module):
-            network.eval()
         return self._thresholds(self._held_out.scores(network))
 
     def _thresholds(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, get_args
@@ -21,7 +20,6 @@ from domaincover.data.splits import hold_out_rows
 from domaincover.errors import InputError, check_choice, torch_needed_for
 from domaincover.estimators.base import SetClassifier, Targets, generators
 from domaincover.estimators.table_network import MakeNetwork, NetworkInputs, TableNetwork
-from domaincover.networks.threads import one_thread
 from domaincover.options import MIN_CELL_SIZE, CriterionName, Iterate, NetworkName, RecallFrom
 from domaincover.predictors.network_predictors import ROWS_AT_ONCE, NetworkPredictor
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from domaincover.estimators.judges import HeldOutDomains
     from domaincover.estimators.source_network import SourceNetwork
     from domaincover.training.engine import Engine
-    from domaincover.training.history import History
+    from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
     from domaincover.training.settings import TrainingRun, TrainingSettings
 
@@ -154,7 +152,7 @@ class NetworkClassifier(_Network):
         encoded = self._encoded(part)
         if self._inputs.reads_sources:
             self.network_.to(self.encoder_.use(self._inputs.device(self.device)))
-        scores = score(self.network_, encoded, ROWS_AT_ONCE)
+        scores = score(self.network_, encoded, rows_at_once=ROWS_AT_ONCE)
         if isinstance(encoded, np.ndarray) and self._inputs.reads_sources:
             scores[np.isnan(encoded).any(axis=1)] = np.inf  # an unreadable example: its set holds every label
         return scores
@@ -265,19 +263,6 @@ class NetworkClassifier(_Network):
             )
         if n_processes() > 1 and not isinstance(self.random_state, int | np.integer):
             raise InputError("with several processes random_state must be an integer, so that all draw the same.")
-
-    @contextmanager
-    def _reproducible(self, rng: np.random.Generator) -> Iterator[None]:
-        """Seed torch's global generator (initial weights, dropout), and restore its state afterwards."""
-        import torch
-
-        device = torch.device(self._inputs.device(self.device))
-        with (
-            torch.random.fork_rng([device] if device.type == "cuda" else []),
-            one_thread() if self._inputs.stacks(self.device) else nullcontext(),
-        ):
-            torch.random.manual_seed(int(rng.integers(2**63)))
-            yield
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() or "network_" in vars(self)

@@ -18,7 +18,7 @@ from domaincover.predictors.network_predictors import SetCoverPredictor
 
 if TYPE_CHECKING:
     from domaincover.estimators.judges import HeldOutDomains, SmallestSets
-    from domaincover.training.history import History
+    from domaincover.training.loop import History
     from domaincover.training.objectives import Objective
 
 

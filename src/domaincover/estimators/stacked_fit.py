@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import nn
 
 from domaincover.data.examples import LazyExamples, fingerprint
 from domaincover.data.feature_cache import model_key
 from domaincover.estimators.judges import verdicts
+from domaincover.networks.threads import one_thread
 from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints
 from domaincover.training.listeners import Listener, LoggedProgress, OnEpoch, ProgressBar, Tracker
@@ -79,7 +82,9 @@ def _group_key(fit: NetworkFit) -> Any:
 def train_together(fits: Sequence[NetworkFit]) -> list[tuple[NetworkFit, Trained]]:
     """Train the networks of classifiers with the same settings, as one stack where there are several."""
     lead, engine, data = fits[0].model, fits[0].engine, [fit.examples for fit in fits]
-    with lead._reproducible(fits[0].rngs[0]):
+    own_state = torch.random.fork_rng([engine.device] if engine.device.startswith("cuda") else [])
+    with own_state, one_thread() if lead._inputs.stacks(lead.device) else nullcontext():
+        torch.random.manual_seed(int(fits[0].rngs[0].integers(2**63)))  # of a user's initial weights, and dropout
         networks = [fit.model._inputs.make(fit.model.encoder_, fit.examples.n_labels, fit.rngs[1]) for fit in fits]
         for network in networks:
             network.to(engine.device)

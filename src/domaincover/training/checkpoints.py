@@ -21,7 +21,6 @@ from domaincover.errors import InputError
 from domaincover.files import fault, plain_json, remove_unfinished, write_whole
 
 NAME = re.compile(r"state-(\d{6,12})-([0-9a-f]{32})\.safetensors")
-KEPT = 2
 
 
 class State(NamedTuple):
@@ -50,19 +49,15 @@ class Checkpoints:
         return time.monotonic() - self._written >= self._seconds
 
     def write(self, state: State) -> None:
-        """Write a state; of the older ones, only the newest valid one is kept."""
+        """Write a state; of the older ones, only the newest is kept."""
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in state.tensors.items()}
         written = safetensors.torch.save(tensors, {"content": json.dumps(state.content)})
         older = self._files()
         number = max((number for number, _ in older), default=0) + 1
         remove_unfinished(self.folder)
-        write_whole(self.folder / f"state-{number:06d}-{_hash(written).hexdigest()}.safetensors", written)
-        n_kept = 1
-        for _, path in reversed(older):
-            if n_kept < KEPT and _is_valid(path):  # checked again, since it may have become corrupt
-                n_kept += 1
-            else:
-                path.unlink(missing_ok=True)
+        write_whole(self.folder / f"state-{number:06d}-{_digest(written)}.safetensors", written)
+        for _, path in older[:-1]:
+            path.unlink(missing_ok=True)
         self._written = time.monotonic()
 
     def newest(self) -> State | None:
@@ -76,9 +71,13 @@ class Checkpoints:
 
 
 def _read(path: Path) -> State | None:
-    if not _is_valid(path):
+    """Return the state in a file, or None unless its content matches the digest in its name."""
+    try:
+        written = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}.") from None
+    if not path.stem.endswith(_digest(written)):
         return None
-    written = path.read_bytes()
     length = int.from_bytes(written[:8], "little")
     try:
         header = plain_json(written[8 : 8 + length])
@@ -87,15 +86,5 @@ def _read(path: Path) -> State | None:
         raise InputError(f"{path} is not a checkpoint ({' '.join(str(error).split())[:100]}); remove it.") from None
 
 
-def _is_valid(path: Path) -> bool:
-    """Return whether a file's content matches the digest in its name, without loading it into memory."""
-    match = NAME.fullmatch(path.name)
-    try:
-        with path.open("rb") as file:
-            return match is not None and hashlib.file_digest(file, _hash).hexdigest() == match[2]
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}.") from None
-
-
-def _hash(written: bytes = b"") -> hashlib.blake2b:
-    return hashlib.blake2b(written, digest_size=16)
+def _digest(written: bytes) -> str:
+    return hashlib.blake2b(written, digest_size=16).hexdigest()

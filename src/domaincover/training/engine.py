@@ -94,7 +94,12 @@ class Accelerated(Engine):
 
     def __init__(self, device: str = "cpu", accumulate: int = 1, precision: Precision = "full") -> None:
         super().__init__(device, accumulate)
-        self._accelerator = _accelerator(precision, cpu=device == "cpu")
+        from accelerate import Accelerator
+        from accelerate.state import AcceleratorState
+
+        AcceleratorState._reset_state()  # otherwise the precision of the first training in a process is kept
+        mixed = "no" if precision == "full" else precision
+        self._accelerator: Any = Accelerator(mixed_precision=mixed, cpu=device == "cpu")
         self.shard = Shard(self._accelerator.process_index, self._accelerator.num_processes)
         self.device = str(self._accelerator.device)
 
@@ -162,11 +167,3 @@ def check_precision(device: str, precision: str) -> None:
         raise InputError("precision 'fp16' needs a GPU; on a CPU use 'bf16' or 'full'.")
     if precision != "full" or n_processes() > 1:
         check_installed("accelerate", "several processes and mixed precision", "accelerate")
-
-
-def _accelerator(precision: Precision, cpu: bool) -> Any:
-    from accelerate import Accelerator
-    from accelerate.state import AcceleratorState
-
-    AcceleratorState._reset_state()  # otherwise the precision of the first training in a process is kept
-    return Accelerator(mixed_precision="no" if precision == "full" else precision, cpu=cpu)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.errors import InputError
@@ -17,7 +19,6 @@ from domaincover.training.adam import FlatAdam, load_saved_state, saved_state
 from domaincover.training.batches import DomainBatches, ShuffledBatches
 from domaincover.training.checkpoints import Checkpoints, State
 from domaincover.training.engine import Engine
-from domaincover.training.history import History, Record
 from domaincover.training.listeners import Listener, Step, why_stopped
 from domaincover.training.objectives import Objective, SetCoverLoss
 from domaincover.training.pools import Batch
@@ -27,6 +28,22 @@ from domaincover.training.settings import TrainingSettings
 DIVERGED = "training diverged: the network's scores are NaN or infinite; lower learning_rate."
 PROGRESS = ("n_steps", "n_steps_judged", "first_epoch", "n_done", "is_finished")  # numbers that checkpoints hold
 Judge = Callable[[Sequence[nn.Module]], Tensor]
+
+
+@dataclass(frozen=True)
+class History:
+    """The training history of one network, with one row per dual step (per epoch if there are none).
+
+    `recall` and `multipliers` have the shape (steps, domains, labels), the multipliers after the step; None for
+    objectives without multipliers.
+    """
+
+    epoch: NDArray[np.int64]
+    batch: NDArray[np.int64]
+    loss: NDArray[np.float64]
+    set_size: NDArray[np.float64] | None = None
+    recall: NDArray[np.float64] | None = None
+    multipliers: NDArray[np.float64] | None = None
 
 
 class Trained(NamedTuple):
@@ -103,7 +120,7 @@ class _Training:
         self.set_cover = self.objective if isinstance(self.objective, SetCoverLoss) else None
         self.target: Any = getattr(self.objective, "target_recall", None)
         self.best = BestWeights(self.stacked, len(self.networks))
-        self.record = Record(self.engine)
+        self.record = _Record(self.engine)
         self.modules = {"network": self.stacked, "objective": self.objective, "best": self.best}
         if self.checkpoints is not None and (state := self.checkpoints.newest()) is not None:
             self._load(state)
@@ -263,6 +280,53 @@ class _Training:
         self.batches.skip(self.first_epoch)
         # As the last step left it, since the end of an epoch may still be due.
         self.objective.begin_step(max(self.n_steps - 1, 0))
+
+
+class _Record:
+    """Collect the values of training histories."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.losses: list[Tensor] = []  # of the batches since the last row
+        self._rows: list[tuple[Tensor, ...]] = []  # epoch and batch; mean loss; of dual steps size, recall, multipliers
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def mean_loss(self) -> Tensor:
+        """The mean loss between the last two steps, by replica."""
+        return self._rows[-1][1]
+
+    def add_step(self, epoch: int, batch: int, *dual: Tensor) -> None:
+        """Record a dual step or an epoch."""
+        if self.losses:
+            # Losses from a checkpoint may be on another device.
+            losses = torch.stack([loss.to(self.losses[-1].device) for loss in self.losses])
+            loss = self._engine.sum(losses.mean(0)).cpu()
+        else:
+            loss = self.mean_loss
+        self.losses = []
+        self._rows.append((torch.tensor((epoch, batch)), loss, *(value.cpu() for value in dual)))
+
+    def histories(self, ends: Sequence[int | None]) -> list[History]:
+        """Return the history of each network, up to its end; None is the whole history."""
+        steps, *columns = map(torch.stack, zip(*self._rows, strict=True))
+        epoch, batch = steps.T.numpy()
+        return [
+            History(epoch[:end], batch[:end], *(column[:end, network].double().numpy() for column in columns))
+            for network, end in enumerate(ends)
+        ]
+
+    def saved_state(self) -> dict[str, Tensor]:
+        """Return the state as named tensors."""
+        columns = {f"{k}": torch.stack(column) for k, column in enumerate(zip(*self._rows, strict=True))}
+        return columns | ({"losses": torch.stack(self.losses)} if self.losses else {})
+
+    def load_saved_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore a saved state."""
+        self.losses = [*state.get("losses", ())]
+        self._rows = list(zip(*(state[name] for name in sorted(state) if name != "losses"), strict=True))
 
 
 def _check(objective: Objective, batches: ShuffledBatches, engine: Engine) -> None:

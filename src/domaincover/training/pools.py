@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from domaincover.data.dataset import DomainDataset
-from domaincover.data.examples import Block, LazyExamples, row_blocks
+from domaincover.data.examples import LazyExamples, row_blocks
 from domaincover.errors import InputError
 from domaincover.training.objectives import check_codes
 
@@ -131,20 +131,15 @@ class LazyPool(Pool):
         (own,) = rows
         blocks = [own[some] for some in row_blocks(len(own), batch_size)]
         for some, block in zip(blocks, self._examples.blocks(blocks), strict=True):
-            check_readable(self._examples, some, block)
+            if block.readable is not None:
+                raise no_longer_readable(self._examples.sources[some[~block.readable]][0])
             parts = (torch.from_numpy(block.values), self._labels[some], self._domains[some])
             examples, labels, domains = (part[None].to(self.device) for part in parts)
             yield Batch(examples, labels, domains)
 
 
-def check_readable(examples: LazyExamples, rows: NDArray[np.int64], block: Block) -> None:
-    """Raise if examples have become unreadable since fit began, which excludes unreadable ones."""
-    if block.readable is not None:
-        raise no_longer_readable(examples.sources[rows[~block.readable]][0])
-
-
 def no_longer_readable(source: Any) -> InputError:
-    """Return the error for a source that has become unreadable."""
+    """Return the error for a source that has become unreadable since fit began, which excludes unreadable ones."""
     return InputError(f"{source} was readable when training began, but is not any more; restore it and resume.")
 
 
@@ -201,22 +196,20 @@ def _joined(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)  # avoids copying a single large table
 
 
-def score(network: nn.Module, examples: NDArray[Any] | LazyExamples, rows_at_once: int = 65_536) -> NDArray[Any]:
-    """Return the network's scores, (example, label); unreadable examples score infinity for every label."""
-    network.eval()
-    weights = next(network.parameters())
-    return score_blocks(network, examples, weights.device, weights.dtype, rows_at_once)
-
-
 @torch.no_grad()
-def score_blocks(
+def score(
     network: Callable[[Tensor], Tensor],
     examples: NDArray[Any] | LazyExamples,
-    device: torch.device | str,
-    dtype: torch.dtype = torch.float32,
+    device: torch.device | str = "cpu",
     rows_at_once: int = 65_536,
 ) -> NDArray[Any]:
-    """Return scores computed in blocks, without gradient; lazy examples are read on demand."""
+    """Return a network's scores, (example, label), computed in blocks; lazy examples are read on demand.
+
+    Unreadable examples score infinity for every label.
+    """
+    dtype = torch.float32
+    if isinstance(network, nn.Module) and (weights := next(network.eval().parameters(), None)) is not None:
+        device, dtype = weights.device, weights.dtype
     if not isinstance(examples, LazyExamples):
         rows = row_blocks(len(examples), rows_at_once)
         blocks = [network(torch.as_tensor(examples[some[0] : some[-1] + 1]).to(device, dtype)).cpu() for some in rows]

@@ -82,8 +82,7 @@ def plan_fine_tuning(
 
     Recall is that of the training batches, which is free; multipliers are updated eight times per epoch.
     """
-    given = 64 if batch_size is None else batch_size
-    batch_size = plan_training(n_rows, given, 1, 1).batch_size
+    batch_size = whole_batches(64 if batch_size is None else batch_size, n_rows)
     n_batches = math.ceil(n_rows / batch_size)
     epochs = 5 if epochs is None else epochs
     # Rounded up, so that the last update of an epoch does not rest on a few remaining batches.
