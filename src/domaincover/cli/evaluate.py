@@ -124,7 +124,7 @@ class Evaluation(NamedTuple):
             lines = [meant_for_another_domain(self.model, self.settings.get("adapted_to"), names)]
         else:
             lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
-        return [line for line in lines if line is not None]
+        return list(filter(None, lines))
 
     @property
     def verdict(self) -> Verdict | None:
@@ -219,13 +219,10 @@ def evaluated(options: LabelledTableOptions, by: str | None = None) -> Evaluatio
     if by is not None:
         data.check_column(by, "--by")
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
-    with (
-        warnings_as_notes(),
-        options.parts.started(in_parts=hasattr(data, "parts")) as runs,
-        options.parts.scratch_folder() if adapts else nullcontext() as scratch,
-    ):
+    runs = options.parts.runs(in_parts=hasattr(data, "parts"))
+    with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
-            found = adapted_table(runs, saved, domain, parts, scratch).domains
+            found = adapted_table(runs, saved, domain, parts, scratch)
         reports, groups = reports_of(runs, CountSets(saved, label, domain, scratch, by), parts, options.min_cell_size)
     own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
     kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]
