@@ -17,6 +17,8 @@ from domaincover.terminal.messages import say, text_width
 from domaincover.terminal.text import wrapped
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
@@ -109,6 +111,7 @@ class Shown(NamedTuple):
     certificate: Certificate | None = None
     certificate_notes: Sequence[str] = ()
     adaptation: DomainAdaptation | None = None
+    label_gain: pd.DataFrame | None = None
     verdict: Sequence[str] = ()
     by: str | None = None  # a column with groups of rows
     groups: Mapping[str, DomainReport] = {}

@@ -62,7 +62,7 @@ def record(options: RecordOptions) -> None:
     settings = (load_extra(options.model) or {}).get("settings", {})
     with only_writer(options.model):
         fitted, inner = _promised(options.model)
-        columns, roles = ModelColumns.of(fitted, data), roles_of(settings, options.label, options.domain)
+        columns, roles = ModelColumns.of(fitted, data), roles_of(options, settings)
         given = columns.read_labels(data, *roles, inner.classes_.tolist())
         with warnings_as_notes(), rejected_rows_as_input_error(options.model):
             inner.record_scored(scored_rows(fitted, data), given.labels, given.domains)
