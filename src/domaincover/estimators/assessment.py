@@ -24,6 +24,7 @@ from domaincover.estimators.conformal import ConformalSetClassifier
 from domaincover.estimators.diagnosis import Diagnosis, diagnose
 from domaincover.estimators.domain_generalization import DomainGeneralizationClassifier
 from domaincover.estimators.erm import ERMClassifier
+from domaincover.estimators.folds import n_folds_of
 from domaincover.estimators.promised import PromisedSetClassifier
 from domaincover.estimators.scorer_fits import clone_for
 from domaincover.estimators.set_cover import SetCoverClassifier
@@ -161,6 +162,13 @@ def rows_to_train_on(
     """Return the rows that `assess` fits on with the same settings."""
     coded = code_names(domains, "domains", _num_samples(domains))
     return _split(coded, hold_out_domains, hold_out_rows, *generators(random_state, "assessment")).train
+
+
+def n_fits(model: SetClassifier, n_domains: int) -> int:
+    """Return how often a model fits its estimator, on data with so many domains."""
+    if not isinstance(model, CalibratedSetClassifier):
+        return 1
+    return n_folds_of(n_domains, model.calibration, model.folds, model._promised)
 
 
 def single_label_version(model: SetClassifier) -> SetClassifier | None:

@@ -38,6 +38,7 @@ from domaincover.paper.study import Run
 from domaincover.paper.study_data import StudyData, draw_study_data
 from domaincover.paper.study_datasets import StudyDataset
 from domaincover.prediction_sets import Sets
+from domaincover.training.listeners import Listener
 from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -112,7 +113,7 @@ def run_job(
     """
     epochs = Epochs(on_epoch, job.epochs, job.n_networks)
     checkpoints = out / CHECKPOINTS / job.file if job.setting.trains_large_networks else None
-    training = TrainingRun(checkpoints=checkpoints, resume=True, on_epoch=epochs.add)
+    training = TrainingRun(checkpoints=checkpoints, resume=True, listeners=(epochs,))
     with threads_for(job.setting, n_threads):
         seeds = sorted({run.seed for run in job.runs})
         cell_size, choices = job.runs[0].min_cell_size, job.runs[0].choices
@@ -140,15 +141,19 @@ def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
     return model.set_params(**own) if own else model
 
 
-class Epochs:
+class Epochs(Listener):
     """Tells the epochs of one network that are done, as the mean over networks and stacks."""
 
     def __init__(self, tell: Callable[[int], object], n_epochs: int, n_networks: int) -> None:
         self._tell, self._n_epochs, self._n_networks, self._n_done = tell, n_epochs, n_networks, 0
 
-    def add(self, n_networks: int) -> None:
+    def start(self, epochs: int, n_batches: int, n_networks: int = 1) -> None:  # noqa: ARG002
+        """Note how many networks train together."""
+        self._n_together = n_networks
+
+    def epoch(self, n_done: int) -> None:  # noqa: ARG002
         """Count an epoch of a stack of networks."""
-        self._n_done += n_networks
+        self._n_done += self._n_together
         self._tell(min(self._n_done // self._n_networks, self._n_epochs))
 
 

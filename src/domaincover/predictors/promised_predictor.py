@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from domaincover.calibration.adaptation import AdaptiveThresholds
 from domaincover.calibration.adaptation_fit import Promise, ScoredRows
 from domaincover.calibration.familiarity import FamiliarityTable
-from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label
+from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label, with_scores
 from domaincover.calibration.few_labels_fit import Level, TaughtRows, gain_in_domains
 from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
@@ -190,7 +190,8 @@ class PromisedPredictor(CalibratedPredictor):
         sizes.append(_mean_size(others, adapted.thresholds_))
         if level and encoded is not None:
             features, kept = FeatureScale(**self.feature_scale_), self.few_labels_[level]
-            adapted.correction_ = self._learned(level, features, encoded[readable], rows.probabilities, labels)
+            own = with_scores(encoded[readable], rows.probabilities)
+            adapted.correction_ = self._learned(level, features, own, rows.probabilities, labels)
             corrected = adapted._corrected(rows.probabilities, encoded[readable])
             rows = Scored(log_odds(corrected), corrected)
             n_evidence = int(Level.of(kept).n_evidence(np.array(len(labels)), n_labels))
@@ -231,7 +232,8 @@ class PromisedPredictor(CalibratedPredictor):
         rng = np.random.default_rng(random_state)
         readable = np.flatnonzero(np.isfinite(scored.probabilities).all(axis=1))
         pool = rng.permutation(readable)[: max(self.label_pool_, n_rows)]
-        features = FeatureScale(**self.feature_scale_).standardised(encoded[pool])[None]
+        features = with_scores(encoded[pool], scored.probabilities[pool])
+        features = FeatureScale(**self.feature_scale_).standardised(features)[None]
         inputs = features, scored.probabilities[pool][None], np.ones((1, len(pool)), dtype=bool)
         return pool[rows_to_label(*inputs, min(n_rows, len(pool)), self.label_rows, rng)[0]]
 
@@ -284,7 +286,7 @@ class PromisedPredictor(CalibratedPredictor):
         levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
         known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
         asked = {number: levels[level] for number, level in known.items()}
-        features = FeatureScale(**self.feature_scale_).standardised(encoded[readable])
+        features = FeatureScale(**self.feature_scale_).standardised(with_scores(encoded[readable], rows.probabilities))
         rng = np.random.default_rng(random_state)
         found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
         by_number = {
@@ -296,7 +298,9 @@ class PromisedPredictor(CalibratedPredictor):
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
         if n_rows_of(X) == 0 or not hasattr(self, "feature_scale_"):
-            return np.empty((n_rows_of(X), len(self.feature_scale_["mean"]) if hasattr(self, "feature_scale_") else 0))
+            of_scores = len(self.classes_)  # which come beside these
+            width = len(self.feature_scale_["mean"]) - of_scores if hasattr(self, "feature_scale_") else 0
+            return np.empty((n_rows_of(X), width))
         if self.feature_encoder_ is None:
             return last_features(self.predictors_[0], X)
         return encoded_by(self.feature_encoder_, X)
@@ -307,11 +311,11 @@ class PromisedPredictor(CalibratedPredictor):
         return tuple(getattr(self, "few_labels_", ()))
 
     def _learned(
-        self, level: int, scale: FeatureScale, encoded: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
+        self, level: int, scale: FeatureScale, features: NDArray[Any], probabilities: NDArray[Any], labels: NDArray[Any]
     ) -> dict[str, Any]:
-        """Return the correction that the labelled rows of a domain teach, of encoded features that are cut."""
+        """Return the correction that the labelled rows of a domain teach, of features that are cut."""
         known = labels != MISSING_LABEL
-        stack = scale.standardised(encoded[known])[None], probabilities[known][None], labels[known][None]
+        stack = scale.standardised(features[known])[None], probabilities[known][None], labels[known][None]
         weights, bias = (part[0] for part in learn_correction(*stack, self.few_labels_[level]["prior_scale"]))
         return {"weights": weights if scale.projection is None else scale.projection @ weights, "bias": bias}
 
@@ -323,7 +327,7 @@ class PromisedPredictor(CalibratedPredictor):
         return replace(super().mean_, correct=lambda found, X: self._corrected(found, self.encoded_features(X)))
 
     def _corrected(self, probabilities: NDArray[Any], encoded: NDArray[Any]) -> NDArray[np.float64]:
-        features = FeatureScale(**self.feature_scale_).cut(encoded)
+        features = FeatureScale(**self.feature_scale_).cut(with_scores(encoded, probabilities))
         return Correction(**self.correction_).probabilities(probabilities, features)
 
     def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored, n_evidence: int) -> NDArray[np.float64]:

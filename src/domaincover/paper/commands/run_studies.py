@@ -41,6 +41,7 @@ from domaincover.paper.study import MOST_SEEDS, Study
 from domaincover.paper.study_datasets import SYNTHETIC_NAME, StudyDataset
 from domaincover.terminal.messages import say, text_width, warnings_as_notes
 from domaincover.terminal.processes import n_cores
+from domaincover.training.listeners import duration
 
 if TYPE_CHECKING:
     from domaincover.paper.job import Job
@@ -253,17 +254,6 @@ def _print_outcome(outcome: Outcome, out: Path) -> None:
         say(f"Failed: {failure.job} ({_counted(failure.n_runs, 'run')}): {failure.reason}")
     if len(outcome.failures) > MOST_FAILURES:
         say(f"… and {len(outcome.failures) - MOST_FAILURES} more jobs failed.")
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in a readable unit.
-
-    >>> duration(42), duration(95), duration(5400)
-    ('42 s', '2 min', '1.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 class Progress:
