@@ -234,8 +234,9 @@ class PromisedPredictor(CalibratedPredictor):
     ) -> NDArray[np.int64]:
         """Return what `choose_rows` does, for rows that were scored in blocks."""
         self._checked_adaptive(required=True)
+        self._check_calibrated_for_labels()
         if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+            warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
             raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
         rng = np.random.default_rng(random_state)
@@ -284,8 +285,7 @@ class PromisedPredictor(CalibratedPredictor):
         import pandas as pd
 
         self._checked_adaptive(required=True)
-        if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+        self._check_calibrated_for_labels()
         readable = np.isfinite(scored.probabilities).all(axis=1)
         rows = ScoredRows(*scored, labels, domains.codes).of(readable)
         criterion = self.own_criterion
@@ -350,6 +350,10 @@ class PromisedPredictor(CalibratedPredictor):
         if not self._label_levels:
             return f"{what}, which changes nothing: {self._no_labels_in_words}."
         return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
+
+    def _check_calibrated_for_labels(self) -> None:
+        if not hasattr(self, "feature_scale_"):
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
 
     @property
     def _no_labels_in_words(self) -> str:
