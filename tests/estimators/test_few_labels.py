@@ -187,6 +187,8 @@ def test_where_labels_teach_nothing_sets_are_those_without_labels():
     model = PromisedSetClassifier(LogisticRegression(), random_state=0).fit(data[0], data[1], domains=data[2])
     rows = new[0][new[2] == 0]
     labels = np.where(np.arange(200) < 100, new[1][new[2] == 0], np.nan)
+    with pytest.warns(UserWarning, match="labels will change nothing: its calibration domains are too small, or"):
+        assert len(model.choose_rows(rows, 30)) == 30
     with pytest.warns(UserWarning, match="changes nothing"):
         ward = model.adapt(rows, labels)
     assert np.array_equal(ward.predict_set(new[0]), model.adapt(rows).predict_set(new[0]))

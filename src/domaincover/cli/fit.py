@@ -117,6 +117,7 @@ def _assess(
         {**settings, "table": options.table.name, "min_cell_size": report.min_cell_size},
         kind="unseen",
         certificate_notes=[REFITTED] if options.final_fit else [],
+        verdict=assessment.verdict_lines,
     )
     shown.print()
     if options.html is not None:

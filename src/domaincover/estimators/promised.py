@@ -26,7 +26,9 @@ from domaincover.estimators.folds import FOLDS, Part, folds_of
 from domaincover.estimators.label_features import LabelFeatures
 from domaincover.options import LabelRows, OnRareLabel, PromiseCalibration
 from domaincover.prediction_sets import check_share
+from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.promised_predictor import PromisedPredictor
+from domaincover.predictors.record import calibration_residuals
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -173,6 +175,7 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
             warnings.simplefilter("ignore", UserWarning)  # what cannot be promised was said before training
             if self.calibration == "jackknife-minmax":
                 self.thresholds_ = joint_thresholds(*calibration.labelled_scores, *promise, **options, comparable=True)
+                self._keep_residuals(calibration)
                 return
             options_of_rows = options | {"training": training}
             given = fit_adaptive_thresholds(calibration, *promise, **options_of_rows, rng=rngs[0])
@@ -185,6 +188,11 @@ class PromisedSetClassifier(PromisedPredictor, CalibratedSetClassifier):
         if not criterion.constrained.all():
             self.free_thresholds_ = free_thresholds(calibration.scores, calibration.labels)
         self.thresholds_ = self._by_label(given.fixed)
+        self._keep_residuals(calibration)
+
+    def _keep_residuals(self, rows: ScoredRows) -> None:
+        """Keep what a record of later domains is compared with, and calibrates with."""
+        self.calibration_residuals_ = calibration_residuals(self, Scored(*rows[:2]), rows.labels, rows.domains)
 
     def _calibrate_labels(self, X: Any, promise: Promise, scored: ScoredParts, rng: np.random.Generator) -> None:
         """Calibrate what labels of a new domain teach."""

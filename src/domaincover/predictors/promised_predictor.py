@@ -34,11 +34,16 @@ from domaincover.predictors.names import (
     n_rows_of,
 )
 from domaincover.predictors.promise_text import promise_in_words
+from domaincover.predictors.record import Record, recalibrated, record_report, recorded, verdict_on
+from domaincover.promises.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-LEARNED_TO_ADAPT = ("adaptation_", "later_adaptation_", "few_labels_", "label_gain_", "label_pool_", "familiarity_")
+LEARNED_TO_ADAPT = (
+    *("adaptation_", "later_adaptation_", "few_labels_", "label_gain_", "label_pool_", "familiarity_"),
+    *("calibration_residuals_", "record_"),
+)
 UNFAMILIAR = 0.05  # p-values below are reported as unusual
 MOST_ROWS = np.iinfo(np.int64).max
 
@@ -74,6 +79,10 @@ class PromisedPredictor(CalibratedPredictor):
     correction_: dict[str, Any]
     familiarity_: dict[str, Any]
     adapted_: dict[str, Any]
+    calibration_residuals_: NDArray[np.float64]
+    domains_by_label_: NDArray[np.int64]
+    record_: Record
+    n_recorded_: int
 
     def predict_set(self, X: Any, domains: Any = None) -> Sets:
         """Return the sets as booleans, examples × labels in the order of `classes_`.
@@ -225,8 +234,9 @@ class PromisedPredictor(CalibratedPredictor):
     ) -> NDArray[np.int64]:
         """Return what `choose_rows` does, for rows that were scored in blocks."""
         self._checked_adaptive(required=True)
+        self._check_calibrated_for_labels()
         if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+            warnings.warn(f"labels will change nothing: {self._no_labels_in_words}.", stacklevel=3)
         if n_rows < 1:
             raise InputError(f"the number of rows to label must be 1 or more, got {n_rows}.")
         rng = np.random.default_rng(random_state)
@@ -275,8 +285,7 @@ class PromisedPredictor(CalibratedPredictor):
         import pandas as pd
 
         self._checked_adaptive(required=True)
-        if not self._label_levels:
-            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+        self._check_calibrated_for_labels()
         readable = np.isfinite(scored.probabilities).all(axis=1)
         rows = ScoredRows(*scored, labels, domains.codes).of(readable)
         criterion = self.own_criterion
@@ -342,6 +351,10 @@ class PromisedPredictor(CalibratedPredictor):
             return f"{what}, which changes nothing: {self._no_labels_in_words}."
         return f"{what}, which changes nothing: this model learns from {min(self._label_levels)} labels or more."
 
+    def _check_calibrated_for_labels(self) -> None:
+        if not hasattr(self, "feature_scale_"):
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+
     @property
     def _no_labels_in_words(self) -> str:
         if not self.few_labels:
@@ -378,6 +391,39 @@ class PromisedPredictor(CalibratedPredictor):
         given = np.full(n_rows_of(X), ONLY_DOMAIN) if domains is None else domains
         sets, kind = self.adapted_sets(X, given) if adapts else (self.predict_set(X), self.threshold_kind)
         return replace(self.report_on_sets(sets, y, domains, min_cell_size=min_cell_size), thresholds=kind)
+
+    def record(self, X: Any, y: Any, domains: Any) -> Self:
+        """Add the outcome of new domains to the model's record, and return the model.
+
+        All rows of a domain come in one call; a domain that is in the record already, or that training has seen, is
+        rejected. The record keeps counts and residuals, no rows, and is saved with the model.
+        """
+        return self.record_scored(self.scored(X), y, domains)
+
+    def record_scored(self, scored: Scored, y: Any, domains: Any) -> Self:
+        """Do what `record` does, for rows that were scored in blocks."""
+        self.record_ = recorded(self, scored, y, domains)
+        return self
+
+    def record_report(self) -> DomainReport:
+        """Report the domains of the record in the order in which they came; with adapted thresholds if it can adapt."""
+        return record_report(self)
+
+    def recalibrated(self) -> Self:
+        """Return a copy in which the domains of the record calibrate, too, without a new fit.
+
+        With "held-out-domains" the promise is exact for new domains drawn like all of these, if it was fixed before
+        after how many recorded domains to calibrate again; docs/promises.md says what else is expected.
+        """
+        return recalibrated(self)
+
+    def verdict(self, report: DomainReport | None = None) -> Verdict | None:
+        """Return whether the new domains of a report, or of the record, contradict the promise.
+
+        None where they say nothing of it: another target, smaller cells, or no domain that the model has not seen. The
+        tests may be read at any time, and after every domain (docs/promises.md).
+        """
+        return verdict_on(self, report)
 
     @property
     def can_adapt(self) -> bool:
