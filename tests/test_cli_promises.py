@@ -132,7 +132,7 @@ def test_unseen_only_is_silent_where_none_was_seen(model, new, here):
 
 def test_where_all_or_all_but_one_were_seen_there_is_no_way_out(model, tmp_path, refused):
     seen = written(patients(200, 3), tmp_path / "seen.csv")
-    refused("all 3 domains were seen in training", "certify", model, seen, "--unseen-only")
+    refused("3 of 3 domains were seen in training: ward 1, ", "certify", model, seen, "--unseen-only")
     refused("ward 1, ward 2, ward 3; a certificate is about new domains; fit --no-final-fit", "certify", model, seen)
     one_new = written(patients(200, 3, first_ward=7), tmp_path / "one-new.csv")
     refused("ward 7, ward 8; a certificate is about new domains; fit --no-final-fit", "certify", model, one_new)

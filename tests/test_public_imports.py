@@ -48,8 +48,8 @@ def test_what_is_internal_is_found():
         "domaincover.report.charts",
     ]
     assert internal_imports("from domaincover import assess, summary_table\nimport numpy\nimport domaincover\n") == []
-    assert internal_imports("from domaincover.datasets import load_storms, storm_seasons") == [
-        "domaincover.datasets.storm_seasons"
+    assert internal_imports("from domaincover.datasets import load_storms, DatasetTable") == [
+        "domaincover.datasets.DatasetTable"
     ]
 
 

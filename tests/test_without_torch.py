@@ -28,7 +28,7 @@ from domaincover.saving.models import load_to_predict
 from domaincover.saving.parts import PartsReader
 from tests.documents import ROOT
 
-LIGHT = ("SET-COVER", "linear", "promised")  # neither torch nor scikit-learn predicts
+LIGHT = ("SET-COVER", "linear", "promised", "mean")  # neither torch nor scikit-learn predicts
 SETTINGS = {"settings": {"label": "outcome", "domain": "ward", "target_recall": 0.9}}
 
 
@@ -75,14 +75,16 @@ def models(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def without_torch(tmp_path_factory):
-    """Run Python in an environment that has every package of this one but torch."""
-    folder = tmp_path_factory.mktemp("environment")
+TORCH = ("torch", "nvidia", "triton")
+TREES = ("scikit_learn", "sklearn", "skops", "lightgbm", "xgboost", "onnx")
+
+
+def environment_without(packages, folder):
+    """Return what runs Python in an environment that has every package of this one but some."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     for path in Path(pytest.__file__).parents[1].iterdir():
-        if not path.name.lower().startswith(("torch", "nvidia", "triton")) and not path.name.endswith(".pth"):
+        if not path.name.lower().startswith(packages) and not path.name.endswith(".pth"):
             (site / path.name).symlink_to(path)
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
 
@@ -94,13 +96,16 @@ def without_torch(tmp_path_factory):
     return run
 
 
+@pytest.fixture(scope="module")
+def without_torch(tmp_path_factory):
+    """Run Python in an environment that has every package of this one but torch."""
+    return environment_without(TORCH, tmp_path_factory.mktemp("environment"))
+
+
 def commands(models):
     """Return the commands that use a saved model, each of which writes or prints."""
     return [
-        *(
-            ["predict", models / name, models / "new.csv", "--out", f"{name}.csv", "--scores"]
-            for name in (*LIGHT, "mean")
-        ),
+        *(["predict", models / name, models / "new.csv", "--out", f"{name}.csv", "--scores"] for name in LIGHT),
         ["predict", models / "promised", models / "new.csv", "--out", "adapted.csv", "--domain", "ward"],
         ["evaluate", models / "promised", models / "new.csv"],
         ["certify", models / "promised", models / "new.csv", "--min-cell-size", "10"],
@@ -117,14 +122,14 @@ def test_a_model_predicts_the_same_bits_where_there_is_no_torch(models, without_
 import importlib.util, numpy as np, pandas as pd, domaincover
 assert importlib.util.find_spec("torch") is None
 X = pd.read_csv({str(models / "new.csv")!r})[{FEATURES!r}]
-for name in {(*LIGHT, "mean")!r}:
+for name in {LIGHT!r}:
     model = domaincover.load({str(models)!r} + "/" + name)
     np.savez(name, scores=model.label_scores(X), sets=model.predict_set(X), labels=model.predict(X) == "ill")
 """
     done = without_torch("-c", program, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     X = pd.read_csv(models / "new.csv")[FEATURES]
-    for name in (*LIGHT, "mean"):
+    for name in LIGHT:
         model, found = load(models / name), np.load(tmp_path / f"{name}.npz")
         np.testing.assert_array_equal(found["scores"], model.label_scores(X), strict=True)
         np.testing.assert_array_equal(found["sets"], model.predict_set(X), strict=True)
@@ -228,7 +233,7 @@ print(model.fit(X, y, domains=domains).predict_set(X).shape)
 
 def modules_after(given, cwd):
     """Return the slow libraries that each of some commands has loaded when it ends, each in a fork of its own."""
-    slow = {"torch", "sklearn", "scipy.stats", "scipy.optimize", "altair", "skops"}
+    slow = {"torch", "sklearn", "lightgbm", "scipy.stats", "scipy.optimize", "altair", "skops"}
     program = (
         "import json, os, sys, domaincover.cli as c\n"
         "for command in json.loads(sys.argv[1]):\n"
@@ -246,16 +251,27 @@ def modules_after(given, cwd):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
-def test_commands_load_neither_torch_nor_scikit_learn_but_for_trees(models, tmp_path):
-    listed = commands(models)
-    of_perceptrons = [listed[place] for place in (0, 1, 2, 4, 6, 7)]
-    plan = ["plan"]
+def test_commands_load_neither_torch_nor_scikit_learn(models, tmp_path):
     check = ["check", models / "new.csv", "--label", "outcome", "--domain", "ward"]
-    light = [["--help"], plan, check, *of_perceptrons]
-    *found, of_trees = modules_after([*light, listed[3]], tmp_path)
-    assert found == [[]] * len(light)
-    assert "sklearn" in of_trees
-    assert "torch" not in of_trees
+    light = [["--help"], ["plan"], check, *commands(models)]
+    assert modules_after(light, tmp_path) == [[]] * len(light)
+
+
+def test_models_with_trees_predict_where_no_package_of_trees_is_installed(models, tmp_path):
+    run = environment_without((*TORCH, *TREES), tmp_path / "environment")
+    arguments = [models / "mean", models / "new.csv", "--out"]
+    for name, with_trees in {"without.csv": run, "with.csv": None}.items():
+        command = ["-m", "domaincover", "predict", *arguments, tmp_path / name, "--scores", "--domain", "ward"]
+        if with_trees is None:
+            subprocess.run([sys.executable, *map(str, command)], check=True, capture_output=True, cwd=tmp_path)
+        else:
+            done = with_trees(*command, cwd=tmp_path)
+            assert done.returncode == 0, done.stderr
+    assert (tmp_path / "without.csv").read_bytes() == (tmp_path / "with.csv").read_bytes()
+
+
+def test_the_default_model_is_a_folder_of_three_files_and_none_of_them_is_skops(models):
+    assert {path.name for path in (models / "mean").iterdir()} == {"arrays.safetensors", "extra.json", "model.json"}
 
 
 @pytest.mark.parametrize("name", LIGHT)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -38,6 +38,12 @@ def trees():
     return make_pipeline(TableEncoder(scale=False), boosting)
 
 
+def forest(n_trees=9):
+    return make_pipeline(
+        TableEncoder(scale=False), RandomForestClassifier(n_trees, min_samples_leaf=20, random_state=0)
+    )
+
+
 def mean():
     return MeanClassifier([("network", network()), ("trees", trees())])
 
@@ -58,6 +64,7 @@ MODELS = {
     "promised set-cover": lambda: promised(network(SetCoverClassifier)),
     "promised trees": lambda: promised(trees()),
     "trees, held-out": lambda: promised(trees(), calibration="held-out-domains", folds=None),
+    "promised forest": lambda: promised(forest()),
     "mean": mean,
     "promised mean": lambda: promised(mean()),
 }
@@ -180,6 +187,9 @@ def refusals():
         "calibration='held-out-domains'.* around a Pipeline cannot": lambda: ConformalSetClassifier(
             trees(), calibration="held-out-domains", random_state=0
         ),
+        "reject rows with missing values": lambda: promised(
+            make_pipeline(TableEncoder(scale=False), GradientBoostingClassifier(n_estimators=2))
+        ),
         "standardize=False": lambda: network(standardize=False),
     }
 
@@ -198,7 +208,7 @@ def test_splits_by_category_are_refused(storms, tmp_path):
     boosting = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0], early_stopping=False)
     scorer = make_pipeline(TableEncoder(scale=False), boosting)
     X = pd.DataFrame({"month": pd.to_datetime(X["when"]).dt.month % 5})
-    with pytest.raises(InputError, match="splits by category"):
+    with pytest.raises(InputError, match="a pipeline of TableEncoder, HistGradientBoostingClassifier cannot"):
         export_onnx(promised(scorer).fit(X, y, domains=seasons), tmp_path / "model.onnx")
 
 

@@ -1,8 +1,10 @@
 """Parts of a table outlive whatever happens to a worker, a scheduler, a disk or the command; a second call goes on."""
 
+import logging
 import os
 import re
 import signal
+from contextlib import contextmanager
 
 import pandas as pd
 import pytest
@@ -10,11 +12,10 @@ import pytest
 from domaincover import ERMClassifier, InputError, PromisedSetClassifier, save
 from domaincover.cli.part_runs import PartRuns
 from domaincover.terminal import processes as executors
-from domaincover.terminal.processes import local_cluster
 from tests.faults.conftest import patients
-from tests.faults.processes import Child, called, command, contents, killed_at, signalled_at
+from tests.faults.processes import Child, called, contents, killed_at, signalled_at
 from tests.faults.test_full_disk import WHAT_TO_DO
-from tests.processes import LIMIT, wait_until
+from tests.processes import LIMIT, call, wait_until
 
 ROLES_OF_MODEL = {"settings": {"label": "outcome", "domain": "ward"}}
 
@@ -89,14 +90,13 @@ def test_parts_outlive_a_worker_and_a_scheduler(cluster, tmp_path, promised, her
 
 
 @pytest.mark.slow
-def test_workers_of_this_machine_give_what_one_process_gives(tmp_path, promised, here):
-    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+def test_processes_of_this_machine_give_what_one_gives(tmp_path, promised, here):
     parts = in_parts(tmp_path / "parts", 4, 400)
     predict = ["predict", promised, parts, "--domain", "ward"]
     one = here(*predict, "--out", tmp_path / "one")
-    two = command(*predict, "--out", tmp_path / "two", "--workers", 1, said=tmp_path / "told.txt")
-    assert two.wait() == one[0] == 0
-    assert (tmp_path / "told.txt").read_text().replace("/two", "/one") == one[2]
+    two = call(*predict, "--out", tmp_path / "two", "--workers", 2)
+    assert two.returncode == one[0] == 0
+    assert two.stderr.replace("/two", "/one") == one[2]
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
@@ -104,6 +104,25 @@ def ends_its_process(part):
     if part == "part-1":
         os.kill(os.getpid(), signal.SIGKILL)
     return part
+
+
+@contextmanager
+def local_cluster(n_workers):
+    """Start workers of dask on this machine, and give the address of their scheduler."""
+    distributed = pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
+    settings = {"threads_per_worker": 1, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+    with distributed.LocalCluster(n_workers, memory_limit=0, silence_logs=logging.CRITICAL, **settings) as cluster:
+        yield cluster.scheduler_address
+
+
+@pytest.mark.slow
+def test_a_part_that_ends_its_process_is_named_and_the_others_are_done(monkeypatch):
+    monkeypatch.setattr(executors, "ATTEMPTS", 1)  # each starts processes anew, which takes time
+    parts, done = ["part-0", "part-1", "part-2"], []
+    ended = PartRuns(n_processes=2).each("Parts", ends_its_process, parts, ", kept")
+    with pytest.raises(InputError, match=r"part-1: its process was killed, .*\. 2 of 3 are finished, kept\."):
+        done.extend(part for part, _ in ended)
+    assert sorted(done) == ["part-0", "part-2"]
 
 
 @pytest.mark.deep
@@ -176,7 +195,6 @@ def doubled(number):
 
 
 def test_workers_do_not_keep_results_that_were_fetched():
-    pytest.importorskip("distributed", reason="pip install 'domaincover[dask]'")
     with local_cluster(1) as address:
         ended = PartRuns(address).each("Parts", doubled, range(20))
         found = [next(ended) for _ in range(20)]

@@ -117,10 +117,10 @@ def test_a_function_hidden_in_a_transformer_is_refused_by_name(tmp_path):
     assert "'skops.io._persist.load'" in refusal(tmp_path / "model")
 
 
-@pytest.mark.parametrize("part", ["part_0", "extra"])
+@pytest.mark.parametrize("part", ["arrays", "extra"])
 def test_a_pickle_in_place_of_a_file_is_refused_and_does_nothing(part, folder, tmp_path):
     pickled = f"cposix\nsystem\n(S'touch {tmp_path}/ran'\ntR.".encode()
-    forge(folder, **{"extra" if part == "extra" else "part_1": pickled})
+    forge(folder, **{part: pickled})
     with pytest.raises(InputError, match=r"cannot load|not a JSON object"):
         load_extra(folder) if part == "extra" else load(folder)
     assert not (tmp_path / "ran").exists()
@@ -195,7 +195,7 @@ def test_extra_that_is_no_object_is_refused(folder):
 
 
 def test_nesting_without_end_is_refused(folder):
-    head = b'{"format":"domaincover-model","format_version":2,"parts":' + b"[" * 100_000 + b"]" * 100_000
+    head = b'{"format":"domaincover-model","format_version":3,"parts":' + b"[" * 100_000 + b"]" * 100_000
     seal = hashlib.sha256(head + b"}").hexdigest().encode()
     (folder / "model.json").write_bytes(head + b',"checksum":"' + seal + b'"}')
     assert "model.json is corrupt" in refusal(folder)
@@ -267,7 +267,7 @@ def changed_tree(tree, field, node, value):
     [
         ("left_child", 10**9, "a tree node refers to a child out of bounds"),
         ("right_child", -5, "a tree node refers to a child out of bounds"),
-        ("left_child", 0, "a tree node refers to a child out of bounds"),
+        ("left_child", 0, "a split does not come before its children"),
         ("feature", 4, "splits on a column out of bounds"),
         ("feature", -1, "splits on a column out of bounds"),
     ],
@@ -281,7 +281,7 @@ def test_a_tree_with_a_forged_node_is_refused(field, value, message, tmp_path):
 def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path):
     model = DecisionTreeClassifier().fit(X, y)
     changed_tree(model.tree_, "left_child", 0, 10**9)
-    with pytest.raises(InputError, match=r"could not be loaded: .*a tree node refers to a child out of bounds"):
+    with pytest.raises(InputError, match=r"a tree node refers to a child out of bounds"):
         save(model, tmp_path / "model")
 
 
@@ -298,7 +298,7 @@ def test_a_tree_that_claims_another_number_of_nodes_than_it_has_is_refused(count
                 schema["content"]["content"]["tree_"]["content"]["content"]["node_count"]["content"] = str(count)
                 content = json.dumps(schema)
             after.writestr(name, content.encode("latin-1"))
-    save(model, tmp_path / "model")
+    save(StandardScaler().fit(X), tmp_path / "model")
     forge(tmp_path / "model", part_0=written.getvalue())
     assert "node count is wrong" in refusal(tmp_path / "model")
 
@@ -343,7 +343,7 @@ def test_boosting_of_something_else_than_trees_is_refused(tmp_path):
     ("field", "value", "message"),
     [
         ("left", 10**9, "a tree node refers to a child out of bounds"),
-        ("right", 0, "a tree node refers to a child out of bounds"),
+        ("right", 0, "a split does not come before its children"),
         ("feature_idx", 99, "splits on a column out of bounds"),
         ("feature_idx", -1, "splits on a column out of bounds"),
         ("is_categorical", 1, "splits a numeric column by category"),

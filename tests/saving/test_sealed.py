@@ -16,7 +16,7 @@ from domaincover.saving.sealed import write_folder
 
 DATA = GaussianDomains.of_paper(n_features=4).sample(n_domains=4, n_per_domain=20, rng=np.random.default_rng(0))
 X, y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
-FILES = ["extra.json", "model.json", "part-0.skops", "part-2.safetensors"]
+FILES = ["arrays.safetensors", "extra.json", "model.json", "part-0.skops"]
 
 
 class Subclass(ConformalSetClassifier):
@@ -146,7 +146,7 @@ def test_an_empty_folder_is_filled(network, tmp_path):
 
 def test_an_older_model_is_replaced_and_nothing_else_is_left(folder, network):
     save(network, folder)
-    assert sorted(listing(folder)) == ["model.json", "part-1.safetensors"]
+    assert sorted(listing(folder)) == ["arrays.safetensors", "model.json"]
     assert os.listdir(folder.parent) == ["model"]
 
 

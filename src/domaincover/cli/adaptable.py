@@ -17,12 +17,16 @@ from domaincover.terminal.text import listed
 
 
 class AdaptedNames(NamedTuple):
-    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model."""
+    """Domains by name, with the thresholds (domains × labels) and p-values that their rows gave a model.
+
+    `rows_digest` is one of all these rows, if they lie in parts.
+    """
 
     inner: PromisedPredictor
     names: list[Hashable]
     thresholds: NDArray[np.float64]
     p_values: NDArray[np.float64]
+    rows_digest: str
 
     def adaptation(self, domain_names: Sequence[Hashable]) -> DomainAdaptation:
         """Return by how much the thresholds of some of these domains moved, and their p-values."""

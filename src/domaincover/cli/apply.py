@@ -104,24 +104,19 @@ class WriteSets:
     scores: bool
     domain: str | None = None
     scratch: Path | None = None
-    table_digest: str = ""
+    rows_digest: str = ""
 
     def __call__(self, part: NumberedPart) -> NDArray[Any]:
         """Return how many sets have 0, 1, … labels; a part that an earlier call has finished is left as it is."""
-        path = self.place_of(part)
-        if not isinstance(part.table, PartTable):
-            written = self.columns(self.ids, as_lists=path.name.lower().endswith((".parquet", ".pq")))
-            write_table(path, self._blocks(part, written))
-            return written.sizes
-        origin = self._origin(part)
-        about = metadata_of(path)
-        if about.get(ORIGIN) == origin:
-            return np.array(json.loads(about[SIZES]))
-        ids = [name for name in self.ids if name not in part.table.folder_values]  # which the folder's name gives
-        written = self.columns(ids, as_lists=True)
-        write_table(
-            path, self._blocks(part, written), lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes.tolist())}
-        )
+        path, of_folder, about = self.place_of(part), getattr(part.table, "folder_values", {}), None
+        ids = [name for name in self.ids if name not in of_folder]  # the others are given by the folder's name
+        written = self.columns(ids, as_lists=path.name.lower().endswith((".parquet", ".pq")))
+        if isinstance(part.table, PartTable):
+            origin, before = self._origin(part), metadata_of(path)
+            if before.get(ORIGIN) == origin:
+                return np.array(json.loads(before[SIZES]))
+            about = lambda: {ORIGIN: origin, SIZES: json.dumps(written.sizes.tolist())}  # noqa: E731
+        write_table(path, self._blocks(part, written), about)
         return written.sizes
 
     def place_of(self, part: NumberedPart) -> Path:
@@ -135,7 +130,7 @@ class WriteSets:
     def _origin(self, part: NumberedPart) -> str:
         """Return a digest of all that a part's sets depend on."""
         options = [self.domain, list(self.ids), self.top, self.scores]
-        return digest_of(self.model.digest, digest_of_part(part), options, self.table_digest)
+        return digest_of(self.model.digest, digest_of_part(part), options, self.rows_digest)
 
     def _blocks(self, part: NumberedPart, written: SetColumns) -> Iterator[pd.DataFrame]:
         table = part.table
@@ -155,13 +150,13 @@ class WriteSets:
             yield kept, inner.predict_set(transformed), top, scores
 
     def _adapted(self, part: NumberedPart, ids: Sequence[str]) -> Iterator[Predicted]:
-        rows, start, classes = ScoresOfPart(Path(str(self.scratch)), part), 0, self.model.load().classes_
+        rows, start, classes = ScoresOfPart.of(Path(str(self.scratch)), part), 0, self.model.load().classes_
         for _, kept in part.table.blocks(tables.ROWS_AT_ONCE, [str(self.domain)], copied=ids):
-            scores, thresholds = rows.of_rows(slice(start, start + len(kept)))
+            own = slice(start, start + len(kept))
+            scores, start = rows.scores[own], own.stop
             if len(scores) != len(kept):
                 raise InputError(CHANGED)
-            yield kept, scores >= thresholds, classes[scores.argmax(axis=1)], scores
-            start += len(kept)
+            yield kept, rows.sets(own), classes[scores.argmax(axis=1)], scores
 
 
 class CountsOfPart(NamedTuple):
@@ -205,10 +200,10 @@ class CountSets:
             for X, _ in columns.blocks(part.table, tables.ROWS_AT_ONCE, ids=()):
                 yield (predict_set(model, X),)
             return
-        rows, fixed = ScoresOfPart(self.scratch, part), last_step(model).thresholds_
-        for start in range(0, rows.n_rows, tables.ROWS_AT_ONCE):
-            scores, thresholds = rows.of_rows(slice(start, start + tables.ROWS_AT_ONCE))
-            yield scores >= thresholds, scores >= fixed
+        rows, fixed = ScoresOfPart.of(self.scratch, part), last_step(model).thresholds_
+        for start in range(0, len(rows.scores), tables.ROWS_AT_ONCE):
+            own = slice(start, start + tables.ROWS_AT_ONCE)
+            yield rows.sets(own), rows.scores[own] >= fixed
 
 
 def reports_of(

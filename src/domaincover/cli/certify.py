@@ -56,8 +56,8 @@ def certify(options: CertifyOptions) -> None:
     certificate = certificates.certify(judged.report, target, confidence=options.confidence, seen_domains=seen)
     if n_seen:
         say(f"Left out because the model was trained on them: {n_seen} of {n_domains} domains.")
-    lines = (judged.report.not_counted(), certificate.doubt if html is not None else None, *judged.warnings)
-    notes = [line for line in lines if line is not None]
+    doubt = None if html is None else certificate.doubt
+    notes = list(filter(None, [judged.report.not_counted(), doubt, *judged.warnings]))
     if html is not None:
         from domaincover.report.certificate_page import write_certificate_page
 
@@ -84,18 +84,13 @@ def _unseen(judged: Evaluation, *, leave_out: bool) -> Evaluation:
             "the model does not record the domains that it was trained on, so none is known to be new; "
             "fit it with domains, or call domaincover.certify from Python."
         )
-    is_seen = seen_among(names, seen)
-    if not any(is_seen):
+    new = [row for row, is_seen in enumerate(seen_among(names, seen)) if not is_seen]
+    if len(new) == len(names):
         return judged
-    if leave_out and all(is_seen):
-        raise InputError(
-            f"all {len(names)} domains were seen in training; a certificate is about new domains; {KEEP_SOME}."
-        )
-    if leave_out:
-        return judged.subset([row for row, known in enumerate(is_seen) if not known])
-    known = [name for name, is_known in zip(names, is_seen, strict=True) if is_known]
-    n_others = len(names) - len(known)
-    advice = f"--unseen-only certifies on the other {n_others}" if n_others > 1 else KEEP_SOME
+    if leave_out and new:
+        return judged.subset(new)
+    known = [name for row, name in enumerate(names) if row not in new]
+    advice = f"--unseen-only certifies on the other {len(new)}" if len(new) > 1 else KEEP_SOME
     raise InputError(
         f"{len(known)} of {len(names)} domains were seen in training: {listed(known)}; a certificate is about new "
         f"domains; {advice}."

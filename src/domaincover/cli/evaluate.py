@@ -108,7 +108,7 @@ class Evaluation(NamedTuple):
             lines = [meant_for_another_domain(self.model, self.settings.get("adapted_to"), names)]
         else:
             lines = [unusual_domains(names, moves.p_values, moves.level), None if moves.moved.any() else NONE_MOVED]
-        return [line for line in lines if line is not None]
+        return list(filter(None, lines))
 
     def both_ways(self, target_recall: TargetRecall) -> dict[str, Any]:
         """Return which thresholds were used, and a summary for each kind, None where the model cannot adapt."""
@@ -180,13 +180,10 @@ def evaluated(options: LabelledTableOptions) -> Evaluation:
     ModelColumns.of(fitted, data)
     check_roles(data, label, domain)
     inner, adapts, found, parts = last_step(fitted), can_adapt(fitted), None, parts_of(data)
-    with (
-        warnings_as_notes(),
-        options.parts.started(in_parts=hasattr(data, "parts")) as runs,
-        options.parts.scratch_folder() if adapts else nullcontext() as scratch,
-    ):
+    runs = options.parts.runs(in_parts=hasattr(data, "parts"))
+    with warnings_as_notes(), options.parts.scratch_folder() if adapts else nullcontext() as scratch:
         if scratch is not None:
-            found = adapted_table(runs, saved, domain, parts, scratch).domains
+            found = adapted_table(runs, saved, domain, parts, scratch)
         reports = reports_of(runs, CountSets(saved, label, domain, scratch), parts, options.min_cell_size)
     own: ThresholdKind | None = getattr(inner, "threshold_kind", None)  # of a model with a promise
     kinds: list[ThresholdKind | None] = ["adapted", "fixed"] if adapts else [own]

@@ -53,8 +53,9 @@ def fit(options: FitOptions) -> None:
     training = options.read(data, features)
     options, promise = options.with_promise(training)
     model, settings = options.make_classifier(network), options.saved_settings()
+    images = [] if options.sources.image_column is None else training.X[options.sources.image_column].tolist()
     command = {**settings, "features": features, "network": learned_settings(network)}
-    with options.keeping_checkpoints(data, training, command):
+    with options.training.keeping_checkpoints(data, images, command):
         for note in data.notes:
             say(note)
         if is_model(options.out):
@@ -92,7 +93,7 @@ def _assess(
     shown = Shown(
         {shown_name(names.get(name, "erm")): one for name, one in assessment.unseen.items()},
         options.target,
-        [line for line in (report.not_counted(), str(assessment.diagnosis), promised) if line is not None],
+        list(filter(None, [report.not_counted(), str(assessment.diagnosis), promised])),
         {**settings, "table": options.table.name, "min_cell_size": report.min_cell_size},
         kind="unseen",
         certificate_notes=[REFITTED] if options.final_fit else [],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -23,7 +22,7 @@ from domaincover.options import (
     OnRareLabel,
 )
 from domaincover.terminal.command_options import REQUIRED, option
-from domaincover.terminal.messages import if_stopped, say
+from domaincover.terminal.messages import say
 from domaincover.terminal.processes import memory_of_machine
 
 if TYPE_CHECKING:
@@ -164,15 +163,6 @@ class FitOptions:
             say(note)
         sources = self.sources
         return read_training(data, features, *self.roles, min_domains, sources.image_column, sources.text_column)
-
-    def keeping_checkpoints(
-        self, data: Table, training: LabelledTable, command: dict[str, Any]
-    ) -> AbstractContextManager[None]:
-        """Keep checkpoints of the command until the model is saved, if they are asked for."""
-        column = self.sources.image_column
-        if self.training.checkpoints is not None:
-            if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
-        return self.training.keeping_checkpoints(data, [] if column is None else training.X[column].tolist(), command)
 
     @property
     def target(self) -> TargetRecall:

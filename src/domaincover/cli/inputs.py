@@ -149,6 +149,8 @@ class ModelColumns(NamedTuple):
     @classmethod
     def of(cls, model: SetPredictor, data: Table) -> ModelColumns:
         """Return a model's columns, of which the table must have all that are used."""
+        from domaincover.predictors.label_scores import input_encoder_of
+
         names = [str(name) for name in getattr(model, "feature_names_in_", ())]
         if not names:
             raise InputError("the model was fitted on an array without column names; use it from Python.")
@@ -159,7 +161,7 @@ class ModelColumns(NamedTuple):
         found = ("category", "text", "image", PLAIN_NUMBER)
         of_kind = {kind: [name for name in used if kinds[name] == kind] for kind in found}
         prose = [*of_kind["text"], *of_kind["image"]]
-        spellings = dict(getattr(_encoder(model), "spellings_", {}))
+        spellings = dict(getattr(input_encoder_of(model), "spellings_", {}))
         return cls(names, used, of_kind["category"], prose, of_kind["image"], of_kind[PLAIN_NUMBER], spellings)
 
     def blocks(self, data: Table, rows_at_once: int, ids: Collection[str]) -> Iterator[tuple[pd.DataFrame, Any]]:
@@ -236,18 +238,14 @@ def domains_in(data: Table, domain: str | None) -> list[str]:
     return canonical_texts(data.read([domain], [domain])[domain].dropna()).unique().tolist()
 
 
-def _encoder(model: Any) -> Any:
-    return model[0] if hasattr(model, "steps") else model.input_encoder_
-
-
 def _kinds(model: Any, names: Sequence[str]) -> dict[str, str]:
     """Return what a model takes its columns for: what its encoder does, or numbers for trees without one."""
-    from domaincover.saving.boosters import is_booster
+    from domaincover.predictors.label_scores import input_encoder_of
 
-    encoder = _encoder(model)
+    encoder = input_encoder_of(model)
     if hasattr(encoder, "kinds_"):
         return encoder.kinds_
-    if is_booster(encoder):
+    if getattr(encoder, "reads_numbers", False):
         return dict.fromkeys(names, PLAIN_NUMBER)
     raise InputError(
         "the model does not read tables by itself; use it from Python, or fit it with a TableEncoder before the "

@@ -15,6 +15,7 @@ from domaincover.cli.checkpoint_folder import checkpoints_of
 from domaincover.errors import InputError
 from domaincover.options import DEVICES, TRACKERS, Learn, Precision, TextFeatures
 from domaincover.terminal.command_options import one_of, option
+from domaincover.terminal.messages import if_stopped
 from domaincover.terminal.processes import is_main_process
 
 if TYPE_CHECKING:
@@ -192,6 +193,7 @@ class TrainingOptions:
         """Lock the folder of checkpoints until the model is saved, or reject another fit's."""
         if self.checkpoints is None or not is_main_process():
             return nullcontext()
+        if_stopped("its checkpoints are kept, and the same command with --resume continues from them")
         identity = {**command, **self._learned(), "table": _digest(table, images)}
         return checkpoints_of(identity, self.checkpoints, resume=self.resume)
 

@@ -83,22 +83,18 @@ def notes_on_evaluation(report: DomainReport, model: SetPredictor, extra: Mappin
     from domaincover.data.identity import in_words, look_alikes
     from domaincover.promises.certificates import seen_among
 
-    known = model.domains_.tolist()
+    known, promise = model.domains_.tolist(), model.promise
     n_seen, alike = sum(seen_among(report.domain_names, known)), look_alikes(report.domain_names, known)
-    notes = [line for line in (report.not_counted(),) if line is not None]
-    if alike:
-        notes.append(f"Some domains look like others that were in the training data: {in_words(alike)}.")
-    if n_seen:
-        notes.append(
-            f"{n_seen} of {len(report.domain_names)} domains were in the training data; if their rows were too, their "
-            "recall says little about new domains."
-        )
-    if (promise := model.promise) is not None:
-        notes.append(f"Promise of the model: {promise}")
-    assessment = extra.get("assessment")
-    if assessment:
-        notes.append(f"When the model was fitted: {assessment['diagnosis']['text']}")
-    return notes
+    notes = [
+        report.not_counted(),
+        alike and f"Some domains look like others that were in the training data: {in_words(alike)}.",
+        n_seen
+        and f"{n_seen} of {len(report.domain_names)} domains were in the training data; if their rows were too, their "
+        "recall says little about new domains.",
+        promise and f"Promise of the model: {promise}",
+        extra.get("assessment") and f"When the model was fitted: {extra['assessment']['diagnosis']['text']}",
+    ]
+    return [str(note) for note in notes if note]
 
 
 class Shown(NamedTuple):

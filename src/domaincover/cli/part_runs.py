@@ -13,7 +13,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -25,7 +25,7 @@ import typer
 from domaincover.errors import InputError, one_line
 from domaincover.files import is_full, remove_leftovers, unfinished_name, writing
 from domaincover.terminal.command_options import option
-from domaincover.terminal.processes import DIED, in_turn, local_cluster, on_cluster
+from domaincover.terminal.processes import DIED, KILLED, in_processes, in_turn, on_cluster
 
 if TYPE_CHECKING:
     from domaincover.data.tables import Table
@@ -51,7 +51,7 @@ class PartOptions:
 
     panel: ClassVar = "A folder of parts"
     workers: int | None = option(
-        "Work on parts in so many processes of this machine, through dask; default: one part after the other.", min=1
+        "Work on parts in so many processes of this machine; default: one part after the other.", min=1
     )
     scheduler: str | None = option(
         "Work on parts on the workers of a dask scheduler, such as tcp://host:8786; they share its files.",
@@ -74,14 +74,9 @@ class PartOptions:
         if not hasattr(table, "parts"):
             raise InputError(f"{option} is for the parts of a folder, and {table.path} is one table.")
 
-    @contextmanager
-    def started(self, *, in_parts: bool) -> Iterator[PartRuns]:
-        """Start what steps run on, and end it."""
-        with ExitStack() as running:
-            address = self.scheduler
-            if self.workers is not None:
-                address = running.enter_context(local_cluster(self.workers))
-            yield PartRuns(address, in_parts=in_parts)
+    def runs(self, *, in_parts: bool) -> PartRuns:
+        """Return what runs steps there."""
+        return PartRuns(self.scheduler, self.workers or 1, in_parts)
 
     @contextmanager
     def scratch_folder(self, default: Path | None = None) -> Iterator[Path]:
@@ -105,9 +100,10 @@ class PartOptions:
 
 @dataclass(frozen=True)
 class PartRuns:
-    """Runs steps on items, one after the other or on the workers of a scheduler."""
+    """Runs steps on items: one after the other, in several processes, or on the workers of a scheduler."""
 
     scheduler: str | None = None
+    n_processes: int = 1
     in_parts: bool = True
 
     def each(
@@ -121,7 +117,12 @@ class PartRuns:
             yield from ((item, _done(step, item)) for item in items)
             return
         work = partial(_outcome, step)
-        ended = in_turn(items, work) if self.scheduler is None else on_cluster(items, work, self.scheduler, _lost)
+        if self.scheduler is not None:
+            ended = on_cluster(items, work, self.scheduler, _lost)
+        elif (n_processes := min(self.n_processes, len(items))) > 1:
+            ended = in_processes(items, work, n_processes, _lost)
+        else:
+            ended = in_turn(items, work)
         failures: list[str] = []
         n_done = 0
         try:
@@ -206,7 +207,7 @@ def _threads(n_modules: int) -> Any:  # noqa: ARG001 - looked for anew only wher
 
 
 def _lost(reason: str) -> PartOutcome:
-    return PartOutcome(reason=f"{reason}.", stops_others=reason != DIED)
+    return PartOutcome(reason=f"{reason}.", stops_others=reason not in (DIED, KILLED))
 
 
 def _located(message: str, item: Any) -> str:

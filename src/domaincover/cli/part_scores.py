@@ -31,6 +31,7 @@ from domaincover.data.tables.arrow_tables import PartTable
 from domaincover.data.tables.faults import reading
 from domaincover.errors import InputError
 from domaincover.files import write_whole
+from domaincover.prediction_sets import Sets
 from domaincover.predictors.calibrated_predictors import Scored
 from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.promised_predictor import AdaptedDomains
@@ -94,16 +95,6 @@ class DomainsOfPart(NamedTuple):
     digest: str
 
 
-class ConsecutiveDomains(NamedTuple):
-    """Domains whose scores are read at once: from the first up to the one before the last."""
-
-    first: int
-    last: int
-
-    def __str__(self) -> str:
-        return f"domains {self.first:,} to {self.last:,}"
-
-
 @dataclass(frozen=True)
 class ScorePart:
     """Write the scores of a part's rows, and the domain of each."""
@@ -127,38 +118,30 @@ class ScorePart:
 
 @dataclass(frozen=True)
 class SetThresholds:
-    """Set the thresholds of consecutive domains by all of their rows."""
+    """Set the thresholds of a range of domains by all of their rows."""
 
     model: SavedModel
     scratch: Path
     n_parts: int
 
-    def __call__(self, domains: ConsecutiveDomains) -> AdaptedDomains:
+    def __call__(self, domains: range) -> AdaptedDomains:
         """Return thresholds and p-values, in the order of domains."""
         inner, codes, rows = last_step(self.model.load()), [], []
         for number in range(self.n_parts):
-            own = _mapped(self.scratch, number, "codes")
-            if not ((own >= domains.first) & (own < domains.last)).any():
+            own = _mapped(self.scratch, number, "codes") - domains.start
+            if not ((own >= 0) & (own < len(domains))).any():
                 continue
-            of_rows = own[_mapped(self.scratch, number, "domains")] - domains.first
-            chosen = np.flatnonzero((of_rows >= 0) & (of_rows < domains.last - domains.first))
+            of_rows = own[_mapped(self.scratch, number, "domains")]
+            chosen = np.flatnonzero((of_rows >= 0) & (of_rows < len(domains)))
             codes.append(of_rows[chosen])
             rows.append(Scored(*(_mapped(self.scratch, number, name)[chosen] for name in Scored._fields)))
-        n_domains = domains.last - domains.first
-        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), np.concatenate(codes), n_domains)
+        adapted: AdaptedDomains = inner.adapted_domains(joined(inner, rows), np.concatenate(codes), len(domains))
         return adapted
-
-
-class AdaptedTable(NamedTuple):
-    """The domains of a table and their thresholds, and a digest of all parts, which set them."""
-
-    domains: AdaptedNames
-    digest: str
 
 
 def adapted_table(
     runs: PartRuns, model: SavedModel, domain: str, parts: Sequence[NumberedPart], scratch: Path
-) -> AdaptedTable:
+) -> AdaptedNames:
     """Score all parts, let each domain's rows set its thresholds, and write those where the next steps read them."""
     of_part = runs.all("Scores of parts", ScorePart(model, domain, scratch), parts)
     own_codes, names = joined_names([one.names for one in of_part])
@@ -169,13 +152,12 @@ def adapted_table(
     inner = inner_model(model.load())
     thresholds, p_values = np.empty((len(names), len(inner.classes_))), np.empty(len(names))
     _, starts = np.unique((np.cumsum(n_rows) - n_rows) * len(inner.classes_) // NUMBERS_AT_ONCE, return_index=True)
-    at_once = list(starmap(ConsecutiveDomains, pairwise([*starts.tolist(), len(names)])))
+    at_once = list(starmap(range, pairwise([*starts.tolist(), len(names)])))
     for domains, adapted in runs.each("Thresholds of domains", SetThresholds(model, scratch, len(parts)), at_once):
-        thresholds[domains.first : domains.last] = adapted.thresholds
-        p_values[domains.first : domains.last] = adapted.p_values
+        thresholds[domains], p_values[domains] = adapted
     for part, own in zip(parts, own_codes, strict=True):
         _save(scratch / str(part.number) / "thresholds.npy", thresholds[own])
-    return AdaptedTable(AdaptedNames(inner, names, thresholds, p_values), digest_of([one.digest for one in of_part]))
+    return AdaptedNames(inner, names, thresholds, p_values, digest_of([one.digest for one in of_part]))
 
 
 def joined_names(of_part: Sequence[NDArray[Any]]) -> tuple[list[NDArray[np.int64]], list[Any]]:
@@ -207,18 +189,21 @@ def joined(model: Any, rows: Sequence[Scored]) -> Scored:
     return Scored(*map(np.concatenate, zip(*(rows or [Scored(nothing, nothing)]), strict=True)))
 
 
-class ScoresOfPart:
-    """The scores of a part's rows and the thresholds of their domains, read through memory maps."""
+class ScoresOfPart(NamedTuple):
+    """The domain codes and scores of a part's rows, and the thresholds of these domains, read through memory maps."""
 
-    def __init__(self, scratch: Path, part: NumberedPart) -> None:
-        self._domains, self._scores, self._thresholds = (
-            _mapped(scratch, part.number, name) for name in ("domains", "scores", "thresholds")
-        )
-        self.n_rows = len(self._domains)
+    domains: NDArray[np.int64]
+    scores: NDArray[Any]
+    thresholds: NDArray[np.float64]
 
-    def of_rows(self, rows: slice) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return the scores of some rows, and the thresholds that they are compared with."""
-        return self._scores[rows], self._thresholds[self._domains[rows]]
+    @classmethod
+    def of(cls, scratch: Path, part: NumberedPart) -> ScoresOfPart:
+        """Return what `adapted_table` wrote."""
+        return cls(*(_mapped(scratch, part.number, name) for name in cls._fields))
+
+    def sets(self, rows: slice) -> Sets:
+        """Return the sets of some rows."""
+        return np.asarray(self.scores[rows] >= self.thresholds[self.domains[rows]])
 
 
 def digest_of(*content: Any) -> str:

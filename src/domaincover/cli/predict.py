@@ -128,15 +128,16 @@ def _write(
 
     adapted: AdaptedNames | None = None
     sizes = step.columns([], as_lists=False).sizes
-    with options.started(in_parts=in_parts) as runs, only_writer(step.out) if in_parts else nullcontext():
+    runs = options.runs(in_parts=in_parts)
+    with only_writer(step.out) if in_parts else nullcontext():
         if in_parts:
             with suppress(OSError):  # it must not stand beside parts of another model
                 (step.out / SUMMARY).unlink()
         adapts = step.domain is not None and any(part.table.has_rows for part in parts)
         with options.scratch_folder(step.out if in_parts else None) if adapts else nullcontext() as scratch:
             if step.domain is not None and scratch is not None:
-                adapted, digest = adapted_table(runs, step.model, step.domain, parts, scratch)
-                step = replace(step, scratch=scratch, table_digest=digest)
+                adapted = adapted_table(runs, step.model, step.domain, parts, scratch)
+                step = replace(step, scratch=scratch, rows_digest=adapted.rows_digest)
             for _, of_part in runs.each("Parts", step, parts, GOES_ON):
                 sizes = sizes + of_part
         if in_parts:

@@ -14,13 +14,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, _safe_indexing, get_tags
 from sklearn.utils.metadata_routing import get_routing_for_object
-from sklearn.utils.validation import _num_samples, check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.network import NetworkClassifier
-from domaincover.predictors.label_scores import input_encoder_of
+from domaincover.predictors.tree_predictors import CodedPredictor
 
 PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …
 
@@ -137,7 +137,7 @@ def _request(pipeline: Pipeline, name: str) -> None:
     pipeline.steps[-1][1].set_fit_request(**{name: True})
 
 
-class CodedLabels(ClassifierMixin, BaseEstimator):
+class CodedLabels(CodedPredictor, ClassifierMixin, BaseEstimator):
     """A classifier fitted to the places of labels among the sorted labels of its rows, and read by their names.
 
     Classifiers with a promise put it around XGBoost's where labels are text or do not start at 0.
@@ -156,33 +156,6 @@ class CodedLabels(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(np.asarray(y), return_inverse=True)
         self.estimator_ = self.estimator.fit(X, codes, **params)
         return self
-
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probabilities of the labels in `classes_`."""
-        check_is_fitted(self)
-        return np.asarray(self.estimator_.predict_proba(X))
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most likely label."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns."""
-        return int(self.estimator_.n_features_in_)
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Names of the columns, if the classifier has them."""
-        return self.estimator_.feature_names_in_
-
-    @property
-    def input_encoder_(self) -> Any:
-        """What turns a table's columns into numbers."""
-        return input_encoder_of(self.estimator_)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -28,8 +28,8 @@ def export_onnx(model: Any, path: str | Path) -> None:
     ----------
     model : SetPredictor
         A `SetCoverClassifier`, `ERMClassifier`, `DomainGeneralizationClassifier` or `MeanClassifier`, or a
-        `PromisedSetClassifier` or `ConformalSetClassifier` around one; of scikit-learn's classifiers,
-        `HistGradientBoostingClassifier` behind a `TableEncoder`. A model from `adapt` has the thresholds of its domain.
+        `PromisedSetClassifier` or `ConformalSetClassifier` around one; of other classifiers, trees of scikit-learn and
+        LightGBM behind a `TableEncoder`. A model from `adapt` has the thresholds of its domain.
     path : path
         The file to write.
     """

@@ -15,11 +15,13 @@ from domaincover.calibration.few_labels import FAR
 from domaincover.calibration.links import DECIMALS, LOWEST_PROBABILITY, SMALLEST, Link
 from domaincover.data.table_encoding import TableEncoding
 from domaincover.errors import InputError
+from domaincover.estimators.fitted_trees import forest_of
 from domaincover.exporting.onnx_encoding import encoded
 from domaincover.exporting.onnx_graph import DOUBLE, SINGLE, OnnxGraph
-from domaincover.exporting.onnx_trees import is_boosting, tree_probabilities
+from domaincover.exporting.onnx_trees import tree_probabilities
 from domaincover.networks.dense_layers import DenseLayers
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, ConformalPredictor
+from domaincover.predictors.forest import Forest
 from domaincover.predictors.label_scores import MeanOfModels, MeanPredictor
 from domaincover.predictors.names import label_codes
 from domaincover.predictors.network_predictors import NetworkPredictor, SetCoverPredictor, SingleLabelPredictor
@@ -36,15 +38,25 @@ def table_encoding_of(estimator: Any) -> TableEncoding:
     if isinstance(estimator, NetworkPredictor):
         return _encoding_of_network(estimator)
     if hasattr(estimator, "steps"):
-        first, last = estimator.steps[0][1], estimator.steps[-1][1]
-        if len(estimator.steps) == 2 and isinstance(first, TableEncoding) and is_boosting(last):
-            return first
-        names = ", ".join(type(step).__name__ for _, step in estimator.steps)
-        raise InputError(f"a pipeline of {names} cannot be exported; TableEncoder, HistGradientBoostingClassifier can.")
+        _trees_of(estimator)
+        return estimator.steps[0][1]
     raise InputError(
-        f"a {type(estimator).__name__} cannot be exported; perceptrons, linear models and histogram gradient boosting "
-        "on tables, and their mean, can."
+        f"a {type(estimator).__name__} cannot be exported; perceptrons, linear models and trees on tables, and their "
+        "mean, can."
     )
+
+
+def _trees_of(pipeline: Any) -> Forest:
+    """Return the trees of a pipeline of an encoding and trees; reject others."""
+    forest = forest_of(pipeline.steps[-1][1])
+    if len(pipeline.steps) != 2 or not isinstance(pipeline.steps[0][1], TableEncoding) or forest is None:
+        names = ", ".join(type(step).__name__ for _, step in pipeline.steps)
+        raise InputError(f"a pipeline of {names} cannot be exported; TableEncoder and trees split by thresholds can.")
+    if forest.value.dtype != np.float64:
+        raise InputError("trees of XGBoost cannot be exported: they add in single precision, which ONNX does not.")
+    if not forest.takes_missing:
+        raise InputError("trees that reject rows with missing values cannot be exported, since ONNX cannot reject.")
+    return forest
 
 
 def _encoding_of_network(estimator: NetworkPredictor) -> TableEncoding:
@@ -128,9 +140,8 @@ def raw_scores(graph: OnnxGraph, estimator: Any, classes: Any) -> str:
     elif isinstance(estimator, NetworkPredictor):
         scores = _network(graph, estimator)
     else:
-        table_encoding_of(estimator)
-        matrix = encoded(graph, estimator.steps[0][1])
-        probabilities = tree_probabilities(graph, estimator.steps[-1][1], graph.cast(matrix, DOUBLE))
+        matrix = graph.cast(encoded(graph, table_encoding_of(estimator)), DOUBLE)
+        probabilities = tree_probabilities(graph, _trees_of(estimator), matrix)
         scores = _log(graph, probabilities, LOWEST_TREE_PROBABILITY)
     return graph.wider(scores, label_codes(estimator.classes_, classes), len(classes), -np.inf)
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypedDict
 from domaincover import datasets
 from domaincover.data.feature_cache import default_cache_folder
 from domaincover.data.synthetic import GaussianDomains
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import Learn, TextFeatures
 from domaincover.paper.authors_code import silent_choices

@@ -18,7 +18,7 @@ from domaincover.data.images import are_pixels
 from domaincover.data.tables import open_table
 from domaincover.data.tables.image_folder import image_folder
 from domaincover.data.texts import check_texts
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, check_choice, suggestion
 from domaincover.paper.catalogue import check_free
 from domaincover.paper.real.contents import read_arrays

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.data.images import check_files_can_be_read
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError, suggestion
 from domaincover.options import SourceKind
 from domaincover.paper.study_datasets import TableDataset, data_digest, read_once, table_digest

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from domaincover.data.dataset import Coded, DomainDataset, code_names
 from domaincover.data.splits import drop_small_cells
 from domaincover.data.synthetic import GaussianDomains
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 
 SYNTHETIC_NAME = re.compile(r"synthetic-(\d{1,4})(-random)?")

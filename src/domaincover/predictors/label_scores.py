@@ -16,10 +16,20 @@ from domaincover.predictors.names import check_fitted, label_codes
 from domaincover.predictors.network_predictors import SingleLabelPredictor, from_log_probabilities
 from domaincover.predictors.set_predictor import SetPredictor
 
+KEPT_BITS = 40
+
 
 def scores_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:
-    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes."""
-    return _in_order(scores_of(estimator, X), estimator.classes_, classes, -np.inf)
+    """Return the estimator's scores for the given classes, (example, class); −∞ for unknown classes.
+
+    Doubles are rounded to 40 bits, twelve digits: the last depend on the processor and on the library that computes
+    them, and a threshold may stand exactly at a score.
+    """
+    scores = _in_order(scores_of(estimator, X), estimator.classes_, classes, -np.inf)
+    if scores.dtype != np.float64:
+        return scores
+    digits, exponent = np.frexp(scores)
+    return np.ldexp(np.round(digits * 2.0**KEPT_BITS), exponent - KEPT_BITS)
 
 
 def probabilities_for(estimator: Any, X: Any, classes: NDArray[Any]) -> NDArray[Any]:

@@ -57,11 +57,10 @@ def save(
     _check_fitted(model)
     writer = PartsWriter(_listed(trusted))
     writer.add(model)
-    if extra is not None:
-        writer.files[EXTRA] = _extra_bytes(extra)
+    files = writer.files | ({} if extra is None else {EXTRA: _extra_bytes(extra)})
     versions = {name: found for name in LIBRARIES if (found := _version(name)) is not None}
     content = {"domaincover": version("domaincover"), "versions": versions, "parts": writer.parts}
-    write_folder(folder, content, writer.files)
+    write_folder(folder, content, files)
 
 
 def load(

@@ -11,18 +11,19 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import safetensors.numpy
+from numpy.typing import NDArray
 
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.errors import InputError
 from domaincover.networks.dense_layers import DenseLayers, checked_layers, layer_widths
 from domaincover.predictors.network_predictors import NetworkPredictor
 from domaincover.predictors.promised_predictor import PromisedPredictor
-from domaincover.saving.boosters import FORMATS, booster_part, booster_suffix, is_booster, read_booster
 from domaincover.saving.values import Json, from_json, raise_unsupported, to_json
 
 if TYPE_CHECKING:
@@ -40,16 +41,27 @@ class Home(NamedTuple):
 # The estimators that a folder may name. Modules are imported only for those that a folder holds, since some take long
 # and others need torch.
 NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
+TREES = "domaincover.predictors.tree_predictors"
+OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
+    "DecisionTreeClassifier": Home("sklearn.tree", (TREES, "TreesPredictor")),
+    "ExtraTreesClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
+    "GradientBoostingClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
+    "HistGradientBoostingClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
+    "LGBMClassifier": Home("lightgbm", (TREES, "TreesPredictor")),
+    "RandomForestClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
+    "XGBClassifier": Home("xgboost", (TREES, "TreesPredictor")),
+}
 ESTIMATORS = {
+    **OF_TREES,
     "Backbone": Home("domaincover.estimators.backbones"),
-    "CodedLabels": Home("domaincover.estimators.scorer_fits"),
+    "CodedLabels": Home("domaincover.estimators.scorer_fits", (TREES, "CodedPredictor")),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
     "DomainGeneralizationClassifier": Home(
         "domaincover.estimators.domain_generalization", (NETWORKS, "SingleLabelPredictor")
     ),
     "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
     "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
-    "Pipeline": Home("sklearn.pipeline"),
+    "Pipeline": Home("sklearn.pipeline", (TREES, "PipelinePredictor")),
     "PromisedSetClassifier": Home(
         "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
     ),
@@ -57,61 +69,76 @@ ESTIMATORS = {
     "SourceEncoder": Home("domaincover.estimators.source_network"),
     "TableEncoder": Home("domaincover.data.encoding", ("domaincover.data.table_encoding", "TableEncoding")),
 }
-# Settings that an estimator may hold, saved by their fields.
+# Dataclasses that an estimator may hold, saved by their fields.
 SETTINGS = {
+    "Forest": "domaincover.predictors.forest",
     "ImageNetwork": "domaincover.estimators.image_network",
     "ImageReader": "domaincover.data.images",
     "TextNetwork": "domaincover.estimators.text_network",
     "TextReader": "domaincover.data.texts",
 }
 SKOPS = "skops"
-IN_FILES = ("network_", "layers_")
+ARRAYS = "arrays.safetensors"  # of all parts
 SAVED_AS = "_saved_as"  # of a predictor: the estimator that its folder names
 # Machine-specific settings: joblib would unpickle a pipeline's memory folder, and a file must not choose where to
 # write caches or checkpoints.
 LEFT_OUT = {"memory", "run", "cache", "workers", "download", "n_jobs"}
 OUTPUT_FORMAT = "_sklearn_output_config"  # set by set_output
+TAKING_ANY = ("lightgbm", "xgboost")  # packages whose classifiers take parameters of any name
+# Of their parameters, texts that are a choice, not a place; others are left out.
+CHOICES = {
+    *("boosting_type", "booster", "grow_policy", "importance_type"),
+    *("multi_strategy", "objective", "sampling_method", "tree_method"),
+}
+
+
+class Content(NamedTuple):
+    """An estimator as a part: the name of its kind, its parameters, and what it has learned."""
+
+    kind: str
+    params: dict[str, Any]
+    learned: dict[str, Any]
 
 
 class PartsWriter:
-    """Collect parts and files; an object referenced twice is stored once."""
+    """Collect parts, arrays and files; an object referenced twice is stored once."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self.parts: list[Json] = []
-        self.files: dict[str, bytes] = {}
+        self._files: dict[str, bytes] = {}
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._trusted = tuple(trusted)
         self._numbers: dict[int, int] = {}
 
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The files to write, by name."""
+        return self._files | ({ARRAYS: safetensors.numpy.save(self._arrays)} if self._arrays else {})
+
     def add(self, model: Any) -> int:
         """Add an estimator with everything it contains and return its part number."""
-        if is_booster(model) and id(model) not in self._numbers:
-            part, suffix, content = booster_part(model)
-            number = self._numbers[id(model)] = len(self.parts)
-            self.parts.append(part)
-            self.files |= {} if content is None else {f"part-{number}.{suffix}": content}
         if id(model) not in self._numbers:
-            is_own = _is_own(model)
-            part = self._own(model) if is_own else {"kind": SKOPS}  # first, since it may add parts itself
+            content = _content_of(model)
+            part = {"kind": SKOPS} if content is None else self._part(content)  # first, since it may add parts itself
             number = self._numbers[id(model)] = len(self.parts)
             self.parts.append(part)
-            if not is_own:
+            if content is None:
                 from domaincover.saving.sklearn_parts import to_skops  # skops takes as long to import as torch
 
-                self.files[f"part-{number}.skops"] = to_skops(model, self._trusted)
-            elif (content := _arrays_of(model)) is not None:
-                self.files[f"part-{number}.safetensors"] = content
+                self._files[f"part-{number}.skops"] = to_skops(model, self._trusted)
+            elif (state := _state_of(model)) is not None:
+                self._files[f"part-{number}.safetensors"] = _bytes_of(state)
         return self._numbers[id(model)]
 
-    def _own(self, model: Any) -> Json:
-        params = {name: value for name, value in _params_of(model).items() if name not in LEFT_OUT}
-        learned = {name: value for name, value in vars(model).items() if _is_learned(name) and name not in IN_FILES}
-        return {
-            "kind": _kind_of(model),
-            "params": {name: self._value(model, name, value) for name, value in params.items()},
-            "learned": {name: self._value(model, name, value) for name, value in learned.items()},
+    def _part(self, content: Content) -> Json:
+        values = {"params": content.params, "learned": content.learned}
+        written = {
+            place: {name: self._value(content.kind, name, value) for name, value in found.items()}
+            for place, found in values.items()
         }
+        return {"kind": content.kind, **written}
 
-    def _value(self, model: Any, name: str, value: Any) -> Json:
+    def _value(self, kind: str, name: str, value: Any) -> Json:
         if name == "random_state" and hasattr(value, "get_state"):
             return None  # the generator's state is not needed after fitting
         if name == "network" and callable(value):
@@ -119,10 +146,16 @@ class PartsWriter:
         try:
             return to_json(value, self._other)
         except InputError as error:
-            raise InputError(f"{name} of {type(model).__name__} cannot be saved: {error}") from error
+            raise InputError(f"{name} of {kind} cannot be saved: {error}") from error
 
     def _other(self, value: Any) -> Json:
-        if _is_estimator(value) or is_booster(value):
+        if isinstance(value, np.ndarray):
+            name = f"{len(self._arrays)}"
+            self._arrays[name] = np.ascontiguousarray(value)
+            return {"stored": name}
+        if type(value) is DenseLayers:
+            return {"layers": {name: self._other(array) for name, array in value.tensors.items()}}
+        if _is_estimator(value):
             return {"part": self.add(value)}
         if SETTINGS.get(type(value).__name__) == type(value).__module__:
             return {"settings": [type(value).__name__, self._fields(value)]}
@@ -132,7 +165,7 @@ class PartsWriter:
         given = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in LEFT_OUT}
         plain = {name: str(part) if isinstance(part, Path) else part for name, part in given.items()}
         return {
-            name: _name_of(part) if name in ("module", "backbone") and part is not None else to_json(part)
+            name: _name_of(part) if name in ("module", "backbone") and part is not None else to_json(part, self._other)
             for name, part in plain.items()
         }
 
@@ -148,6 +181,7 @@ class PartsReader:
         to_predict: bool = False,
     ) -> None:
         self._files = files
+        self._arrays: dict[str, NDArray[Any]] = {}
         self._network = network
         self._trusted = tuple(trusted)
         self._made: list[Any] = []
@@ -156,12 +190,10 @@ class PartsReader:
 
     def read(self, parts: list[Json]) -> Any:
         """Return the estimator of the last part."""
-        self._to_predict = self._to_predict and all(_has_predictor(part) for part in parts)
+        self._to_predict = self._to_predict and _have_predictors(parts)
+        self._arrays = safetensors.numpy.load(self._files[ARRAYS]) if ARRAYS in self._files else {}
         for number, part in enumerate(parts):
-            if part["kind"] in FORMATS:
-                self._made.append(read_booster(part, self._files.get(f"part-{number}.{booster_suffix(part)}")))
-            else:
-                self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
+            self._made.append(self._skops(number) if part["kind"] == SKOPS else self._own(number, part))
         return self._made[-1]
 
     def _skops(self, number: int) -> Any:
@@ -174,11 +206,7 @@ class PartsReader:
         home = ESTIMATORS.get(part["kind"])
         if home is None:
             raise InputError(f"unknown estimator type {part['kind']!r}.")
-        given = {name: self._value(value) for name, value in part["params"].items()}
-        if self._to_predict and home.predictor is not None:
-            model = _predictor(part["kind"], *home.predictor, given)
-        else:
-            model = _estimator(part["kind"], home.module, given)
+        model = self._unfitted(part, home)
         kind = type(model)
         for name, value in part["learned"].items():
             # hasattr: a name from a file must not shadow a method or property
@@ -193,10 +221,32 @@ class PartsReader:
             _check_adaptation(model)
         if isinstance(model, NetworkPredictor) and part["learned"]:
             self._add_weights(model, f"part-{number}.safetensors")
+        if part["kind"] in OF_TREES and part["learned"] and len(model.classes_) != model.forest_.n_labels:
+            raise InputError(f"{part['kind']} has another number of labels than its trees.")
+        return model
+
+    def _unfitted(self, part: Json, home: Home) -> Any:
+        """Return a part's estimator with its parameters, or what predicts for it."""
+        name, params = part["kind"], {name: self._value(value) for name, value in part["params"].items()}
+        package = home.module.partition(".")[0]
+        if home.predictor is not None and (self._to_predict or find_spec(package) is None):
+            return _predictor(name, *home.predictor, params)
+        model = _estimator(name, home.module, params)
+        if name in OF_TREES and part["learned"]:
+            from domaincover.estimators.fitted_trees import TreesClassifier
+
+            return TreesClassifier(model)
         return model
 
     def _value(self, content: Json) -> Any:
-        return from_json(content, {"part": self._part, "function": self._function, "settings": self._settings})
+        readers = {"part": self._part, "function": self._function, "settings": self._settings}
+        return from_json(content, {**readers, "stored": self._stored, "layers": self._layers})
+
+    def _stored(self, name: Json) -> NDArray[Any]:
+        return self._arrays[name].copy()  # aligned, and to be written to
+
+    def _layers(self, content: Json) -> dict[str, NDArray[Any]]:
+        return {name: self._value(array) for name, array in content.items()}
 
     def _settings(self, content: Json) -> Any:
         name, given = content
@@ -232,8 +282,8 @@ class PartsReader:
 
     def _add_weights(self, model: Any, name: str) -> None:
         if isinstance(model.network, str):
-            arrays = {key: np.array(array) for key, array in safetensors.numpy.load(self._files[name]).items()}
-            model.layers_ = checked_layers(arrays, _widths(model), name)
+            widths = layer_widths(model.network, model.hidden, model.encoder_.n_features_out, len(model.classes_))
+            model.layers_ = checked_layers(model.layers_, widths, ARRAYS)
             return
         from safetensors.torch import load as load_tensors
 
@@ -243,7 +293,8 @@ class PartsReader:
 
 def _estimator(name: str, module: str, params: Mapping[str, Any]) -> Any:
     kind: Any = getattr(import_module(module), name)
-    unknown = [given for given in params if given not in set(kind._get_param_names()) - LEFT_OUT]
+    known = set(params) if module in TAKING_ANY else set(kind._get_param_names())
+    unknown = [given for given in params if given not in known - LEFT_OUT or not _is_kept(module, given, params)]
     if unknown:
         raise InputError(f"{name} has no parameter {unknown[0]!r}.")
     return kind(**params)
@@ -291,20 +342,54 @@ def _shapes(arrays: Any) -> dict[str, tuple[int, ...]]:
     return {name: np.shape(value) for name, value in arrays.items()}
 
 
-def _has_predictor(part: Json) -> bool:
-    """Tell whether a part predicts without scikit-learn and torch."""
+def _have_predictors(parts: list[Json]) -> bool:
+    """Tell whether all parts predict without scikit-learn and torch."""
+    return parts[-1]["kind"] != "Pipeline" and all(_has_predictor(part, parts) for part in parts)
+
+
+def _has_predictor(part: Json, parts: list[Json]) -> bool:
     home = ESTIMATORS.get(part["kind"])
+    if part["kind"] == "Pipeline":  # of a table's encoding and trees
+        kinds = [parts[step["part"]]["kind"] for _, step in (pair["tuple"] for pair in part["params"]["steps"])]
+        return len(kinds) == 2 and kinds[0] == "TableEncoder" and kinds[1] in OF_TREES
     return home is not None and home.predictor is not None and isinstance(part["params"].get("network", ""), str)
 
 
-def _kind_of(model: Any) -> str:
-    return vars(model).get(SAVED_AS, type(model).__name__)
+def _content_of(model: Any) -> Content | None:
+    """Return what is saved of an estimator; None if only skops can write it."""
+    name, has = type(model).__name__, vars(model)
+    learned = {key: value for key, value in has.items() if _is_learned(key) and key != "network_"}
+    if SAVED_AS in has:
+        params = {key: value for key, value in sorted(has.items()) if not (_is_learned(key) or key == SAVED_AS)}
+        return Content(has[SAVED_AS], params, learned)
+    home = ESTIMATORS.get(name)
+    if name == "TreesClassifier":
+        own = _content_of(model.estimator)
+        return own and own._replace(learned=learned)
+    if home is None or not _is_from(model, home):
+        return None
+    params = {key: value for key, value in sorted(model.get_params(deep=False).items()) if key not in LEFT_OUT}
+    if name in OF_TREES:
+        from domaincover.estimators.fitted_trees import learned_trees
+
+        found = learned_trees(model)
+        params = {key: value for key, value in params.items() if _is_kept(home.module, key, params)}
+        return None if found is None else Content(name, params, found)
+    return Content(name, params, learned)
 
 
-def _params_of(model: Any) -> dict[str, Any]:
-    if SAVED_AS not in vars(model):
-        return model.get_params(deep=False)
-    return {name: value for name, value in sorted(vars(model).items()) if not (_is_learned(name) or name == SAVED_AS)}
+def _is_from(model: Any, home: Home) -> bool:
+    """Tell whether an estimator's class stands in a module of ours, or in a package of others."""
+    module = type(model).__module__
+    return module == home.module or module.startswith(f"{home.module}.")
+
+
+def _is_kept(module: str, name: str, params: Mapping[str, Any]) -> bool:
+    """Tell whether a parameter is saved: of LightGBM and XGBoost no texts that may be names of files, nor objects."""
+    value = params[name]
+    if module not in TAKING_ANY:
+        return True
+    return name in CHOICES if isinstance(value, str) else value is None or isinstance(value, int | float | np.number)
 
 
 def _is_estimator(value: Any) -> bool:
@@ -313,25 +398,11 @@ def _is_estimator(value: Any) -> bool:
     return is_predictor or (loaded is not None and isinstance(value, loaded.BaseEstimator))
 
 
-def _is_own(model: Any) -> bool:
-    home = ESTIMATORS.get(type(model).__name__)
-    return SAVED_AS in vars(model) or (home is not None and home.module == type(model).__module__)
-
-
-def _arrays_of(model: Any) -> bytes | None:
-    """Return the weights of a network as safetensors; None where there are none."""
-    if "layers_" in vars(model):
-        layers: DenseLayers = model.layers_
-        return safetensors.numpy.save({name: np.ascontiguousarray(part) for name, part in layers.tensors.items()})
-    if "network_" in vars(model):
-        return _bytes_of(model._inputs.tensors(model.network_))
-    if _kind_of(model) == "Backbone":
-        return _bytes_of(model.module.state()[1])
-    return None
-
-
-def _widths(model: Any) -> list[int]:
-    return layer_widths(model.network, model.hidden, model.encoder_.n_features_out, len(model.classes_))
+def _state_of(model: Any) -> Mapping[str, Any] | None:
+    """Return the tensors of a network that only torch can run; None if there are none."""
+    if "network_" in vars(model) and "layers_" not in vars(model):
+        return cast("Mapping[str, Any]", model._inputs.tensors(model.network_))
+    return model.module.state()[1] if type(model).__name__ == "Backbone" else None
 
 
 def _is_learned(name: str) -> bool:

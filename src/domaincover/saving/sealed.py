@@ -22,10 +22,10 @@ from domaincover.files import fault, recover_folder, remove_leftovers, replace_f
 
 MANIFEST = "model.json"
 FORMAT = "domaincover-model"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 OPENING = f'{{"format":"{FORMAT}",'.encode()  # the first bytes of every manifest
 # The only allowed file names, so that a manifest cannot refer to files outside its folder.
-NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors|txt|json)|extra\.json")
+NAMES = re.compile(r"part-\d{1,6}\.(skops|safetensors)|arrays\.safetensors|extra\.json")
 
 
 class SavedFolder(NamedTuple):

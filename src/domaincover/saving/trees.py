@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.ensemble._forest import BaseForest
 from sklearn.ensemble._gb import BaseGradientBoosting
@@ -20,8 +19,10 @@ from sklearn.neighbors import BallTree, KDTree
 from sklearn.tree import BaseDecisionTree, DecisionTreeRegressor
 from sklearn.tree._tree import Tree
 
-from domaincover.saving.boosters import MOST_FEATURES, check_children, need
+from domaincover.estimators.fitted_trees import Nodes, forest_from
+from domaincover.predictors.forest import need
 
+MOST_FEATURES = 10_000_000  # bounds the memory of the one row that is predicted as a check
 BITSET = 8  # 32-bit words, one bit per category
 
 
@@ -63,21 +64,26 @@ def _held_by(item: object) -> list[object]:
     return held + [value for name, value in attributes.items() if name != in_place]
 
 
-def _check_tree(tree: Any) -> None:
-    counted = tree.node_count == tree.capacity >= 1 and tree.n_outputs >= 1
-    need(counted, "a tree's node count is wrong")
-    inner = np.flatnonzero(tree.children_left != -1)
-    check_children(tree.children_left[inner], tree.children_right[inner], inner, tree.node_count)
-    feature = tree.feature[inner]
-    need(((feature >= 0) & (feature < tree.n_features)).all(), "a tree splits on a column out of bounds")
+def _check_nodes(trees: list[Nodes], n_features: int) -> None:
+    """Require nodes that are trees: making a forest of them checks all that compiled code would follow."""
+    values = [tree.value.reshape(len(tree.value), -1) for tree in trees]
+    forest_from(
+        [tree._replace(value=value.astype(np.float64)) for tree, value in zip(trees, values, strict=True)],
+        n_features=n_features,
+        target=np.zeros(len(trees), dtype=np.int32),
+        baseline=np.zeros(values[0].shape[1]),
+        link="mean",
+    )
 
 
 def _check_decision_tree(model: Any) -> None:
-    if "tree_" in vars(model):  # else it was not fitted
-        need(type(model.tree_) is Tree, "the tree_ of a decision tree is not a tree")
-        _check_tree(model.tree_)
-        fits = model.tree_.n_features == model.n_features_in_
-        need(fits, "a tree and its classifier have different numbers of columns")
+    if "tree_" not in vars(model):  # it was not fitted
+        return
+    tree = model.tree_
+    need(type(tree) is Tree, "the tree_ of a decision tree is not a tree")
+    need(tree.node_count == tree.capacity >= 1 and tree.n_outputs >= 1, "a tree's node count is wrong")
+    _check_nodes([Nodes.of_tree(tree)], tree.n_features)
+    need(tree.n_features == model.n_features_in_, "a tree and its classifier have different numbers of columns")
 
 
 def _reject_bare_tree(tree: object) -> None:  # noqa: ARG001
@@ -103,27 +109,20 @@ def _check_boosting(model: Any) -> None:
 
 
 def _check_hist_boosting(model: Any) -> None:
-    if "_predictors" not in vars(model):
+    trees = [tree for stage in vars(model).get("_predictors", []) for tree in stage]
+    if not trees:
         return
     categorical = np.asarray(model._bin_mapper.is_categorical_, dtype=bool)
     need(len(categorical) == model._n_features, "boosting and its bins have different numbers of columns")
-    for tree in (tree for stage in model._predictors for tree in stage):
-        _check_hist_tree(tree, categorical)
-
-
-def _check_hist_tree(tree: Any, categorical: NDArray[np.bool_]) -> None:
-    nodes, bitsets = tree.nodes, (tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets)
-    need(nodes.dtype == PREDICTOR_RECORD_DTYPE and nodes.ndim == 1 and len(nodes) >= 1, "a tree has no nodes")
-    inner = np.flatnonzero(nodes["is_leaf"] == 0)
-    check_children(nodes["left"][inner], nodes["right"][inner], inner, len(nodes))
-    feature = nodes["feature_idx"][inner]
-    known = ((feature >= 0) & (feature < len(categorical))).all()
-    need(known, "a tree splits on a column out of bounds")
-    by_category = nodes["is_categorical"][inner] != 0
-    need(categorical[feature[by_category]].all(), "a tree splits a numeric column by category")
-    rows = nodes["bitset_idx"][inner][by_category]
-    for bits in bitsets:
-        need(bits.ndim == 2 and bits.shape[1] == BITSET and (rows < len(bits)).all(), "a category is out of bounds")
+    typed = all(tree.nodes.dtype == PREDICTOR_RECORD_DTYPE and tree.nodes.ndim == 1 for tree in trees)
+    need(typed and all(len(tree.nodes) for tree in trees), "a tree has no nodes")
+    _check_nodes([Nodes.of_histogram(tree) for tree in trees], len(categorical))
+    for tree in trees:
+        inner = tree.nodes[(tree.nodes["is_leaf"] == 0) & (tree.nodes["is_categorical"] != 0)]
+        need(categorical[inner["feature_idx"]].all(), "a tree splits a numeric column by category")
+        for bits in (tree.raw_left_cat_bitsets, tree.binned_left_cat_bitsets):
+            known = bits.ndim == 2 and bits.shape[1] == BITSET and (inner["bitset_idx"] < len(bits)).all()
+            need(known, "a category is out of bounds")
 
 
 def _rebuild(tree: Any) -> None:

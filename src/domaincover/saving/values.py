@@ -22,6 +22,7 @@ from domaincover.errors import InputError
 
 Json = Any
 Readers = Mapping[str, Callable[[Json], Any]]
+MOST_IN_JSON = 64  # numbers of an array; `other` converts larger ones
 MOST_BYTES = 2**30  # of an array, since a forged width of text could require any amount
 # Not numpy's own dtype parser, which also accepts structures of any size.
 DTYPES = re.compile(r"[<>|](b1|[iu][1248]|f[248]|U\d{1,6}|[Mm]8\[(Y|M|W|D|h|m|s|ms|us|ns)\])|\|O")
@@ -71,6 +72,8 @@ def _float(value: float, other: Any) -> Json:  # noqa: ARG001
 def _array(array: NDArray[Any], other: Callable[[Any], Json]) -> dict[str, Json]:
     if not DTYPES.fullmatch(array.dtype.str):
         raise InputError(f"an array of {array.dtype} cannot be saved.")
+    if array.size > MOST_IN_JSON and array.dtype.kind in "biuf" and array.dtype.isnative:
+        return other(array)
     items = array.ravel()
     if array.dtype.kind in "Mm":
         listed = items.view(array.dtype.str[0] + "i8").tolist()

@@ -20,9 +20,9 @@ from domaincover.errors import InputError, check_installed
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Ended = Iterator[tuple[Item, Result]]
-ATTEMPTS = 3  # for remaining items after a process was killed
+ATTEMPTS = 2  # for all remaining items after a process was killed
 PATIENCE = 10  # seconds to wait for a scheduler
-KILLED = "its process was killed, possibly out of memory; run the same command again with fewer --jobs"
+KILLED = "its process was killed, possibly out of memory; run the same command again with fewer processes"
 DIED = "its workers died, possibly out of memory; run the same command again"
 GONE = "the scheduler at {} is gone; start it and run the same command again"
 
@@ -67,7 +67,7 @@ def in_turn(items: Sequence[Item], work: Callable[[Item], Result]) -> Ended[Item
 def in_processes(
     items: Sequence[Item], work: Callable[[Item], Result], n_processes: int, lost: Callable[[str], Result]
 ) -> Ended[Item, Result]:
-    """Work in joblib processes; if one is killed, restart the processes with the remaining items."""
+    """Work in joblib processes; if one is killed, start anew with the remaining items, at last with each alone."""
     from joblib import Parallel, delayed
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
@@ -75,19 +75,22 @@ def in_processes(
     # A worker that has grown by 300 MB stops, and a new one takes over its items: none is lost.
     warnings.filterwarnings("ignore", "A worker stopped while some jobs were given to the executor", UserWarning)
     left = dict(enumerate(items))
+
+    def each(numbers: Sequence[int]) -> Iterator[tuple[Item, Result]]:
+        parallel = Parallel(n_jobs=n_processes, backend="loky", return_as="generator_unordered", batch_size=1)
+        for number, done in parallel(delayed(_numbered)(number, left[number], work) for number in numbers):
+            yield left.pop(number), done
+
     try:
         for _ in range(ATTEMPTS):
+            with suppress(TerminatedWorkerError):
+                yield from each(tuple(left))
+            n_processes = max(2, n_processes // 2)  # with one, joblib would work in this process
+        for number in tuple(left):  # one by one, to find out which of them ends its process
             try:
-                parallel = Parallel(n_jobs=n_processes, backend="loky", return_as="generator_unordered", batch_size=1)
-                for number, done in parallel(
-                    delayed(_numbered)(number, item, work) for number, item in tuple(left.items())
-                ):
-                    yield left.pop(number), done
-                return
+                yield from each([number])
             except TerminatedWorkerError:
-                n_processes = max(2, n_processes // 2)  # with one, joblib would work in this process
-        for item in left.values():
-            yield item, lost(KILLED)
+                yield left[number], lost(KILLED)
     finally:
         with handling(signal.SIGINT, signal.SIG_IGN):  # until the processes have ended
             get_reusable_executor().shutdown(wait=True, kill_workers=True)
@@ -125,25 +128,6 @@ def on_cluster(
         finally:
             with suppress(*_gone_errors()):  # the scheduler may be gone
                 client.cancel(list(futures))
-
-
-@contextmanager
-def local_cluster(n_workers: int) -> Iterator[str]:
-    """Start a dask scheduler and workers on this machine, each worker a process of one thread; yield the address."""
-    check_installed("distributed", "clusters", "dask")
-    import logging
-
-    from distributed import LocalCluster
-
-    with LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        memory_limit=0,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",  # any free port; dask has no way to do without
-        silence_logs=logging.CRITICAL,
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 def _result(future: Any, scheduler: str, lost: Callable[[str], Result]) -> Result:

@@ -24,7 +24,6 @@ from domaincover.errors import InputError
 HEAD = 100_000  # characters used to infer the separator; the csv module limits fields to 131,072
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 TEXT_ENDINGS = (".csv", ".tsv", ".txt")
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
 
 
@@ -40,17 +39,14 @@ class CsvTable(Table):
             names = self._read_header(text)
             any_rows = any(part.strip() for part in iter(lambda: text.read(HEAD), ""))  # in parts: a line can be long
         self.decimal = self._dialect["decimal"]
-        super().__init__(path, names[1:] if names[:1] == [""] else names, any_rows, self._inferred())
+        super().__init__(path, names[1:] if names[:1] == [""] else names, any_rows)
+        if self._dialect["sep"] == ";":
+            comma = ", and numbers have a decimal comma" if self.decimal == "," else ""
+            self.notes = (f"Fields are separated by semicolons{comma}.",)
         if not names:
             raise InputError(f"{path} is empty: it has no header line.")
         if "" in self.columns:
             raise InputError(f"{path} has a column without a name, number {names.index('', 1) + 1}; name or remove it.")
-
-    def _inferred(self) -> list[str]:
-        """Say what a reader of commas and points would not expect."""
-        sep = self._dialect["sep"]
-        comma = ", and numbers have a decimal comma" if self.decimal == "," else ""
-        return [f"Fields are separated by {SEPARATORS[sep]}{comma}."] if sep == ";" else []
 
     def _read_header(self, text: io.TextIOWrapper) -> list[str]:
         rows = csv.reader(text, delimiter=self._dialect["sep"])

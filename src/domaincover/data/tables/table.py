@@ -62,12 +62,12 @@ class Table(ABC):
     decimal = "."
     is_images = False
     n_rows: int | None = None  # where the format says so
+    notes: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True, notes: Sequence[str] = ()) -> None:
+    def __init__(self, path: Path, columns: Sequence[str], has_rows: bool = True) -> None:
         self.path = path
         self.columns = tuple(columns)
         self.has_rows = has_rows
-        self.notes = tuple(notes)
         for name, count in Counter(columns).most_common(1):
             if count > 1:
                 raise InputError(f"{path} has {count} columns named {name!r}; rename all but one.")

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 
 ARRAYS = ("X", "label", "domain")

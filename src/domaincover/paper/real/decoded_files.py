@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.files import write_whole
 from domaincover.paper.real.contents import read_arrays

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from domaincover.data.tables.faults import reading
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents
 

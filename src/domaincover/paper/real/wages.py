@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from domaincover.data.tables.faults import reading
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, packaged_file
 from domaincover.paper.real.release_columns import reject_rows

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.data.tables.faults import reading
-from domaincover.datasets.dataset_table import DatasetTable
+from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
 from domaincover.paper.real.contents import Contents, names_in
 
