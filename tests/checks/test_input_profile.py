@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, ttest_ind_from_stats
 
 from domaincover import InputError
+from domaincover.checks import input_profile
 from domaincover.checks.column_profile import largest_of_others
 from domaincover.checks.input_profile import ALARMS, ALL_DOMAINS, FEWEST_ROWS, InputProfile
 
@@ -43,11 +44,15 @@ def changed(X, **columns):
 FAULTS = {
     "missing": (lambda _: {"dose": np.nan}, "dose", "is missing in 100 % of the rows"),
     "half missing": (lambda X: {"sex": X["sex"].where(np.arange(len(X)) % 2 == 0)}, "sex", "is missing in 50 % of"),
-    "another unit": (lambda X: {"dose": X["dose"] * 1000}, "dose", "times those of training: another unit"),
+    "another unit": (
+        lambda X: {"dose": X["dose"] * 1000},
+        "dose",
+        "may be in another unit: its values are [19][0-9,]* times those of training",
+    ),
     "a smaller unit": (
         lambda X: {"dose": X["dose"] / 60},
         "dose",
-        "has values 1/.* of those of training: another unit",
+        "may be in another unit: its values are 1/6. of those of training",
     ),
     "constant": (lambda _: {"dose": 10.0}, "dose", "has the same value in all rows, 10"),
     "unknown": (lambda _: {"sex": "x"}, "sex", "rare or unknown in training in 100 %"),
@@ -105,6 +110,19 @@ def test_small_domains_are_not_judged(profile):
 
 def test_few_domains_of_training_are_no_profile():
     assert InputProfile.learn(*table(4), KINDS) is None
+
+
+def test_means_are_compared_as_by_welch(profile):
+    apart = np.arange(len(profile.mean)) % 2
+    values = np.random.default_rng(0).normal(profile.mean + apart, 0.3, (12, len(apart)))
+    floors = input_profile._floors(profile.columns)
+    expected = ttest_ind_from_stats(
+        profile.mean, np.maximum(profile.deviation, floors), profile.n_domains,
+        values.mean(axis=0), np.maximum(values.std(axis=0, ddof=1), floors), 12, equal_var=False,
+    ).pvalue  # fmt: skip
+    shifted = profile._shifted(values)
+    assert np.array_equal(shifted, expected * len(expected) <= ALARMS / 5)
+    assert 0 < shifted.sum() < len(shifted)
 
 
 def test_the_largest_of_the_others_by_a_loop():

@@ -92,8 +92,9 @@ class NumberProfile:
         if self.kind == "number" and min(size, self.size) > 0:
             factor = size / self.size
             if max(factor, 1 / factor) >= OTHER_UNIT:
-                times = f"{factor:,.2g} times" if factor > 1 else f"1/{1 / factor:,.2g} of"
-                return f"has values {times} those of training: another unit?"
+                about = f"{float(f'{max(factor, 1 / factor):.2g}'):,g}"
+                times = f"{about} times those" if factor > 1 else f"1/{about} of those"
+                return f"may be in another unit: its values are {times} of training"
         is_outside = (known < self.lowest) | (known > self.highest)
         if statistic == "outside" or is_outside.mean() >= 0.5:
             usual = f"{self._shown(self.lowest)} to {self._shown(self.highest)}"

@@ -41,6 +41,10 @@ class Difference(NamedTuple):
     what: str
     ratio: float
 
+    def __str__(self) -> str:
+        where = "" if self.domain == ALL_DOMAINS else f" in domain {self.domain}"
+        return f"column {self.column!r} {self.what}{where}"
+
 
 class InputProfile(NamedTuple):
     """What is kept of the columns of training; arrays have a number for each statistic of each column."""
@@ -138,11 +142,11 @@ class InputProfile(NamedTuple):
 
     def _alarms(self, ratios: Values) -> NDArray[np.bool_]:
         """Return the domains to tell of, as a column: of many, some have an alarm by chance."""
-        from scipy.stats import binom
+        from scipy.special import bdtr  # scipy.stats takes as long to import as half of torch
 
         worst = ratios.max(axis=1, keepdims=True)
         alarms, n_compared = worst > self.alarm_ratio, np.count_nonzero(worst)
-        by_chance = 0 if n_compared == 1 else binom.ppf(1 - ALARMS, n_compared, ALARMS)
+        by_chance = 0 if n_compared <= 1 else np.argmax(bdtr(np.arange(n_compared), n_compared, ALARMS) >= 1 - ALARMS)
         return alarms if alarms.sum() > by_chance else worst > BEYOND_ALL * max(self.highest_ratio, self.alarm_ratio)
 
     def _is_empty(self, values: Values) -> NDArray[np.bool_]:
@@ -155,15 +159,18 @@ class InputProfile(NamedTuple):
 
     def _shifted(self, values: Values) -> NDArray[np.bool_]:
         """Return the statistics whose mean over domains is not that of training: a t-test (Welch) of each."""
-        from scipy.stats import ttest_ind_from_stats
+        from scipy.special import stdtr
 
-        if len(values) < FEWEST_DOMAINS:
+        n = len(values)
+        if n < FEWEST_DOMAINS:
             return np.zeros(len(self.mean), dtype=bool)
-        values = np.where(np.isnan(values), self.mean, values)
-        floors = _floors(self.columns)
-        training = self.mean, np.maximum(self.deviation, floors), self.n_domains
-        new = values.mean(axis=0), np.maximum(values.std(axis=0, ddof=1), floors), len(values)
-        p_values = ttest_ind_from_stats(*training, *new, equal_var=False).pvalue
+        values, floors = np.where(np.isnan(values), self.mean, values), _floors(self.columns)
+        own, new = (
+            np.maximum(deviation, floors) ** 2 / count
+            for deviation, count in ((self.deviation, self.n_domains), (values.std(axis=0, ddof=1), n))
+        )
+        freedom = (own + new) ** 2 / (own**2 / (self.n_domains - 1) + new**2 / (n - 1))
+        p_values = 2 * stdtr(freedom, -np.abs(values.mean(axis=0) - self.mean) / np.sqrt(own + new))
         return np.asarray(p_values * len(self.mean) <= ALARMS / 5)
 
     def _told(self, domain: str, ratios: Values, own: Sequence[Any], rows: NDArray[np.bool_]) -> list[Difference]:

@@ -35,8 +35,9 @@ class SeenRows(NamedTuple):
     by_chance: float  # share of its rows that nine training domains in ten do not exceed sharing with others
 
     @classmethod
-    def of(cls, X: pd.DataFrame, domains: Any, kinds: Mapping[Any, Kind], salt: int) -> SeenRows:
-        """Return the fingerprints of training rows."""
+    def of(cls, X: pd.DataFrame, domains: Any, kinds: Mapping[Any, Kind], salt: int | None = None) -> SeenRows:
+        """Return the fingerprints of training rows; the salt is made from all of them, so that it can be repeated."""
+        salt = int(np.bitwise_xor.reduce(row_hashes(X, kinds, 0))) if salt is None else salt
         hashes = row_hashes(X, kinds, salt)
         distinct = np.unique(hashes)
         kept = distinct[:MOST_KEPT]

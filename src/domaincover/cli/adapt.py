@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from domaincover.cli.arguments import column, model_folder, table_file
+from domaincover.cli.arguments import column, model_folder, strict, table_file
 from domaincover.cli.part_runs import rejected_rows_as_input_error
 from domaincover.errors import InputError
 from domaincover.terminal.command_options import REQUIRED, option, takes
@@ -29,6 +29,7 @@ class AdaptOptions:
     model: Path = model_folder()
     table: Path = table_file()
     out: Path = option("Folder for the adapted model.", REQUIRED)
+    strict: bool = strict()
     label: str | None = column("Column with true labels, empty where unknown; default: no labels are used.")
 
 
@@ -52,7 +53,8 @@ def adapt(options: AdaptOptions) -> None:
         data.check_column(label, "--label")
 
     from domaincover.cli.adaptable import inner_model
-    from domaincover.cli.part_scores import scored_rows, scored_with_features
+    from domaincover.cli.input_checks import note_on_input
+    from domaincover.cli.part_scores import SavedModel, scored_rows, scored_with_features
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}
@@ -60,6 +62,7 @@ def adapt(options: AdaptOptions) -> None:
     labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
     settings = extra.get("settings", {})
     adapted_to = _only_domain(data, settings.get("domain"))
+    note_on_input(SavedModel.at(model), data, strict=options.strict)
     with warnings_as_notes(), rejected_rows_as_input_error(model):
         if labels is None:
             adapted = inner.adapt_to_scored(scored_rows(fitted, data))
