@@ -16,6 +16,7 @@ NAMES = (
     "peers",
     "scale",
     "tables",
+    "forests",
     "commands",
     "study",
     "image_training",

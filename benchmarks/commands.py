@@ -51,9 +51,9 @@ def _processor_rows(folder: Path) -> Iterator[Row]:
             ["predict", folder / "perceptron", few, "--out", folder / "x.csv"],
             "0.6 x",
         ),
-        "predict, 1,000 rows, mean": (["predict", folder / "mean", few, "--out", folder / "x.csv"], ""),
+        "predict, 1,000 rows, mean": (["predict", folder / "mean", few, "--out", folder / "x.csv"], "0.7 x"),
         "evaluate, 15,000 rows, perceptron": (["evaluate", folder / "perceptron", many], ""),
-        "evaluate, 15,000 rows, mean": (["evaluate", folder / "mean", many], ""),
+        "evaluate, 15,000 rows, mean": (["evaluate", folder / "mean", many], "1 x"),
     }
     torch = [sys.executable, "-c", "import torch"]
     for what, (command, limit) in wanted.items():

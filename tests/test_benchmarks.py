@@ -30,6 +30,7 @@ TINY = {
     "domain_penalties": ({"N_DOMAINS": 4, "N_ROWS": 8, "BATCH": 16}, 6),
     "calibration": ({"N_SCORES": 400, "N_DOMAINS": 4, "MANY_SCORES": 4_000, "MANY_DOMAINS": 40}, None),
     "peers": ({"CALIBRATION_ROWS": 1_000, "TEST_ROWS": 1_000, "N_LABELS": 2}, 3),
+    "forests": ({"N_ROWS": 2_000, "N_COLUMNS": 6, "N_FITTED": 400}, None),
     "image_training": ({"N_IMAGES": 8, "BATCH": 4, "SIZE": 32, "N_DOMAINS": 4, "N_LABELS": 2, "REPEATS": 1}, 1),
 }
 # These start processes of their own.

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from domaincover.paper.study_report.figures import save_chart
-from domaincover.paper.theory import GaussianCells
 from domaincover.report.charts import INK, chart_config
-from tests.paper.theory.gaussian_shattering import impossible_assignment, scorer_reaching
+from tests.paper.theory.gaussian_shattering import GaussianCells, impossible_assignment, scorer_reaching
 from tests.paper.theory.shattering import members
 from tests.paper.theory.sliding_windows import sliding_windows
 

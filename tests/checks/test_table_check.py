@@ -33,7 +33,7 @@ def column_of(check, name):
     return next(column for column in check.columns if column.name == name)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_table_without_faults_has_no_findings(seed):
     check = check_table(*made(seed))
     assert check.findings == ()
@@ -160,15 +160,12 @@ def test_identifiers_constants_empty_columns_and_texts_are_pointed_out():
             same=lambda t: len(t.y),
             nothing=lambda t: [None] * len(t.y),
             note=lambda t: [f"a long text, number {k}, of a visit" for k in range(len(t.y))],
+            dose=lambda t: np.where(t.rng.random(len(t.y)) < 0.1, "low", "12"),
         )
     )
     assert "visit_id" in check.drop
     assert harms(check, "same") == harms(check, "nothing") == harms(check, "note") == ["note"]
-
-
-def test_text_that_nearly_looks_like_numbers_weakens():
-    mostly = check_table(*made(dose=lambda t: np.where(t.rng.random(len(t.y)) < 0.1, "low", "12")))
-    assert harms(mostly, "dose") == ["weakens"]
+    assert harms(check, "dose") == ["weakens"]  # nearly numbers
 
 
 # What is possible
@@ -205,14 +202,9 @@ def test_as_json_it_holds_everything():
     assert found["findings"][0]["drop"] == ["copy"]
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [60, 120])
 def test_sentences_of_the_text_fit_the_width(width):
     text = check_table(*made(copy=lambda t: t.y)).text(width, for_shell=True)
     above_tables = text.split("Rows by")[0]
     assert max(map(len, above_tables.splitlines())) <= width
     assert "--drop copy" in text
-
-
-def test_the_same_seed_gives_the_same_check():
-    table = made(level=lambda t: t.rng.normal(size=len(t.y)))
-    assert check_table(*table, random_state=3).to_json() == check_table(*table, random_state=3).to_json()

@@ -63,13 +63,6 @@ def test_the_first_row_of_every_distinct_item_is_computed(tmp_path, in_memory):
     assert run(None if in_memory else tmp_path, TEXTS)[1] == [0, 1, 3]
 
 
-def test_nothing_is_computed_a_second_time(tmp_path):
-    run(tmp_path, TEXTS)
-    features, asked = run(tmp_path, TEXTS[::-1])
-    assert asked == []
-    assert np.array_equal(features, features_of(TEXTS[::-1]))
-
-
 def test_only_what_is_new_is_computed(tmp_path):
     run(tmp_path, ["aa", "b"])
     features, asked = run(tmp_path, ["new", "b", "newer", "aa"])

@@ -7,7 +7,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domaincover import InputError
@@ -138,6 +138,7 @@ def test_what_cannot_be_misread_is_taken_as_it_is(values, spelling):
     pd.testing.assert_series_equal(as_plain(taken, spelling), taken)
 
 
+@settings(max_examples=30)
 @given(st.lists(st.from_regex(r"[1-9][0-9]{0,2}(\.[0-9]{3}){0,2}(,[0-9]{1,2})?", fullmatch=True), min_size=1))
 def test_texts_that_pandas_misreads_are_never_read_as_other_numbers(texts):
     meant = as_plain(pd.Series(texts), "1.200,50")
@@ -152,6 +153,7 @@ def test_a_zero_in_front_of_a_comma_is_no_group_of_thousands():
     np.testing.assert_array_equal(as_plain(values, "1.200,50"), [0.25, 1.5])
 
 
+@settings(max_examples=40)
 @given(st.lists(st.integers(-(10**9), 10**9), min_size=1), st.sampled_from(["$", "€", "£", ""]))
 def test_whole_numbers_with_thousands_come_back(numbers, unit):
     texts = [f"{'-' if n < 0 else ''}{unit}{abs(n):,}" for n in numbers]
@@ -163,6 +165,7 @@ def test_whole_numbers_with_thousands_come_back(numbers, unit):
         assert all("," not in text for text in texts)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.dates(datetime.date(1000, 1, 1)), min_size=1))
 def test_days_before_months_come_back_or_stay_text(days):
     texts = pd.Series([f"{day.day}/{day.month}/{day.year}" for day in days])

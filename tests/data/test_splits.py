@@ -24,11 +24,6 @@ def split(data, seed=0, **changes):
     return paper_split(data, **settings | changes, rng=np.random.default_rng(seed))
 
 
-def test_drawn_domains_do_not_overlap():
-    draw = draw_domains(np.arange(10), 6, 4, np.random.default_rng(1))
-    assert sorted([*draw.train, *draw.unseen]) == list(range(10))
-
-
 def test_every_domain_is_drawn_for_training_equally_often():
     rng = np.random.default_rng(0)
     n = 2_000
@@ -79,15 +74,6 @@ def test_training_rows_can_be_filled_before_any_is_held_out():
     assert np.bincount(domains[train]).tolist() == [90, 2_000, 2_000, 2_000]
     assert np.bincount(domains[held_out], minlength=4).tolist() == [0, 0, 400, 1_000]
     assert not set(train) & set(held_out)
-
-
-def test_filling_training_rows_first_changes_nothing_where_there_are_enough_for_both():
-    domains = np.repeat([0, 1], 3_000)
-    first, second = (
-        hold_out_examples(domains, np.arange(6_000), 2_000, 1_000, np.random.default_rng(1), train_first=first)
-        for first in (False, True)
-    )
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_a_split_that_fills_training_rows_first_has_the_same_domains_and_unseen_rows_as_many(data):

@@ -1,7 +1,5 @@
 import json
-import multiprocessing
 import sys
-from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -10,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from domaincover.data.examples import LazyExamples
 from domaincover.data.texts import TextReader, _tokenizer, check_texts, n_tokens
 from domaincover.errors import InputError
 
@@ -63,28 +60,11 @@ def test_texts_without_any_token_have_one_place_of_padding():
     assert TextReader(WITHOUT_ENDS, pad_id=0, max_tokens=5)(["", ""]).values.tolist() == [[0], [0]]
 
 
-def test_no_texts_give_no_rows():
-    assert len(TextReader(CONTENT, pad_id=0, max_tokens=5)([]).values) == 0
-
-
-def test_a_worker_process_reads_as_this_one_does():
-    read = TextReader(CONTENT, pad_id=0, max_tokens=5)
-    here = read(["a", "b c"]).values
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as workers:
-        assert np.array_equal(workers.submit(read, ["a", "b c"]).result().values, here)
-
-
 def test_a_tokenizer_is_built_once():
     _tokenizer.cache_clear()
     for _ in range(3):
         TextReader(CONTENT, pad_id=0, max_tokens=5)(["a"])
     assert _tokenizer.cache_info().misses == 1
-
-
-def test_texts_are_read_as_examples_are():
-    examples = LazyExamples(check_texts(["a", "b", "c c"]), TextReader(CONTENT, pad_id=0, max_tokens=5))
-    blocks = [block.values.tolist() for block in examples[1:].blocks([np.array([1]), np.array([0])])]
-    assert blocks == [[[2, 6, 6, 3]], [[2, 5, 3]]]
 
 
 def test_tokens_are_counted_to_the_highest_number():

@@ -1,5 +1,7 @@
 """How the classifiers inside others are fitted: weights of rows, and several processes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,6 +21,7 @@ from domaincover import (
     PromisedSetClassifier,
     SetCoverClassifier,
 )
+from domaincover.estimators.scorer_fits import fit_on_each
 
 DATA = GaussianDomains.of_paper(4).sample(12, 60, np.random.default_rng(0))
 X, Y, DOMAINS = DATA.examples, DATA.labels, DATA.domains
@@ -106,3 +109,17 @@ def test_categories_that_a_classifier_reads_are_left_to_it():
     table = pd.DataFrame({"dose": X[:, 0], "ward": pd.Categorical(["A", "B"] * (len(X) // 2))})
     model = ConformalSetClassifier(HistGradientBoostingClassifier(max_iter=2)).fit(table, Y, domains=DOMAINS)
     assert model.predict_set(table).shape == (len(X), 2)
+
+
+def test_fits_on_large_tables_say_how_many_there_are_and_how_long_they_may_take(monkeypatch, caplog):
+    monkeypatch.setattr("domaincover.estimators.scorer_fits.LARGE", 100)
+    clock = iter([0.0, 0.0, 90.0, 180.0])
+    monkeypatch.setattr("domaincover.estimators.scorer_fits.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression())
+    with caplog.at_level("INFO", "domaincover"):
+        fit_on_each(pipeline, X, Y, DOMAINS, [np.arange(120), np.arange(240), np.arange(480)])
+    assert [each.getMessage() for each in caplog.records] == [
+        "LogisticRegression: fit 1 of 3, on 120 rows",
+        "LogisticRegression: fit 2 of 3, on 240 rows; about 180 s left",
+        "LogisticRegression: fit 3 of 3, on 480 rows; about 90 s left",
+    ]

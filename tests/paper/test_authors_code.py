@@ -154,7 +154,6 @@ CLINICS = TableDataset(
     hidden=4,
     epochs=2,
     min_cell_size=15,
-    recall_from="batches",
     **SIZES,
 )
 
@@ -175,8 +174,8 @@ def both(tmp_path_factory):
         yield found
 
 
-def test_recall_comes_from_full_passes_also_where_the_data_set_gathers_it(both):
-    assert {run.recall_from for run in both[False][0].runs()} == {"batches"}
+def test_recall_comes_from_full_passes_unless_a_study_says_otherwise(both):
+    assert {run.recall_from for run in both[False][0].runs()} == {"full-pass"}
     assert {run.recall_from for run in both[True][0].runs()} == {"full-pass"}
     asked = replace(both[True][0], recall_from="batches")
     assert {run.recall_from for run in asked.runs()} == {"batches"}

@@ -16,8 +16,8 @@ from domaincover.paper import catalogue, methods
 from domaincover.paper.catalogue import study_dataset
 from domaincover.paper.collect import collect
 from domaincover.paper.experiment import Experiment, paper_experiments
+from domaincover.paper.job import predicted
 from domaincover.paper.plugins import GROUP, absolute, load_plugins
-from domaincover.paper.predictions import predicted
 from domaincover.paper.runner import Work, Workers, plan_studies, run_study
 from domaincover.paper.study import Study
 from domaincover.paper.study_data import draw_study_data

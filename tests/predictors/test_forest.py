@@ -186,12 +186,15 @@ def test_categories_of_lightgbm_and_xgboost_are_refused_by_name():
             forest_of(model.fit(frame, y))
 
 
-def test_what_scikit_learn_alone_can_do_is_left_to_it():
+def test_what_scikit_learn_alone_can_do_is_refused_by_name():
     X = RNG.normal(size=(90, 2))
     y, two = (X[:, 0] > 0).astype(int), (X > 0).astype(int)
-    assert forest_of(HistGradientBoostingClassifier(categorical_features=[0]).fit(np.round(X) % 4, y)) is None
-    assert forest_of(GradientBoostingClassifier(init=LogisticRegression(), n_estimators=2).fit(X, y)) is None
-    assert forest_of(RandomForestClassifier(2).fit(X, two)) is None
+    with pytest.raises(InputError, match="HistGradientBoostingClassifier with categories"):
+        forest_of(HistGradientBoostingClassifier(categorical_features=[0]).fit(np.round(X) % 4, y))
+    with pytest.raises(InputError, match="an estimator to start from"):
+        forest_of(GradientBoostingClassifier(init=LogisticRegression(), n_estimators=2).fit(X, y))
+    with pytest.raises(InputError, match="several outputs"):
+        forest_of(RandomForestClassifier(2).fit(X, two))
     assert forest_of(LogisticRegression().fit(X, y)) is None
 
 

@@ -1,7 +1,7 @@
 """Calibrate what a few labels of a new domain are worth: calibration domains are treated as the new one will be.
 
 Half of a domain's rows are the pool that labels are offered for, at most `MOST_POOL`; the others come later. For each
-level, so many rows of the pool are chosen and labelled, the correction is learned from them, the pool's other rows set
+level, so many rows of the pool are chosen and labelled, the correction is learned from them, all rows of the pool set
 the thresholds with corrected probabilities, and recall is counted on the later rows. From there on it is the mechanism
 of `calibration.adaptation`.
 
@@ -12,7 +12,7 @@ few domains or rows to count.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,12 +50,22 @@ MOST_TAUGHT_DRAWS = 4
 class Level(NamedTuple):
     """What a number of labels gives: the prior scale of the correction, and the thresholds after it."""
 
-    prior_scale: float
+    prior_scale: float | None  # None for no correction
+    unlabelled: float  # share of the rows that set the thresholds
     thresholds: AdaptiveThresholds
+
+    @classmethod
+    def of(cls, kept: Mapping[str, Any]) -> Level:
+        """Return what `as_dict` has written."""
+        return cls(kept["prior_scale"], kept["unlabelled"], AdaptiveThresholds(**kept["thresholds"]))
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {"prior_scale": self.prior_scale, "thresholds": self.thresholds._asdict()}
+        return self._asdict() | {"thresholds": self.thresholds._asdict()}
+
+    def n_evidence(self, n_rows: NDArray[np.int64], n_labels: Any) -> NDArray[np.int64]:
+        """Return how many rows count as evidence: none where more of them are labelled, and fitted, than calibrated."""
+        return np.where(n_rows - n_labels >= self.unlabelled * n_rows, n_rows, 0)
 
 
 class FewLabels(NamedTuple):
@@ -111,17 +121,38 @@ def fit_few_labels(
             continue
         of_calibration, *others = (each.batches(promise, level, scale, rng) for each in schools)
         of_training = others[0] if others else None
-        sizes = entry_sizes(n_pool - level, BATCH_SIZES)
+        sizes = entry_sizes(n_pool, BATCH_SIZES)
         entries = fit_entries(promise, sizes, of_calibration, of_training, keeps_fixed=False)
         wanted = smallest if found else (1 - SMALLEST_GAIN) * smallest
         if np.isneginf(entries[0].offset[promise.promised]).all() or entries[-1].set_size >= wanted:
             continue  # too few later rows to count, or labels that teach too little
         if level and scale is not None:
-            found[level] = Level(scale, stacked(entries))
+            found[level] = Level(scale, 1 - level / n_pool, stacked(entries))
         smallest = entries[-1].set_size
         gains.append({"labels": level, **left_out(promise, of_calibration(entries[-1].n_rows), entries[-1])})
     names = ("labels", "set_size", "share_at_target")
     return FewLabels(found, n_pool, {name: [each[name] for each in gains] for name in names})
+
+
+def gain_in_domains(
+    promise: Promise, taught: TaughtRows, n_labels: Mapping[int, Level], label_rows: LabelRows, rng: np.random.Generator
+) -> dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return the mean set sizes of domains, and whether they are at target, with so many labels of each.
+
+    Both are means over draws of what is labelled and what comes later, NaN for a domain with too few rows.
+    """
+    school = School.of(taught, MOST_POOL, max(n_labels), label_rows, rng)
+    found = {}
+    for number, level in n_labels.items():
+        draws = school.batches(promise, number, level.prior_scale, rng)(MOST_POOL)
+        pools = school.lessons[0].pool_sizes
+        n_rows = level.n_evidence(pools, 0 if level.prior_scale is None else np.minimum(number, pools))
+        thresholds = [level.thresholds.of_evidence(draw.evidence, n_rows) for draw in draws]
+        sizes = [promise.sizes(*each) for each in zip(draws, thresholds, strict=True)]
+        lowest = np.array([draw.asked - each for draw, each in zip(draws, thresholds, strict=True)]).min(axis=-1)
+        held = np.where(np.isposinf(lowest), np.nan, lowest >= 0)
+        found[number] = np.mean(sizes, axis=0), np.mean(held, axis=0)
+    return found
 
 
 def left_out(promise: Promise, draws: Sequence[Draw], entry: Entry) -> dict[str, float]:
@@ -167,9 +198,9 @@ class School(NamedTuple):
         return cls(taught, blocks, lessons)
 
     def learned(self, lesson: Lesson, level: int, scale: float) -> Correction:
-        """Return the corrections of all domains from so many labels; none for a domain that has fewer rows."""
+        """Return the corrections of all domains from so many labels, or from all of a smaller pool."""
         rows, features = self.taught
-        chosen = np.where((lesson.pool_sizes >= level)[:, None], lesson.order[:, :level], -1)
+        chosen = lesson.order[:, :level]
         labels = np.where(chosen < 0, MISSING_LABEL, rows.labels[chosen])
         return learn_correction(features[chosen], rows.probabilities[chosen], labels, scale)
 
@@ -185,7 +216,7 @@ class School(NamedTuple):
     def best_scale(self, level: int) -> float | None:
         """Return the prior scale with the lowest log-loss on later rows; None if labels do not lower it."""
         rows, lesson = self.taught.rows, self.lessons[0]
-        later = np.flatnonzero(~lesson.pool & (lesson.pool_sizes >= level)[rows.domains])
+        later = np.flatnonzero(~lesson.pool)
         own = later, rows.labels[later]
 
         def loss(probabilities: NDArray[np.float64]) -> float:
@@ -195,32 +226,25 @@ class School(NamedTuple):
         return PRIOR_SCALES[int(np.argmin(losses))] if min(losses) < loss(rows.probabilities) else None
 
     def batches(self, promise: Promise, level: int, scale: float | None, rng: np.random.Generator) -> Batches:
-        """Return what treats all domains as new, with so many labels, and so many of the pool's other rows."""
-        drawn = list(self._drawn(level, scale))
-        ranks = [random_ranks(unlabelled.domains, rng) for unlabelled, _, _ in drawn]
+        """Return what treats all domains as new, with so many labels, and thresholds by so many rows of the pool."""
+        drawn = list(self.drawn(level, scale))
+        ranks = [random_ranks(pool.domains, rng) for pool, _ in drawn]
         n_domains = self.taught.rows.n_domains
 
         def of_size(n_rows: int) -> list[Draw]:
-            draws = []
-            for (unlabelled, later, enough), rank in zip(drawn, ranks, strict=True):
-                evidence = promise.evidence(unlabelled.of(rank < n_rows), n_domains)
-                asked = np.where(enough[:, None], promise.asked(later, n_domains), np.inf)
-                draws.append(Draw(evidence, asked, later))
-            return draws
+            return [
+                Draw(promise.evidence(pool.of(rank < n_rows), n_domains), promise.asked(later, n_domains), later)
+                for (pool, later), rank in zip(drawn, ranks, strict=True)
+            ]
 
         return of_size
 
-    def _drawn(self, level: int, scale: float | None) -> Iterator[tuple[ScoredRows, ScoredRows, NDArray[np.bool_]]]:
-        """Yield the unlabelled rows of the pools and the later rows of every draw, and which domains have enough."""
+    def drawn(self, level: int, scale: float | None) -> Iterator[tuple[ScoredRows, ScoredRows]]:
+        """Yield the corrected rows of the pools, and the later ones, of every draw; as they are without a scale."""
         rows = self.taught.rows
         for lesson in self.lessons:
             found = rows
             if scale is not None:
                 probabilities = self.corrected(self.learned(lesson, level, scale))
                 found = ScoredRows(log_odds(probabilities), probabilities, rows.labels, rows.domains)
-            enough = (lesson.pool_sizes >= level) & (lesson.pool_sizes > 0)
-            is_labelled = np.zeros(len(rows.labels), dtype=bool)
-            is_labelled[lesson.order[:, :level].ravel()] = True  # −1 is the last row, which is set below
-            is_labelled[-1] = len(rows.labels) - 1 in lesson.order[:, :level]
-            taking_part = enough[rows.domains]
-            yield found.of(lesson.pool & ~is_labelled & taking_part), found.of(~lesson.pool & taking_part), enough
+            yield found.of(lesson.pool), found.of(~lesson.pool)

@@ -232,16 +232,13 @@ def _default(cells: Cells, n_evaluate: int) -> Route:
     most, needed = int(cells.enough.max()), domains_needed(CONFIDENCE)
     # Of the domains to fit on, some rows are held out too; in the worst case all held-out domains have the label.
     surely = int(domains_with_enough((1 - HOLD_OUT_ROWS) * cells.counts, cells.min_cell_size).max()) - n_evaluate
-    have = (
-        f"{most} domains have {cells.min_cell_size} rows or more of a label, {n_evaluate} domains are held out to "
-        "evaluate"
-    )
-    if surely >= needed:
-        return Route("fit", True, f"promises {CONFIDENCE:g}: {have}, and {needed} are needed.")
-    if most >= needed:
-        return Route("fit", None, f"promises {CONFIDENCE:g} if enough remain: {have}, and {needed} are needed.")
-    words = f"aims at the target without a promise: {have}; a promise of {CONFIDENCE:g} needs {needed}."
-    return Route("fit", False, words)
+    have = f"{most} domains have {cells.min_cell_size} rows or more of a label, {n_evaluate} domains are held out to"
+    if most < needed:
+        words = f"aims at the target without a promise: {have} evaluate; a promise of {CONFIDENCE:g} needs {needed}."
+        return Route("fit", False, words)
+    enough = "" if surely >= needed else " if enough remain"
+    words = f"promises {CONFIDENCE:g}{enough}: {have} evaluate, and {needed} are needed."
+    return Route("fit", True if surely >= needed else None, words)
 
 
 def _highest(reach: Reach, cells: Cells) -> Route:

@@ -17,7 +17,12 @@ from domaincover.terminal.command_options import REQUIRED, option, takes
 from domaincover.terminal.messages import if_stopped, say, warnings_as_notes
 from domaincover.terminal.text import counted, listed
 
+ROW = "row chosen"  # column with the number of a row to label, in the table that it was chosen from
+
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from domaincover.data.tables import Table
     from domaincover.predictors.promised_predictor import PromisedPredictor
 
@@ -28,18 +33,24 @@ class AdaptOptions:
 
     model: Path = model_folder()
     table: Path = table_file()
-    out: Path = option("Folder for the adapted model.", REQUIRED)
-    strict: bool = strict()
+    out: Path = option("Folder for the adapted model; with --choose, a CSV file.", REQUIRED)
     label: str | None = column("Column with true labels, empty where unknown; default: no labels are used.")
+    rows: Path | None = option("A table with more rows of the domain: with --label, the one that --choose chose from.")
+    choose: int | None = option(
+        "Write so many rows to label, those to label first first, instead of a model.", min=1, metavar="NUMBER"
+    )
+    strict: bool = strict()
 
 
 @takes(AdaptOptions)
 def adapt(options: AdaptOptions) -> None:
-    """Adapt the thresholds of a model to one domain, by a first batch of its rows, some with labels or none.
+    """Adapt a model to one domain by a first batch of its rows: thresholds, and with labels the scores, too.
 
-    Example: domaincover adapt model ward-7.csv --out ward-7 --label outcome
+    Example: domaincover adapt model ward-7.csv --choose 100 --out to-label.csv
     """
-    from domaincover.cli.inputs import ModelColumns
+    if options.choose is not None:
+        _choose(options)
+        return
     from domaincover.data.tables import open_table
     from domaincover.saving.sealed import check_folder
 
@@ -48,34 +59,93 @@ def adapt(options: AdaptOptions) -> None:
     check_folder(out)
     if out.exists() and model.exists() and out.samefile(model):
         raise InputError(f"--out would overwrite the model {model}; choose another folder.")
-    data = open_table(options.table)
+    if options.rows is not None and label is None:
+        raise InputError("--rows are beside rows with labels; give their column: --label.")
+    data = [open_table(path) for path in (options.table, options.rows) if path is not None]
     if label is not None:
-        data.check_column(label, "--label")
+        data[0].check_column(label, "--label")
+
+    import numpy as np
 
     from domaincover.cli.adaptable import inner_model
     from domaincover.cli.input_checks import note_on_input
-    from domaincover.cli.part_scores import SavedModel, scored_rows, scored_with_features
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.part_scores import SavedModel, joined, scored_with_features
+    from domaincover.predictors.calibrated_predictors import Scored
     from domaincover.saving.models import load_extra, load_to_predict, save
 
     fitted, extra = load_to_predict(model), load_extra(model) or {}
-    inner, columns = inner_model(fitted), ModelColumns.of(fitted, data)
-    labels = None if label is None else columns.read_some_labels(data, label, inner.classes_.tolist())
-    settings = extra.get("settings", {})
-    adapted_to = _only_domain(data, settings.get("domain"))
-    note_on_input(SavedModel.at(model), data, strict=options.strict)
+    inner, settings = inner_model(fitted), extra.get("settings", {})
+    columns = [ModelColumns.of(fitted, each) for each in data]
+    labels = None if label is None else columns[0].read_some_labels(data[0], label, inner.classes_.tolist())
+    names = dict.fromkeys(_only_domain(each, settings.get("domain")) for each in data)
+    if len(names) > 1:
+        named = listed([str(name) for name in names])
+        raise InputError(f"{options.table} and {options.rows} are of different domains: {named}.")
+    note_on_input(SavedModel.at(model), data[-1], strict=options.strict)
     with warnings_as_notes(), rejected_rows_as_input_error(model):
-        if labels is None:
-            adapted = inner.adapt_to_scored(scored_rows(fitted, data))
-        else:
-            scored, encoded = scored_with_features(fitted, data)
-            adapted = inner.adapt_to_scored(scored, labels, encoded)
+        scored, encoded = zip(*(scored_with_features(fitted, each) for each in data), strict=True)
+        rows, features = joined(fitted, scored), np.concatenate(encoded)
+        if options.rows is not None:
+            given = _rows_given_twice(data[0], len(scored[-1].scores))
+            kept = np.concatenate([np.full(len(scored[0].scores), True), ~given])
+            labels = np.concatenate([labels, np.full(len(given), None)])[kept]
+            rows, features = Scored(*(part[kept] for part in rows)), features[kept]
+        adapted = inner.adapt_to_scored(rows, labels, features)
     if adapted.adapted_["rows"] == 0:
         raise InputError(f"no row of {options.table} can be read by the model; there is nothing to adapt to.")
-    extra = {**extra, "settings": {**settings, "adapted_to": adapted_to}}
+    extra = {**extra, "settings": {**settings, "adapted_to": next(iter(names))}}
     save(_with_last_step(fitted, adapted), out, extra=extra)
     typer.echo("\n".join(_in_words(inner, adapted)))
     folder = shlex.quote(str(out))
     say(f"The model is in {out}. Next: domaincover predict {folder} TABLE --out sets.parquet")
+
+
+def _choose(options: AdaptOptions) -> None:
+    """Write the rows to label as a CSV file, with an empty column for the labels if there is none."""
+    from domaincover.cli.adaptable import inner_model
+    from domaincover.cli.outputs import check_not_table
+    from domaincover.cli.part_scores import scored_with_features
+    from domaincover.data.tables import open_table
+    from domaincover.files import write_whole
+    from domaincover.saving.models import load_extra, load_to_predict
+
+    if options.label is not None or options.rows is not None:
+        raise InputError("--choose writes rows to label; --label and --rows come afterwards, with the labels.")
+    if options.out.suffix != ".csv":
+        raise InputError(f"--choose writes a CSV file; give --out a name that ends in .csv, not {options.out}.")
+    check_not_table(options.out, "--out", options.table)
+    data = open_table(options.table)
+    fitted, settings = load_to_predict(options.model), (load_extra(options.model) or {}).get("settings", {})
+    inner = inner_model(fitted)
+    _only_domain(data, settings.get("domain"))
+    with warnings_as_notes(), rejected_rows_as_input_error(options.model):
+        chosen = inner.choose_scored(*scored_with_features(fitted, data), int(options.choose or 0))
+    label = str(settings.get("label", "label"))
+    frame = data.read(data.columns, data.columns).iloc[chosen]
+    frame.insert(0, ROW, chosen + 1)
+    if label not in frame:
+        frame[label] = ""
+    write_whole(options.out, frame.to_csv(index=False).encode())
+    told = " ".join(map(shlex.quote, [str(options.model), str(options.out), "--label", label, "--rows"]))
+    say(
+        f"{counted(len(chosen), 'row')} to label, in order, are in {options.out}. Fill in column {label!r}, then: "
+        f"domaincover adapt {told} {shlex.quote(str(options.table))} --out FOLDER"
+    )
+
+
+def _rows_given_twice(labelled: Table, n_rows: int) -> NDArray[np.bool_]:
+    """Return which rows of the table that rows to label were chosen from are among these."""
+    import numpy as np
+
+    given = np.zeros(n_rows, dtype=bool)
+    if ROW not in labelled.columns:
+        return given
+    numbers = labelled.read([ROW])[ROW].to_numpy()
+    if numbers.dtype.kind not in "iu" or numbers.min(initial=1) < 1 or numbers.max(initial=1) > n_rows:
+        raise InputError(f"column {ROW!r} of {labelled.path} does not number rows of --rows, which has {n_rows:,}.")
+    given[numbers - 1] = True
+    return given
 
 
 def _only_domain(data: Table, domain: str | None) -> str | None:
@@ -108,17 +178,21 @@ def _in_words(model: PromisedPredictor, adapted: PromisedPredictor) -> list[str]
     from domaincover.report.domain_adaptation import DomainAdaptation
 
     used, level = adapted.adapted_, model.unfamiliar_level
-    rows = f"{counted(used['rows'], 'row')}, {used['labels']:,} of them labelled"
     p_value = used["p_value"]
     if p_value is None:
         familiar = "No p-value of the domain: the rows are too few to compare it with those that calibrated."
     else:
         unlike = f", unlike the domains that calibrated (p ≤ {level:.2g}): the promise may not hold here"
         familiar = f"p-value of the domain: {p_value:.2g}{unlike if p_value <= level else ''}."
+    rows = counted(used["rows"], "row")
+    if used["level"]:
+        size, before = used["set_size"], used["set_size_before"]
+        smaller = "" if size is None else f", with {size:.2f} labels per set in the others instead of {before:.2f}"
+        return [f"The scorer has learned from the labels of {used['labels']:,} of {rows}{smaller}.", familiar]
     if not used["moved"]:
         fewest = model.later_adaptation_["n_rows"][1:2].tolist()
         why = f"it takes {fewest[0]} rows or more" if fewest and used["rows"] < fewest[0] else "they say too little"
-        return [f"Thresholds are the fixed ones: {rows}, did not move them ({why}).", familiar]
+        return [f"Thresholds are the fixed ones: {rows} did not move them ({why}).", familiar]
     shift = DomainAdaptation(adapted.thresholds_[None], model.thresholds_, np.array([p_value]), level)
     by_label = ", ".join(
         f"{name} {'in every set' if value != value else f'{value:+.2f}'}"

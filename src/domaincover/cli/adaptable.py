@@ -47,6 +47,16 @@ class AdaptedNames(NamedTuple):
         return "\n".join(filter(None, [unusual, doubt and f"Note: {doubt}"])) or None
 
 
+def gain_in_words(model: Any, domain: str | None) -> str | None:
+    """Return a line on what labels of a new domain gain; None of a model that learns nothing from them."""
+    inner = last_step(model)
+    if not getattr(inner, "few_labels_", None):
+        return None
+    sizes = {n: f"{size:.2f}" for n, size in inner.label_gain["set_size"].items()}
+    with_labels = listed([f"{size} with {n} labels of a new {domain or 'domain'}" for n, size in sizes.items() if n])
+    return f"Labels per set, in domains treated as new: {sizes[0]} without labels, {with_labels}."
+
+
 def inner_model(model: Any) -> PromisedPredictor:
     """Return the classifier of a model whose thresholds can adapt; reject another one."""
     inner = last_step(model)

@@ -17,6 +17,8 @@ from domaincover.terminal.command_options import option, takes
 from domaincover.terminal.messages import warnings_as_notes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from domaincover.criteria import TargetRecall
     from domaincover.evaluation import DomainReport
     from domaincover.predictors.set_predictor import SetPredictor
@@ -45,6 +47,9 @@ class LabelledTableOptions:
 class EvaluateOptions(LabelledTableOptions):
     """Arguments and options of `evaluate`."""
 
+    few_labels: str | None = option(
+        "Numbers of labels, such as 30,100: also say what so many labels of each domain would have done there."
+    )
     style: Literal["table", "json"] = output_format("table")
 
 
@@ -57,14 +62,65 @@ def evaluate(options: EvaluateOptions) -> None:
     found = evaluated(options)
     target, certificate = found.target_recall, certificate_if_unseen(found.report, found.target_recall, found.model)
     notes = [*found.warnings, *notes_on_evaluation(found.report, found.model, found.extra)]
-    shown = Shown(found.reports, target, notes, found.settings, certificate=certificate, adaptation=found.adaptation)
+    gain = None if options.few_labels is None else _label_gain(options)
+    notes += [] if gain is None else _gain_in_lines(gain)
+    shown = Shown(found.reports, target, notes, found.settings, "", certificate, (), found.adaptation, gain)
     if options.html is not None:
         shown.write_page(options.html)
     if options.style == "table":
         shown.print(*([] if certificate is None else [certificate.in_one_line()]))
     else:
         summary = found.report.summary(target).to_dict()
-        print_json({"summary": summary, **found.both_ways(target), "domains": found.records()})
+        labels = {} if gain is None else {"few_labels": gain.reset_index().to_dict("records")}
+        print_json({"summary": summary, **found.both_ways(target), **labels, "domains": found.records()})
+
+
+def _label_gain(options: EvaluateOptions) -> pd.DataFrame:
+    """Return set size and share at target by number of labels of each domain, over the domains that have the rows."""
+    from domaincover.cli.adaptable import inner_model
+    from domaincover.cli.inputs import ModelColumns
+    from domaincover.cli.part_scores import SavedModel, scored_with_features
+    from domaincover.data.tables import open_table
+    from domaincover.predictors.names import coded_domains, label_codes
+
+    saved, data = SavedModel.at(options.model), open_table(options.table)
+    fitted, inner = saved.load(), inner_model(saved.load())
+    roles = _roles(options, saved.extra().get("settings", {}))
+    known = ModelColumns.of(fitted, data).read_labels(data, *roles, inner.classes_.tolist())
+    with warnings_as_notes():
+        scored, encoded = scored_with_features(fitted, data)
+    labels, domains = label_codes(known.labels, inner.classes_), coded_domains(known.domains, len(known.labels))
+    found = inner.label_gain_of_scored(scored, encoded, labels, domains, _numbers(options.few_labels or ""))
+    by_number = found.dropna().groupby("labels")
+    means = {"set_size": by_number["set_size"].median(), "share_at_target": by_number["at_target"].mean()}
+    return by_number.size().to_frame("domains").assign(**means)
+
+
+def _gain_in_lines(gain: pd.DataFrame) -> list[str]:
+    """Say what labels of each domain would have done there."""
+    from domaincover.report.readable import percent
+
+    return [
+        f"With {n} labels of each domain: {row.set_size:.2f} labels per set at the median of the rows that come later, "
+        f"{percent(row.share_at_target)} of {row.domains:.0f} domains at target."
+        for n, row in gain.iterrows()
+    ]
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers in an option such as 30,100."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) >= 1 for part in parts):
+        raise InputError(f"--few-labels takes numbers such as 30,100, got {text!r}.")
+    return sorted({int(part) for part in parts})
+
+
+def _roles(options: LabelledTableOptions, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the columns of labels and domains: those given, or those that `fit` had."""
+    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
+    if label is None or domain is None:
+        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+    return label, domain
 
 
 NONE_MOVED = "Thresholds are the fixed ones in every domain: their rows are too few, or say too little, to move them."
@@ -174,9 +230,7 @@ def evaluated(options: LabelledTableOptions) -> Evaluation:
     saved = SavedModel.at(options.model)
     fitted, extra = saved.load(), saved.extra()
     settings = {"model": options.model.resolve().name, "sha256": saved.digest, **extra.get("settings", {})}
-    label, domain = options.label or settings.get("label"), options.domain or settings.get("domain")
-    if label is None or domain is None:
-        raise InputError("the model does not record its label and domain columns; give --label and --domain.")
+    label, domain = _roles(options, settings)
     if options.thresholds == "adapted":
         inner_model(fitted)
     ModelColumns.of(fitted, data)

@@ -103,14 +103,19 @@ def _assess(
     shown.print()
     if options.html is not None:
         certificate = certificate_if_unseen(report, options.target, assessment.model)
-        shown._replace(certificate=certificate).write_page(options.html)
+        gain = getattr(assessment.model, "label_gain", None)
+        shown._replace(certificate=certificate, label_gain=gain).write_page(options.html)
     return assessment
 
 
 def _final_fit(model: SetClassifier, training: LabelledTable, options: FitOptions) -> SetClassifier:
+    from domaincover.cli.adaptable import gain_in_words
+
     say(f"Fitting the final model on all domains: {training.n_domains}.")
     with warnings_as_notes(), logs_as_messages(all_of_them=options.verbose):
         fitted = model.fit(training.X, training.labels, domains=training.domains)
     if (promise := fitted.promise) is not None:
         say(f"Promise: {promise}")
+    if (line := gain_in_words(fitted, options.domain)) is not None:
+        say(line)
     return fitted

@@ -16,6 +16,8 @@ from domaincover.errors import InputError
 from domaincover.terminal.messages import say, text_width
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from domaincover.criteria import TargetRecall
     from domaincover.data.tables.arrow_tables import PartsTable
     from domaincover.evaluation import DomainReport
@@ -108,6 +110,7 @@ class Shown(NamedTuple):
     certificate: Certificate | None = None
     certificate_notes: Sequence[str] = ()
     adaptation: DomainAdaptation | None = None
+    label_gain: pd.DataFrame | None = None
 
     def print(self, *certified: str) -> None:
         """Print the domains worst first, the methods side by side, and a summary in sentences."""

@@ -176,9 +176,8 @@ def scored_rows(model: Any, table: Table) -> Scored:
 def scored_with_features(model: Any, table: Table) -> tuple[Scored, NDArray[Any]]:
     """Score a table in blocks, and return beside it the features that labels are learned by."""
     blocks = ModelColumns.of(model, table).blocks(table, tables.ROWS_AT_ONCE, ())
-    found = [
-        (inner.scored(X), inner.encoded_features(X)) for inner, X in (unwrapped(model, each) for each, _ in blocks)
-    ]
+    own = (unwrapped(model, block) for block, _ in blocks)
+    found = [(inner.scored(X), inner.encoded_features(X)) for inner, X in own]
     empty = last_step(model).encoded_features(np.empty((0, 0)))
     return joined(model, [scored for scored, _ in found]), np.concatenate([empty, *(encoded for _, encoded in found)])
 

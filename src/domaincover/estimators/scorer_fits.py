@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
@@ -20,8 +21,10 @@ from domaincover.criteria import criterion_for, targets_among
 from domaincover.data.encoding import as_table
 from domaincover.errors import InputError, one_line, torch_needed_for
 from domaincover.estimators.network import NetworkClassifier
+from domaincover.predictors.label_scores import last_step
 from domaincover.predictors.tree_predictors import CodedPredictor
 
+LARGE = 5_000  # rows that take seconds to fit
 PACKAGES = ("xgboost",)  # whose classifiers take only the labels 0, 1, 2, …
 
 logger = logging.getLogger(__name__)
@@ -84,9 +87,14 @@ def fit_on_each(
 
 
 def _logged(rows: Sequence[NDArray[np.int64]], estimator: Any) -> Iterator[NDArray[np.int64]]:
-    """Log each fit as it begins, at the level DEBUG."""
+    """Log each fit as it begins, and how long all may still take; of small tables at the level DEBUG."""
+    started = time.monotonic()
     for number, part in enumerate(rows, start=1):
-        logger.debug("%s: fit %d of %d, on %d rows", type(estimator).__name__, number, len(rows), len(part))
+        left = (time.monotonic() - started) / max(number - 1, 1) * (len(rows) - number + 1)
+        about = f"; about {left:,.0f} s left" if number > 1 else ""
+        level = logging.INFO if len(part) >= LARGE else logging.DEBUG
+        name = type(last_step(estimator)).__name__
+        logger.log(level, "%s: fit %d of %d, on %s rows%s", name, number, len(rows), f"{len(part):,}", about)
         yield part
 
 

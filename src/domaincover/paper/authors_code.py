@@ -16,43 +16,34 @@ AUTHORS_MARK = "as the authors’ released code"  # said wherever results of suc
 
 @dataclass(frozen=True)
 class SilentChoices:
-    """What the experiments of the paper leave open, one choice per field."""
+    """What the experiments of the paper leave open, one choice per field; the default is the paper's text."""
 
-    calibration_cells: Literal["all", "large"]
+    calibration_cells: Literal["all", "large"] = "all"
     """Training cells that calibrate the conformal rules: all, or those of `min_cell_size` − 1 (100) or more rows."""
 
-    small_domains: Literal["in proportion", "train first"]
+    small_domains: Literal["in proportion", "train first"] = "in proportion"
     """How the rows of a training domain are divided that has too few for training and test."""
 
-    sized_rows: SizedRows
+    sized_rows: SizedRows = "all"
     """Rows over which a domain's mean set size is taken: all, or those in cells that count."""
 
-    deviation_ddof: Literal[0, 1]
+    deviation_ddof: Literal[0, 1] = 1
     """The standard deviation over seeds divides by their number less this."""
 
-    image_transform: Literal["own size", "imagenet"]
+    image_transform: Literal["own size", "imagenet"] = "own size"
     """Images keep their size or are resized to 224 × 224, or they are resized to 256 and the central 224 are kept."""
 
-    amazon_hidden: Literal["10", "half of the input"]
+    amazon_hidden: Literal["10", "half of the input"] = "10"
     """Hidden units of the perceptron on mean word embeddings."""
 
-    erm_loss: ERMLoss
+    erm_loss: ERMLoss = "cross-entropy"
     """The loss of ERM, and so of the conformal rules around it."""
 
-    recall_from: RecallFrom
+    recall_from: RecallFrom = "full-pass"
     """Where the multipliers' recall comes from, unless a study sets it."""
 
 
-PAPER_TEXT = SilentChoices(
-    calibration_cells="all",
-    small_domains="in proportion",
-    sized_rows="all",
-    deviation_ddof=1,
-    image_transform="own size",
-    amazon_hidden="10",
-    erm_loss="cross-entropy",
-    recall_from="full-pass",
-)
+PAPER_TEXT = SilentChoices()
 AUTHORS_CODE = SilentChoices(
     calibration_cells="large",
     small_domains="train first",
@@ -61,7 +52,6 @@ AUTHORS_CODE = SilentChoices(
     image_transform="imagenet",
     amazon_hidden="half of the input",
     erm_loss="double-softmax",
-    recall_from="full-pass",
 )
 
 

@@ -21,7 +21,6 @@ from domaincover.evaluation import Summary
 from domaincover.paper.authors_code import silent_choices
 from domaincover.paper.published import note_on
 from domaincover.paper.run_directory import check_study, read_json
-from domaincover.prediction_sets import size_by_lot
 
 GROUP = ["dataset", "method", "target_recall", "split"]
 RESULT_COLUMNS = [
@@ -42,8 +41,7 @@ AVERAGED = [
     "set_size_by_lot",
 ]
 CONFIDENCE = 0.95  # of the intervals of means over seeds
-NOT_NEEDED = ("set_size_by_lot", "n_labels")  # by tables; studies that were finished before they existed are kept
-SUMMARY = tuple(field.name for field in fields(Summary) if field.name not in NOT_NEEDED)
+SUMMARY = tuple(field.name for field in fields(Summary))
 LARGEST = 1e15  # of any count or measurement; excludes infinity
 OF_DOMAIN = ("n", "min_recall", "set_size", "empty_rate", "single_rate")
 METHOD_WITH_HISTORY = "set-cover"
@@ -68,19 +66,17 @@ def collect(out: Path) -> StudyTables:
 def _rows(reports: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
     """Yield the key of a result, the result, and its run's report."""
     for report in reports:
-        config = report["config"]
+        named = {key: report["config"][key] for key in ("dataset", "method", "target_recall")}
         for split, result in report["splits"].items():
-            named = {key: config[key] for key in ("dataset", "method", "target_recall")}
-            yield named | {"split": split, "seed": config["seed"]}, result, report
+            yield named | {"split": split, "seed": report["config"]["seed"]}, result, report
 
 
 def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
     by_seed = pd.DataFrame(
         named
-        | {"set_size_by_lot": _least_by_lot(result, report)}
         | result["summary"]
-        | {"train_seconds": report["seconds"]["train"], "n_labels": len(report["labels"])}
-        | {"note": note_on(report["config"]), "ddof": _ddof(report["config"])}
+        | {"note": note_on(report["config"]), "train_seconds": report["seconds"]["train"]}
+        | {"ddof": silent_choices(bool(report["config"].get("as_authors"))).deviation_ddof}
         for named, result, report in _rows(reports)
     )
     groups = by_seed.groupby(GROUP, sort=True)
@@ -94,15 +90,6 @@ def _results(reports: list[dict[str, Any]]) -> pd.DataFrame:
     for name in ("train_seconds", *AVERAGED):
         table[name] = mean[name]
     return table.reset_index()[RESULT_COLUMNS]
-
-
-def _least_by_lot(result: dict[str, Any], report: dict[str, Any]) -> float:
-    """Return the size of sets drawn by lot as far as a run of an earlier version tells: every label at min recall."""
-    return float(size_by_lot(len(report["labels"]), result["summary"]["min_recall"]))
-
-
-def _ddof(config: dict[str, Any]) -> int:
-    return silent_choices(bool(config.get("as_authors"))).deviation_ddof
 
 
 def interval_half_width(deviation: pd.Series, n_seeds: pd.Series) -> pd.Series:
@@ -151,40 +138,31 @@ def read_reports(
 def is_report(report: Mapping[str, Any]) -> bool:
     """Return whether a report has all values that tables and figures need, of the right types."""
     try:
-        config, labels = report["config"], report["labels"]
+        config, labels, results = report["config"], report["labels"], report["splits"].values()
+        kinds = [(config["dataset"], str), (config["method"], str), (config["seed"], int)]
+        kinds += [(labels, list), *((label, str) for label in labels), (report["versions"], dict)]
         return (
-            all(type(config[name]) is str for name in ("dataset", "method"))
+            all(type(value) is kind for value, kind in kinds)
             and _are_numbers(config, ("target_recall",))
-            and type(config["seed"]) is int
             and _are_numbers(report["seconds"], ("train",))
-            and type(labels) is list
-            and all(type(label) is str for label in labels)
-            and type(report["versions"]) is dict
             and 0 < len(report["splits"]) == len(set(report["splits"]) & set(Split._fields))
-            and all(_is_result(result, labels) for result in report["splits"].values())
+            and all(_is_result(result, labels) for result in results)
         )
     except (KeyError, TypeError, AttributeError):
         return False
 
 
 def _is_result(result: Any, labels: list[str]) -> bool:
-    return (
-        _are_numbers(result["summary"], SUMMARY)
-        and type(result["domains"]) is list
-        and len(result["domains"]) > 0
-        and all(_is_domain(domain, labels) for domain in result["domains"])
-    )
-
-
-def _is_domain(domain: Any, labels: list[str]) -> bool:
-    recall = domain["recall"]
-    known = [label for label in labels if recall[label] is not None]
-    return (
-        type(domain["domain"]) is str
-        and _are_numbers(domain, OF_DOMAIN)
-        and set(recall) == set(labels)
-        and _are_numbers(recall, known)
-    )
+    domains = result["domains"]
+    if type(domains) is not list or not domains or not _are_numbers(result["summary"], SUMMARY):
+        return False
+    for domain in domains:
+        recall = domain["recall"]
+        known = [label for label in labels if recall[label] is not None]
+        is_domain = type(domain["domain"]) is str and set(recall) == set(labels)
+        if not (is_domain and _are_numbers(domain, OF_DOMAIN) and _are_numbers(recall, known)):
+            return False
+    return True
 
 
 def _are_numbers(values: Any, names: Any) -> bool:
@@ -210,15 +188,12 @@ class TrainingHistory(NamedTuple):
 def read_histories(out: Path, results: pd.DataFrame) -> list[TrainingHistory]:
     """Return the history of SET-COVER's first seed for every data set and target recall of the results."""
     own = results[results["method"] == METHOD_WITH_HISTORY]
-    pairs = own[["dataset", "target_recall"]].drop_duplicates().itertuples(index=False)
-    found = [_first_history(out, str(dataset), float(target)) for dataset, target in pairs]
-    return [history for history in found if history is not None]
-
-
-def _first_history(out: Path, dataset: str, target: float) -> TrainingHistory | None:
-    runs = (out / dataset / METHOD_WITH_HISTORY / f"target-{target!r}").glob("seed-*/history.npz")
-    files = sorted((int(path.parent.name.removeprefix("seed-")), path) for path in runs)
-    return _read_history(dataset, target, *files[0]) if files else None
+    found = []
+    for dataset, target in own[["dataset", "target_recall"]].drop_duplicates().itertuples(index=False):
+        runs = (out / str(dataset) / METHOD_WITH_HISTORY / f"target-{float(target)!r}").glob("seed-*/history.npz")
+        files = sorted((int(path.parent.name.removeprefix("seed-")), path) for path in runs)
+        found += [_read_history(str(dataset), float(target), *file) for file in files[:1]]
+    return found
 
 
 def _read_history(dataset: str, target: float, seed: int, path: Path) -> TrainingHistory:

@@ -1,4 +1,4 @@
-"""A job: runs of a study on one data set whose estimators are fitted together, and the files of each run."""
+"""A job: runs of a study on one data set whose estimators are fitted together, their predictions, and their files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -25,16 +25,19 @@ from numpy.typing import NDArray
 
 from domaincover.data.dataset import count_cells, texts
 from domaincover.data.splits import Split
+from domaincover.errors import InputError
+from domaincover.estimators.base import SetClassifier
+from domaincover.estimators.network import NetworkClassifier
 from domaincover.evaluation import domain_report
 from domaincover.networks.threads import one_thread
-from domaincover.paper.methods import PROMISED_FOLDS, study_method
-from domaincover.paper.predictions import Predicted, predicted, training_of
+from domaincover.paper.methods import PROMISED_FOLDS, Method, study_method
 from domaincover.paper.run_directory import write_json, write_run
 from domaincover.paper.shared_fits import fit_all
 from domaincover.paper.source_datasets import SourceDataset
 from domaincover.paper.study import Run
 from domaincover.paper.study_data import StudyData, draw_study_data
 from domaincover.paper.study_datasets import StudyDataset
+from domaincover.prediction_sets import Sets
 from domaincover.training.settings import TrainingRun
 
 CHECKPOINTS = ".checkpoints"
@@ -100,8 +103,10 @@ def _rough_cost(job: Job) -> float:
     return (job.setting.hidden + 20 * job.n_networks) * (0.5 if job.scorer == "erm-half" else 1)
 
 
-def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, n_threads: int | None = None) -> None:
-    """Fit the estimators of the job's runs and write the run directories.
+def run_job(
+    job: Job, out: Path, on_epoch: Callable[[int], object] = lambda _: None, n_threads: int | None = None
+) -> None:
+    """Fit the estimators of the job's runs and write the run directories; `on_epoch` takes the number of epochs done.
 
     Large networks train on `n_threads` threads; None is torch's default.
     """
@@ -115,7 +120,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, 
         started = time.perf_counter()
         models = fit_all(
             [estimator_of(run, training) for run in job.runs],
-            [training_data(data[run.seed], run) for run in job.runs],
+            [data[run.seed].training_for(study_method(run.method)) for run in job.runs],
         )
         seconds = (time.perf_counter() - started) / len({id(training_of(model)) for model in models})
         for run, model in zip(job.runs, models, strict=True):
@@ -124,7 +129,7 @@ def run_job(job: Job, out: Path, on_epoch: Callable[[], object] = lambda: None, 
         shutil.rmtree(checkpoints, ignore_errors=True)
         with suppress(OSError):  # another process may use the directory
             checkpoints.parent.rmdir()
-    epochs.finish()
+    on_epoch(job.epochs)  # with those restored from checkpoints
 
 
 def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
@@ -135,31 +140,16 @@ def estimator_of(run: Run, training: TrainingRun | None = None) -> Any:
     return model.set_params(**own) if own else model
 
 
-def training_data(data: StudyData, run: Run) -> Any:
-    """Return X, y and domains for `fit` of a run's estimator."""
-    return data.training_numbers if study_method(run.method).from_plugin else data.training
-
-
 class Epochs:
-    """Reports progress in epochs of one network, averaged over networks and stacks."""
+    """Tells the epochs of one network that are done, as the mean over networks and stacks."""
 
-    def __init__(self, report: Callable[[], object], n_epochs: int, n_networks: int) -> None:
-        self._report, self._n_epochs, self._n_networks = report, n_epochs, n_networks
-        self._n_done = self._n_reported = 0
+    def __init__(self, tell: Callable[[int], object], n_epochs: int, n_networks: int) -> None:
+        self._tell, self._n_epochs, self._n_networks, self._n_done = tell, n_epochs, n_networks, 0
 
     def add(self, n_networks: int) -> None:
         """Count an epoch of a stack of networks."""
         self._n_done += n_networks
-        self._report_until(min(self._n_done // self._n_networks, self._n_epochs))
-
-    def finish(self) -> None:
-        """Report epochs restored from checkpoints as well."""
-        self._report_until(self._n_epochs)
-
-    def _report_until(self, n: int) -> None:
-        for _ in range(self._n_reported, n):
-            self._report()
-        self._n_reported = max(n, self._n_reported)
+        self._tell(min(self._n_done // self._n_networks, self._n_epochs))
 
 
 def threads_for(setting: StudyDataset, n_threads: int | None = None) -> AbstractContextManager[None]:
@@ -178,6 +168,76 @@ def at_most(n_threads: int) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+class Predicted(NamedTuple):
+    """The sets of all examples; scores, thresholds by label and the history, if the estimator has them."""
+
+    sets: Sets
+    scores: NDArray[Any] | None = None
+    thresholds: list[float | None] | None = None  # the same in all domains; None for a label that is in every set
+    history: dict[str, NDArray[Any]] | None = None
+
+
+def predicted(model: Any, data: StudyData, method: Method) -> Predicted:
+    """Return a fitted estimator's predictions for all examples.
+
+    A label without training examples is unknown to the estimator; the method defines whether it is in every set.
+    """
+    X = data.numbers if method.from_plugin else data.X
+    classes = np.asarray(getattr(model, "classes_", np.arange(len(data.label_names)))).astype(np.int64)
+    found = _sets(model, X, classes, data.batches if method.adapts else None)
+    sets = np.full((len(data), len(data.label_names)), method.covers_unknown_labels)
+    sets[:, classes] = found
+    if not isinstance(model, SetClassifier):
+        return Predicted(sets)
+    scores = np.full(sets.shape, np.nan, dtype=np.float32)
+    scores[:, classes] = model.label_scores(X)
+    thresholds = np.full(sets.shape[1], -np.inf)
+    thresholds[classes] = getattr(model, "thresholds_", np.nan)
+    by_label = [float(value) if np.isfinite(value) else None for value in thresholds]
+    is_fixed = hasattr(model, "thresholds_") and not method.adapts
+    return Predicted(sets, scores, by_label if is_fixed else None, _history(model, data))
+
+
+def training_of(model: Any) -> Any:
+    """Return an object that stands for a model's training: two iterates of one training have the same."""
+    scorer = getattr(model, "estimator_", model)
+    return scorer._history if isinstance(scorer, NetworkClassifier) else scorer
+
+
+def _sets(model: Any, X: Any, classes: NDArray[np.int64], batches: NDArray[np.int64] | None = None) -> Sets:
+    """Return the sets, with thresholds adapted to each batch if batches are given."""
+    name = type(model).__name__
+    if batches is not None:
+        found = model.predict_set(X, domains=batches)
+    elif hasattr(model, "predict_set"):
+        found = np.asarray(model.predict_set(X))
+    elif hasattr(model, "predict"):
+        found = np.asarray(model.predict(X))[:, None] == classes
+    else:
+        raise InputError(f"{name} has neither predict_set nor predict.")
+    if found.dtype != bool or found.shape != (len(X), len(classes)):
+        raise InputError(
+            f"{name} must return booleans, {len(X)} examples × {len(classes)} labels, got {found.dtype} of shape "
+            f"{found.shape}."
+        )
+    return found
+
+
+def _history(model: Any, data: StudyData) -> dict[str, NDArray[Any]] | None:
+    """Return the training history: a row per dual step, cells as training domains × labels."""
+    network = getattr(model, "estimator_", model)
+    if not isinstance(network, NetworkClassifier):
+        return None
+    kept = {name: values for name, values in vars(network._history).items() if values is not None}
+    if "recall" in kept:
+        for name in ("recall", "multipliers"):
+            kept[name] = kept[name][:, : len(network.domains_)]  # the last row is for merged cells; none are merged
+        names = texts(data.domain_names)
+        kept["domains"] = np.array([names[code] for code in network.domains_])
+        kept["labels"] = np.array([texts(data.label_names)[code] for code in network.classes_])
+    return kept
 
 
 def _write(out: Path, run: Run, data: StudyData, found: Predicted, train_seconds: float) -> None:

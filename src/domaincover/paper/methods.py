@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 from domaincover.errors import InputError, suggestion
-from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, WeightedPenalty
+from domaincover.options import DomainPenalty, Iterate
 from domaincover.paper.study_datasets import check_plain
 
 if TYPE_CHECKING:
@@ -52,21 +52,6 @@ class Method:
     def is_set_cover(self) -> bool:
         """Whether its network depends on the target recall."""
         return self.name.startswith("set-cover")
-
-    @property
-    def compares_domains(self) -> bool:
-        """Whether the networks' objective compares the domains of a batch."""
-        return self.name in get_args(DomainPenalty)
-
-    @property
-    def compares_features(self) -> bool:
-        """Whether it compares the inputs of the last layer, so that earlier layers must be trained."""
-        return self.name in get_args(PenaltyOnFeatures)
-
-    @property
-    def has_weight(self) -> bool:
-        """Whether it adds a weighted penalty to the mean risk."""
-        return self.name in get_args(WeightedPenalty)
 
     @property
     def covers_unknown_labels(self) -> bool:

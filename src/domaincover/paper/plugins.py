@@ -6,7 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Callable, Iterable
-from importlib import import_module
+from functools import partial
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
 from importlib.util import module_from_spec, spec_from_loader
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE, REGISTERED, add_dataset
 from domaincover.paper.methods import METHODS, Method, add_method
-from domaincover.paper.source_datasets import DataKind, code_digest, make_dataset
+from domaincover.paper.source_datasets import DataKind, code_digest, imported, make_dataset
 
 GROUP = "domaincover.plugins"
 _read: dict[str, str] = {}  # digests of the plug-in files that this process imported
@@ -84,12 +84,11 @@ def register_method(name: str) -> Callable[[Made], Made]:
 def load_plugins(modules: Iterable[str]) -> None:
     """Import plug-ins: modules by name, files by path, and the entry points of installed packages."""
     for entry in entry_points(group=GROUP):
-        _import(entry.value, lambda entry=entry: entry.load())  # type: ignore[misc]
+        _import(entry.value, entry.load)
     for module in modules:
-        if module.endswith(".py"):
-            _import(module, lambda module=module: _import_file(Path(module)))  # type: ignore[misc]
-        else:
-            _import(module, lambda module=module: _import_name(module))  # type: ignore[misc]
+        _import(
+            module, partial(_import_file, Path(module)) if module.endswith(".py") else partial(_import_name, module)
+        )
 
 
 def registered() -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -121,10 +120,7 @@ def _import(name: str, load: Callable[[], object]) -> None:
 
 
 def _import_name(module: str) -> None:
-    here = os.getcwd()
-    if here not in sys.path:  # as with `python -m`
-        sys.path.insert(0, here)
-    found = import_module(module)
+    found = imported(module)
     if found.__file__ is not None:
         _check_unchanged(module, Path(found.__file__))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -85,16 +85,11 @@ def published_times() -> pd.DataFrame:
 
 
 def _fixed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
-
-
-def _file(name: str) -> Any:
-    return files("domaincover.paper") / "experiments" / name
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _read(name: str) -> pd.DataFrame:
     import pandas as pd
 
-    with _file(name).open(encoding="utf-8") as text:
-        table: pd.DataFrame = pd.read_csv(text)
-    return table
+    with (files("domaincover.paper") / "experiments" / name).open(encoding="utf-8") as text:
+        return pd.read_csv(text)

@@ -248,7 +248,7 @@ class Work:
             raise InputError(f"this worker has another version of the plug-in of {name}.")
         left = tuple(run for run in job.runs if not is_finished(out, run))
         if left:
-            run_job(replace(job, runs=left), out, _Teller(Path(self.progress) / job.file), self.n_threads)
+            run_job(replace(job, runs=left), out, _teller(Path(self.progress) / job.file), self.n_threads)
 
     def _traceback_in(self, job: Job) -> str:
         """Write the current traceback to a file, and return where it is."""
@@ -261,20 +261,18 @@ class Work:
         return f"traceback in {FAILURES}/{file.name}"
 
 
-class _Teller:
-    """Writes the number of epochs to a file; ends the job if the file's folder is gone."""
+def _teller(file: Path) -> Callable[[int], None]:
+    """Return a function that writes the number of epochs to a file; it ends the job if the file's folder is gone."""
 
-    def __init__(self, file: Path) -> None:
-        self._file, self._n_done = file, 0
-
-    def __call__(self) -> None:
-        self._n_done += 1
+    def tell(n_done: int) -> None:
         try:
-            self._file.write_text(str(self._n_done), encoding="ascii")
+            file.write_text(str(n_done), encoding="ascii")
         except FileNotFoundError:
             raise AbandonedError from None
         except OSError:  # progress is only for display
             pass
+
+    return tell
 
 
 _watched = False

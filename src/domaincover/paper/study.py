@@ -12,8 +12,8 @@ import numpy as np
 
 from domaincover.calibration.confidence import check_feasible
 from domaincover.errors import InputError, check_choice
-from domaincover.options import Iterate, RecallFrom
-from domaincover.paper.authors_code import AUTHORS_CODE, SilentChoices, silent_choices
+from domaincover.options import DomainPenalty, Iterate, PenaltyOnFeatures, RecallFrom, WeightedPenalty
+from domaincover.paper.authors_code import SilentChoices, silent_choices
 from domaincover.paper.catalogue import is_named, study_dataset
 from domaincover.paper.methods import GROUPS, PROMISED_FOLDS, study_method
 from domaincover.paper.study_datasets import Sizes, StudyDataset
@@ -135,7 +135,7 @@ class Study(StudySettings):
             return
         if not 0 <= self.penalty_weight < math.inf:
             raise InputError(f"penalty_weight must be a finite number, 0 or more, got {self.penalty_weight:g}.")
-        if not any(study_method(name).has_weight for name in self.methods):
+        if not any(name in get_args(WeightedPenalty) for name in self.methods):
             raise InputError("penalty_weight applies to irm, vrex, mmd and coral, but the study has none of them.")
 
     @property
@@ -150,7 +150,7 @@ class Study(StudySettings):
 
     def runs(self) -> Iterator[Run]:
         """Yield every run of the grid."""
-        recall_from = AUTHORS_CODE.recall_from if self.as_authors else self.setting.recall_from
+        recall_from = self.recall_from or silent_choices(self.as_authors).recall_from
         settings = {
             name: getattr(self.setting if getattr(self, name) is None else self, name)
             for name in ("epochs", "batch_size", "min_cell_size")
@@ -166,10 +166,10 @@ class Study(StudySettings):
                 method,
                 target,
                 seed,
-                recall_from=self.recall_from or recall_from,
+                recall_from=recall_from,
                 domain_confidence=self.domain_confidence if own.promises else None,
-                domains_per_batch=self.domains_per_batch if own.compares_domains else None,
-                penalty_weight=self.penalty_weight if own.has_weight else None,
+                domains_per_batch=self.domains_per_batch if method in get_args(DomainPenalty) else None,
+                penalty_weight=self.penalty_weight if method in get_args(WeightedPenalty) else None,
                 iterate=own.iterate if own.names_iterate else self.iterate or own.iterate,
                 plugin_source=own.plugin_source,
                 **settings,
@@ -188,7 +188,7 @@ def why_not(name: str, setting: StudyDataset, domain_confidence: float) -> str |
             return f"{str(error).split(';')[0]}."
     if method.from_plugin and setting.trains_whole_networks:
         return 'it takes only numbers, but learn = "all" trains on images or texts; set learn = "head".'
-    if method.compares_features and setting.hidden == 0 and not setting.trains_whole_networks:
+    if name in get_args(PenaltyOnFeatures) and setting.hidden == 0 and not setting.trains_whole_networks:
         # The result would be ERM's under another name.
         return 'it compares learned features, but a linear head learns none; set learn = "all".'
     return None

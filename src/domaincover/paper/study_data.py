@@ -16,6 +16,7 @@ from domaincover.data.dataset import DomainDataset
 from domaincover.data.encoding import TableEncoder
 from domaincover.data.splits import Split, paper_split
 from domaincover.paper.authors_code import PAPER_TEXT, SilentChoices
+from domaincover.paper.methods import Method
 from domaincover.paper.study_datasets import StudyDataset
 
 Training = tuple[Any, NDArray[np.int64], NDArray[np.int64]]  # X, y and domains, as `fit` takes them
@@ -58,6 +59,10 @@ class StudyData:
     def training_numbers(self) -> Training:
         """Arguments of `fit` for an estimator that takes only numbers."""
         return self._training_rows(self.numbers)
+
+    def training_for(self, method: Method) -> Training:
+        """Arguments of `fit` for the estimator of a method."""
+        return self.training_numbers if method.from_plugin else self.training
 
     def _training_rows(self, X: Any) -> Training:
         n_rows = len(self.split.train)

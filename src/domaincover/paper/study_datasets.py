@@ -53,7 +53,6 @@ class StudyDataset(ABC):
     min_cell_size: int = 101  # the paper counts cells of more than 100 examples
     epochs: int = 30
     batch_size: int = 128
-    recall_from: str = "full-pass"
 
     def __post_init__(self) -> None:
         for name, number in self.sizes._asdict().items():
@@ -99,10 +98,8 @@ class StudyDataset(ABC):
     @property
     def in_words(self) -> str:
         """How much of the data is used, and what is trained on it."""
-        return (
-            f"{self.name}: {self.n_train_domains} domains train, {self.n_unseen_domains} are unseen; "
-            f"{self.network_in_words}"
-        )
+        used = f"{self.n_train_domains} domains train, {self.n_unseen_domains} are unseen"
+        return f"{self.name}: {used}; {self.network_in_words}"
 
     def identity(self) -> dict[str, Any]:
         """Return everything but the name that results depend on; nothing for synthetic data."""
@@ -201,17 +198,12 @@ class TableDataset(StudyDataset):
 
 
 def as_dataset(table: DatasetTable) -> DomainDataset:
-    """Return row numbers with the codes of labels and domains."""
-    n_rows = len(table.X)
-    labels, domains = _coded_labels(table.y, n_rows), code_names(table.domains, "domains", n_rows)
+    """Return row numbers with the codes of labels and domains; ordered categories of labels keep their order."""
+    y, n_rows = table.y, len(table.X)
+    is_ordered = getattr(y, "ordered", False) is True
+    labels = Coded(y.codes.astype(np.int64), tuple(y.categories)) if is_ordered else code_names(y, "labels", n_rows)
+    domains = code_names(table.domains, "domains", n_rows)
     return DomainDataset(np.arange(n_rows), labels.codes, domains.codes, labels.names, domains.names)
-
-
-def _coded_labels(y: Any, n_rows: int) -> Coded:
-    """Return the codes of labels, in the order of their categories if they have one."""
-    if getattr(y, "ordered", False) is True:
-        return Coded(y.codes.astype(np.int64), tuple(y.categories))
-    return code_names(y, "labels", n_rows)
 
 
 @lru_cache(maxsize=8)

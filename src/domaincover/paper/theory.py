@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from domaincover.data.synthetic import GaussianDomains
@@ -27,8 +27,10 @@ from domaincover.paper.run_directory import check_made_with
 from domaincover.prediction_sets import check_target_recall
 
 FILE = "theory.json"
-ROW_COUNTS = ("n_domains", "seed")
-ROW_NUMBERS = ("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size")
+ROW_NUMBERS = (
+    *("n_domains", "seed"),
+    *("share_missing_training", "share_missing_new", "worst_training_recall", "mean_set_size"),
+)
 FORMAT = 1
 LARGEST = 1e15  # of numbers in a file
 ROUNDING = 1e-12  # tolerance for recalls exactly at target
@@ -62,13 +64,22 @@ def run_theory(
     on_count: Callable[[int], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Run the domain counts missing in the directory's `theory.json`, write it after each, and return its content."""
+    from domaincover.paper.job import versions
+
     path = out / FILE
-    content = _finished(path, settings)
+    content: dict[str, Any] = {
+        "domaincover_theory": FORMAT,
+        "settings": asdict(settings),
+        "versions": versions(),
+        "rows": [],
+    }
+    if path.exists():
+        content = _read(path)
+        check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
     done = {row["n_domains"] for row in content["rows"]}
-    missing = [count for count in domain_counts if count not in done]
-    if missing:
-        _write(path, content)  # detects a read-only directory before training
-    for count in missing:
+    for place, count in enumerate(count for count in domain_counts if count not in done):
+        if place == 0:
+            _write(path, content)  # detects a read-only directory before training
         rows = content["rows"] + trial(settings, count)
         content["rows"] = sorted(rows, key=lambda row: (row["n_domains"], row["seed"], row["predictor"]))
         _write(path, content)
@@ -79,7 +90,7 @@ def run_theory(
 def read_theory(out: Path) -> dict[str, Any] | None:
     """Return the content of a directory's `theory.json`, None if there is none."""
     path = out / FILE
-    return content if path.exists() and (content := _content(path))["rows"] else None
+    return content if path.exists() and (content := _read(path))["rows"] else None
 
 
 def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
@@ -91,92 +102,47 @@ def trial(settings: TheorySettings, n_domains: int) -> list[dict[str, Any]]:
     weights, intercepts = _trained(settings, source, positions, rngs)
     rows = []
     for seed, (w, b, place, rng) in enumerate(zip(weights, intercepts, positions, rngs, strict=True)):
-        seen = cells_at(source, place)
-        new = cells_at(source, source.positions(settings.n_new_domains, rng[3]))
-        lowest = intercepts_at_target(seen, w, settings.target_recall)
+        places = place, source.positions(settings.n_new_domains, rng[3])
+        seen, new = (source.means(where) for where in places)
+        lowest = intercepts_at_target(seen, source.deviation, w, settings.target_recall)
         for predictor, chosen in (("trained", b), ("at-target", lowest)):
-            found = _judged(seen, new, w, chosen, settings.target_recall)
-            rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | found)
+            in_seen, in_new = (recalls(means, source.deviation, w, chosen) for means in (seen, new))
+            worst_seen, worst_new = (held.diagonal().min(axis=1) for held in (in_seen, in_new))  # over labels
+            least = settings.target_recall - ROUNDING
+            found = {
+                "share_missing_training": np.mean(worst_seen < least),
+                "share_missing_new": np.mean(worst_new < least),
+                "worst_training_recall": worst_seen.min(),
+                "mean_set_size": in_new.sum(axis=0).mean(),
+            }
+            numbers = {name: float(value) for name, value in found.items()}
+            rows.append({"n_domains": n_domains, "seed": seed, "predictor": predictor} | numbers)
     return rows
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianCells:
-    """The Gaussians of one label in n domains: means (n × d), standard deviations (n) and a common covariance (d × d).
-
-    In the paper's notation, a deviation is √σ_e.
-    """
-
-    means: NDArray[np.float64]
-    deviations: NDArray[np.float64]
-    covariance: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
-        """Broadcast: one deviation applies to all domains, and the default covariance is the identity."""
-        centres = np.asarray(means, dtype=float)
-        n_domains, n_features = centres.shape
-        shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
-        return cls(centres, np.broadcast_to(np.asarray(deviations, dtype=float), n_domains).copy(), shared)
-
-    def recall(self, weights: ArrayLike, intercept: ArrayLike = 0.0) -> NDArray[np.float64]:
-        """Return the recall of scorers in every domain: weights (…, d) and intercepts (…) to (…, n).
-
-        >>> GaussianCells.of([[0.0], [1.6449]]).recall([1.0]).round(3)
-        array([0.5 , 0.95])
-        """
-        w, b = np.asarray(weights, dtype=float), np.asarray(intercept, dtype=float)
-        centre = w @ self.means.T + b[..., None]
-        spread = self.norm(w)[..., None] * self.deviations
-        with np.errstate(divide="ignore", invalid="ignore"):
-            # with zero weights, the label is in all sets or in none
-            return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
-
-    def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the standard deviation of weights · x in a domain of deviation 1."""
-        return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
-
-
-def min_recall(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
+def recalls(
+    means: NDArray[np.float64], deviation: float, weights: NDArray[np.float64], intercepts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the min recall of linear set predictors in every domain, in closed form.
+    """Return the share of examples whose sets hold each label: label of the set × label of the example × domain.
 
-    `cells` has the Gaussians of each label; weights are (…, labels, features), intercepts (…, labels).
+    `means` are those of Gaussians with one deviation in all directions, domains × labels × features; a label is in the
+    set where its score, weights · x + intercept, is not negative.
     """
-    by_label = [cell.recall(weights[..., y, :], intercepts[..., y]) for y, cell in enumerate(cells)]
-    return np.min(by_label, axis=0)
-
-
-def mean_size(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], intercepts: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return the mean set size in every domain for equally frequent labels, in closed form."""
-    held = [[cell.recall(weights[..., y, :], intercepts[..., y]) for y in range(len(cells))] for cell in cells]
-    return np.sum(held, axis=(0, 1)) / len(cells)
-
-
-def share_missing(min_recalls: NDArray[np.float64], target_recall: float) -> NDArray[np.float64]:
-    """Return the share of domains (the last axis) whose min recall is below the target."""
-    return np.mean(min_recalls < check_target_recall(target_recall) - ROUNDING, axis=-1)
+    centres = np.einsum("kd,eld->kle", weights, means) + intercepts[:, None, None]
+    spreads = deviation * np.linalg.norm(weights, axis=1)[:, None, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # with zero weights, the label is in all sets or in none
+        return np.where(spreads > 0, ndtr(centres / spreads), np.where(centres >= 0, 1.0, 0.0))
 
 
 def intercepts_at_target(
-    cells: Sequence[GaussianCells], weights: NDArray[np.float64], target_recall: float
+    means: NDArray[np.float64], deviation: float, weights: NDArray[np.float64], target_recall: float
 ) -> NDArray[np.float64]:
     """Return the lowest intercepts (smallest sets) at which every label is at target in all domains."""
-    z = ndtri(check_target_recall(target_recall))
-    needed = [
-        np.max(z * cell.norm(weights[..., y, :])[..., None] * cell.deviations - weights[..., y, :] @ cell.means.T, -1)
-        for y, cell in enumerate(cells)
-    ]
-    return np.stack(needed, axis=-1)
-
-
-def cells_at(source: GaussianDomains, positions: NDArray[np.float64]) -> list[GaussianCells]:
-    """Return the Gaussians of both labels in domains at the given positions."""
-    means = source.means(positions)
-    return [GaussianCells.of(means[:, label], source.deviation) for label in range(means.shape[1])]
+    margins = ndtri(target_recall) * deviation * np.linalg.norm(weights, axis=1) - np.einsum(
+        "kd,ekd->ek", weights, means
+    )
+    return np.asarray(margins.max(axis=0))
 
 
 def _trained(
@@ -219,55 +185,22 @@ def _trained(
     )
 
 
-def _judged(
-    seen: Sequence[GaussianCells],
-    new: Sequence[GaussianCells],
-    weights: NDArray[np.float64],
-    intercepts: NDArray[np.float64],
-    target_recall: float,
-) -> dict[str, float]:
-    in_training = min_recall(seen, weights, intercepts)
-    return {
-        "share_missing_training": float(share_missing(in_training, target_recall)),
-        "share_missing_new": float(share_missing(min_recall(new, weights, intercepts), target_recall)),
-        "worst_training_recall": float(in_training.min()),
-        "mean_set_size": float(mean_size(new, weights, intercepts).mean()),
-    }
-
-
 def _write(path: Path, content: dict[str, Any]) -> None:
     write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def _finished(path: Path, settings: TheorySettings) -> dict[str, Any]:
-    """Return the results of an earlier run, if any; raise if it used other settings."""
-    from domaincover.paper.job import versions
-
-    fresh = {"domaincover_theory": FORMAT, "settings": asdict(settings), "versions": versions(), "rows": []}
-    if not path.exists():
-        return fresh
-    content = _content(path)
-    check_made_with(asdict(TheorySettings(**content["settings"])), asdict(settings), path)
-    return content
-
-
-def _is_row(row: Any) -> bool:
-    numbers = (*ROW_COUNTS, *ROW_NUMBERS)
-    return set(row) == {*numbers, "predictor"} and all(_is_number(row[name]) for name in numbers)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST
-
-
-def _content(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
+    """Return the content of a file; raise if it is not of this format."""
     try:
         content: dict[str, Any] = plain_json(path.read_text(encoding="utf-8"))
-        settings = TheorySettings(**content["settings"])
-        rows_ok = all(_is_row(row) for row in content["rows"])
-        numbers = [getattr(settings, field.name) for field in fields(settings) if field.name != "quick"]
-        is_ours = content["domaincover_theory"] == FORMAT and rows_ok and all(map(_is_number, numbers))
-        is_ours = is_ours and type(settings.quick) is bool
+        settings = asdict(TheorySettings(**content["settings"]))
+        numbers = [value for name, value in settings.items() if name != "quick"]
+        for row in content["rows"]:
+            if set(row) != {*ROW_NUMBERS, "predictor"}:
+                raise ValueError("a row has other columns")
+            numbers += [row[name] for name in ROW_NUMBERS]
+        is_ours = content["domaincover_theory"] == FORMAT and type(settings["quick"]) is bool
+        is_ours &= all(type(value) in (int, float) and -LARGEST <= value <= LARGEST for value in numbers)
     except (OSError, ValueError, KeyError, TypeError):
         is_ours = False
     if not is_ours:

@@ -12,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domaincover.calibration.adaptation import AdaptiveThresholds
+from domaincover.calibration.adaptation_fit import Promise, ScoredRows
 from domaincover.calibration.familiarity import FamiliarityTable
 from domaincover.calibration.few_labels import Correction, FeatureScale, learn_correction, rows_to_label
+from domaincover.calibration.few_labels_fit import Level, TaughtRows, gain_in_domains
 from domaincover.calibration.links import log_odds
 from domaincover.calibration.self_calibration import self_calibrated_thresholds
 from domaincover.data.disk_table import DiskTable
@@ -23,7 +25,14 @@ from domaincover.options import LabelRows, ThresholdKind
 from domaincover.prediction_sets import MISSING_LABEL, Sets, set_sizes, sets_from_scores
 from domaincover.predictors.calibrated_predictors import CalibratedPredictor, Scored
 from domaincover.predictors.label_scores import MeanOfModels, last_step
-from domaincover.predictors.names import ONLY_DOMAIN, check_fitted, coded_domains, known_label_codes, n_rows_of
+from domaincover.predictors.names import (
+    ONLY_DOMAIN,
+    check_fitted,
+    coded_domains,
+    known_label_codes,
+    label_codes,
+    n_rows_of,
+)
 from domaincover.predictors.promise_text import promise_in_words
 
 if TYPE_CHECKING:
@@ -173,19 +182,21 @@ class PromisedPredictor(CalibratedPredictor):
             warnings.warn(self._too_few_labels(n_labels), stacklevel=3)
         p_value = float(self.adapted_domains(rows, np.zeros(len(labels), np.int64), 1).p_values[0])
         adapted = copy.copy(self)
-        for name in LEARNED_TO_ADAPT:
+        for name in LEARNED_TO_ADAPT if level else (*LEARNED_TO_ADAPT, "feature_encoder_", "feature_scale_"):
             vars(adapted).pop(name, None)
-        is_other = (labels == MISSING_LABEL) | (level == 0)
+        adapted.thresholds_ = self._of_later_rows(self.later_adaptation_, rows, len(labels))
+        is_other, sizes = labels == MISSING_LABEL, list[float | None]()
         others = Scored(*(part[is_other] for part in rows))
-        before = adapted.thresholds_ = self._of_later_rows(self.later_adaptation_, rows)
-        sizes = [_mean_size(others, before)] * 2
+        sizes.append(_mean_size(others, adapted.thresholds_))
         if level and encoded is not None:
-            features = FeatureScale(**self.feature_scale_)
+            features, kept = FeatureScale(**self.feature_scale_), self.few_labels_[level]
             adapted.correction_ = self._learned(level, features, encoded[readable], rows.probabilities, labels)
-            corrected = adapted._corrected(others.probabilities, encoded[readable][is_other])
-            others = Scored(log_odds(corrected), corrected)
-            adapted.thresholds_ = self._of_later_rows(self.few_labels_[level]["thresholds"], others)
-            sizes[1] = _mean_size(others, adapted.thresholds_)
+            corrected = adapted._corrected(rows.probabilities, encoded[readable])
+            rows = Scored(log_odds(corrected), corrected)
+            n_evidence = int(Level.of(kept).n_evidence(np.array(len(labels)), n_labels))
+            adapted.thresholds_ = self._of_later_rows(kept["thresholds"], rows, n_evidence)
+            others = Scored(*(part[is_other] for part in rows))
+        sizes.append(_mean_size(others, adapted.thresholds_))
         adapted.adapted_ = {
             "rows": len(labels),
             "labels": n_labels,
@@ -237,6 +248,51 @@ class PromisedPredictor(CalibratedPredictor):
         table = pd.DataFrame(getattr(self, "label_gain_", {"labels": [], "set_size": [], "share_at_target": []}))
         return table.set_index("labels")
 
+    def label_gain_in(
+        self, X: Any, y: Any, domains: Any, n_labels: Sequence[int] = (30, 100), *, random_state: int = 0
+    ) -> pd.DataFrame:
+        """Return what so many labels of each domain would have done there: mean set size, and whether at target.
+
+        Half of a domain's rows, 500 at most, are those that labels are chosen from, and the others count; the figures
+        are means over some draws. NaN for a domain with too few rows. The domains should be unseen.
+        """
+        scored = self.scored(X)
+        coded, codes = coded_domains(domains, len(scored.scores)), label_codes(y, self.classes_)
+        return self.label_gain_of_scored(scored, self.encoded_features(X), codes, coded, n_labels, random_state)
+
+    def label_gain_of_scored(
+        self,
+        scored: Scored,
+        encoded: NDArray[Any],
+        labels: NDArray[np.int64],
+        domains: Any,
+        n_labels: Sequence[int],
+        random_state: int = 0,
+    ) -> pd.DataFrame:
+        """Return what `label_gain_in` does, for rows that were scored in blocks, with codes of their labels."""
+        import pandas as pd
+
+        self._checked_adaptive(required=True)
+        if not self._label_levels:
+            raise InputError(f"this model has nothing to learn from labels: {self._no_labels_in_words}.")
+        readable = np.isfinite(scored.probabilities).all(axis=1)
+        rows = ScoredRows(*scored, labels, domains.codes).of(readable)
+        criterion = self.own_criterion
+        counts = np.ones(len(criterion.group_targets), dtype=bool)
+        promise = Promise(criterion, self.domain_confidence, self.min_cell_size, counts, pools=False)
+        levels = {0: Level(None, 1.0, AdaptiveThresholds(**self.later_adaptation_))}
+        levels |= {number: Level.of(kept) for number, kept in self.few_labels_.items()}
+        known = {number: max(level for level in levels if level <= number) for number in (0, *n_labels)}
+        asked = {number: levels[level] for number, level in known.items()}
+        features = FeatureScale(**self.feature_scale_).standardised(encoded[readable])
+        rng = np.random.default_rng(random_state)
+        found = gain_in_domains(promise, TaughtRows(rows, features), asked, self.label_rows, rng)
+        by_number = {
+            number: pd.DataFrame({"set_size": sizes, "at_target": held}, pd.Index(domains.names, tupleize_cols=False))
+            for number, (sizes, held) in found.items()
+        }
+        return pd.concat(by_number, names=["labels", "domain"])
+
     def encoded_features(self, X: Any) -> NDArray[Any]:
         """Return the features of rows that labels are learned by: a table's encoded columns, or a network's last."""
         if n_rows_of(X) == 0 or not hasattr(self, "feature_scale_"):
@@ -270,11 +326,11 @@ class PromisedPredictor(CalibratedPredictor):
         features = FeatureScale(**self.feature_scale_).cut(encoded)
         return Correction(**self.correction_).probabilities(probabilities, features)
 
-    def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored) -> NDArray[np.float64]:
-        """Return the thresholds of later rows that the unlabelled rows of one domain set, by label."""
-        domains, n_rows = np.zeros(len(rows.scores), np.int64), np.array([len(rows.scores)])
+    def _of_later_rows(self, adaptation: dict[str, Any], rows: Scored, n_evidence: int) -> NDArray[np.float64]:
+        """Return the thresholds of later rows that rows of one domain set, by label; they count as so many rows."""
+        domains = np.zeros(len(rows.scores), np.int64)
         evidence = self_calibrated_thresholds(*rows, domains, self.own_criterion, 1)
-        return self._by_label(AdaptiveThresholds(**adaptation).of_evidence(evidence, n_rows)[0])
+        return self._by_label(AdaptiveThresholds(**adaptation).of_evidence(evidence, np.array([n_evidence]))[0])
 
     def _too_few_labels(self, n_labels: int) -> str:
         what = f"{n_labels} row{'s are' if n_labels > 1 else ' is'} labelled"

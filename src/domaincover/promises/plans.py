@@ -243,6 +243,10 @@ def _calibration(plan: DomainPlan) -> list[Row]:
             (size.n_domains, f"{size.n_spared:>11}  {size.domain_confidence:>10g}  {percent(size.mean_confidence):>21}")
             for size in plan.calibration
         ),
+        (
+            None,
+            "   What 100 labels of a new domain teach is calibrated where most domains have 200 rows or more.",
+        ),
     ]
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from domaincover.evaluation import DomainReport
@@ -104,6 +105,22 @@ def threshold_tracks(data: DomainChartData, adaptation: DomainAdaptation) -> dic
     }
     fixed_marks = [mark(k, fixed[k], f"{fixed[k]:.2f}, fixed") for k in fixed_ones]
     return {"low": low, "high": high, "fixed": fixed_marks, "by_domain": by_domain}
+
+
+class GainBar(NamedTuple):
+    """What a number of labels of a domain gives: the mean set size, as a share of the largest, too, and the share."""
+
+    n_labels: int
+    size: float
+    length: float
+    share: float
+
+
+def label_bars(gain: pd.DataFrame) -> list[GainBar]:
+    """Return a bar for each number of labels, from set sizes and shares at target by that number."""
+    largest = gain["set_size"].max()
+    rows = zip(gain.index, gain["set_size"], gain["share_at_target"], strict=True)
+    return [GainBar(int(n), float(size), float(size / largest), float(share)) for n, size, share in rows]
 
 
 def _bars(names: list[str], counts: list[int], marked: list[bool]) -> list[Bar]:

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pandas as pd
+
 from domaincover.criteria import TargetRecall
 from domaincover.files import write_whole
 from domaincover.promises.certificates import Certificate
 from domaincover.report.certificate_page import certified
 from domaincover.report.domain_adaptation import DomainAdaptation
-from domaincover.report.domain_bars import recall_bins, size_histogram, threshold_tracks
+from domaincover.report.domain_bars import label_bars, recall_bins, size_histogram, threshold_tracks
 from domaincover.report.domain_chart import MOST_ROWS, caption_lines, domain_chart, domain_chart_data
 from domaincover.report.domain_headline import summary_lines, target_in_words
 from domaincover.report.domain_reports import Reports, measure_of, worst_first, worst_order
@@ -31,11 +33,13 @@ def write_domain_page(
     certificate: Certificate | None = None,
     certificate_notes: Sequence[str] = (),
     adaptation: DomainAdaptation | None = None,
+    label_gain: pd.DataFrame | None = None,
 ) -> None:
     """Write the page as one file that needs no network; `kind` is a word for the domains, such as "unseen".
 
     A certificate of the same domains is shown in its own block, with notes on its model. An `adaptation`, in
-    the order of the reports' domains, adds the thresholds and the p-value of each domain.
+    the order of the reports' domains, adds the thresholds and the p-value of each domain, and a `label_gain` set size
+    and share at target by number of labels of a domain.
     """
     shown = worst_first(reports, target_recall)
     model = next(iter(shown.values()))
@@ -52,6 +56,7 @@ def write_domain_page(
         sizes=size_histogram(model),
         recalls=recall_bins(shown, data.targets) if len(model.domain_names) > MOST_ROWS else None,
         thresholds=None if adaptation is None else threshold_tracks(drawn, adaptation.subset(slice(MOST_ROWS))),
+        label_bars=None if label_gain is None or len(label_gain) < 2 else label_bars(label_gain),
         looks=data.looks,
         summaries={name: summary_texts(report) for name, report in shown.items()},
         certificate=None if certificate is None else certified(certificate, certificate_notes),

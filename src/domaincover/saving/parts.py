@@ -41,27 +41,30 @@ class Home(NamedTuple):
 # The estimators that a folder may name. Modules are imported only for those that a folder holds, since some take long
 # and others need torch.
 NETWORKS, CALIBRATED = "domaincover.predictors.network_predictors", "domaincover.predictors.calibrated_predictors"
-TREES = "domaincover.predictors.tree_predictors"
+TREES = "domaincover.predictors.tree_predictors", "TreesPredictor"
 OF_TREES = {  # whose trees are saved, and predict, as a `Forest`
-    "DecisionTreeClassifier": Home("sklearn.tree", (TREES, "TreesPredictor")),
-    "ExtraTreesClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
-    "GradientBoostingClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
-    "HistGradientBoostingClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
-    "LGBMClassifier": Home("lightgbm", (TREES, "TreesPredictor")),
-    "RandomForestClassifier": Home("sklearn.ensemble", (TREES, "TreesPredictor")),
-    "XGBClassifier": Home("xgboost", (TREES, "TreesPredictor")),
+    "DecisionTreeClassifier": Home("sklearn.tree", TREES),
+    "ExtraTreesClassifier": Home("sklearn.ensemble", TREES),
+    "GradientBoostingClassifier": Home("sklearn.ensemble", TREES),
+    "HistGradientBoostingClassifier": Home("sklearn.ensemble", TREES),
+    "LGBMClassifier": Home("lightgbm", TREES),
+    "RandomForestClassifier": Home("sklearn.ensemble", TREES),
+    "XGBClassifier": Home("xgboost", TREES),
 }
 ESTIMATORS = {
     **OF_TREES,
     "Backbone": Home("domaincover.estimators.backbones"),
-    "CodedLabels": Home("domaincover.estimators.scorer_fits", (TREES, "CodedPredictor")),
+    "CodedLabels": Home("domaincover.estimators.scorer_fits", (TREES[0], "CodedPredictor")),
     "ConformalSetClassifier": Home("domaincover.estimators.conformal", (CALIBRATED, "ConformalPredictor")),
     "DomainGeneralizationClassifier": Home(
         "domaincover.estimators.domain_generalization", (NETWORKS, "SingleLabelPredictor")
     ),
     "ERMClassifier": Home("domaincover.estimators.erm", (NETWORKS, "SingleLabelPredictor")),
     "MeanClassifier": Home("domaincover.estimators.mean", ("domaincover.predictors.label_scores", "MeanPredictor")),
-    "Pipeline": Home("sklearn.pipeline", (TREES, "PipelinePredictor")),
+    "Pipeline": Home("sklearn.pipeline", (TREES[0], "PipelinePredictor")),
+    "PromisedIntervalRegressor": Home(
+        "domaincover.estimators.intervals", ("domaincover.predictors.interval_predictor", "IntervalPredictor")
+    ),
     "PromisedSetClassifier": Home(
         "domaincover.estimators.promised", ("domaincover.predictors.promised_predictor", "PromisedPredictor")
     ),
@@ -116,7 +119,8 @@ class PartsWriter:
         return self._files | ({ARRAYS: safetensors.numpy.save(self._arrays)} if self._arrays else {})
 
     def add(self, model: Any) -> int:
-        """Add an estimator with everything it contains and return its part number."""
+        """Add an estimator with everything it contains and return its part number; a search as the best it found."""
+        model = getattr(model, "best_estimator_", model)
         if id(model) not in self._numbers:
             content = _content_of(model)
             part = {"kind": SKOPS} if content is None else self._part(content)  # first, since it may add parts itself
@@ -372,9 +376,8 @@ def _content_of(model: Any) -> Content | None:
     if name in OF_TREES:
         from domaincover.estimators.fitted_trees import learned_trees
 
-        found = learned_trees(model)
         params = {key: value for key, value in params.items() if _is_kept(home.module, key, params)}
-        return None if found is None else Content(name, params, found)
+        return Content(name, params, learned_trees(model))
     return Content(name, params, learned)
 
 

@@ -10,10 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 from zipfile import ZIP_STORED, ZipFile
 
+import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.neighbors import BallTree, KDTree
 
 from domaincover.errors import InputError, one_line
-from domaincover.saving.trees import check_loaded
 
 
 @contextmanager
@@ -28,23 +30,21 @@ def _without(*packages: str) -> Iterator[None]:
             del sys.modules[name]
 
 
+SPARSE = (sparse.csc_array, sparse.csc_matrix, sparse.csr_array, sparse.csr_matrix)  # no other kind is trusted
+
 # skops asks for all of scikit-learn's estimators, and the search for them also loads adapters to these libraries.
 with _without("torch", "dask", "cupy"):
     import skops.io
 
-_HIST = "sklearn.ensemble._hist_gradient_boosting"
-_LOSSES = "AbsoluteError ExponentialLoss HalfBinomialLoss HalfMultinomialLoss HalfPoissonLoss HalfSquaredError"
-_LINKS = "HalfLogitLink IdentityLink Interval LogitLink LogLink MultinomialLogit"
-
 # Types within scikit-learn's classifiers that skops does not trust by default. A file can call each of them with any
-# arguments or set any attributes, so they must only store data; `check_loaded` validates those that compiled code
-# uses without bounds checks. Before adding one, read its constructor, __new__ and __setstate__ assuming hostile
-# arguments: none may call, import or open what it is given.
+# arguments or set any attributes, so they must only store data; `_check_loaded` validates those that compiled code
+# uses without bounds checks. Decision trees are not among them: classifiers of trees are saved as arrays. Before adding
+# a type, read its constructor, __new__ and __setstate__ assuming hostile arguments: none may call, import or open what
+# it is given.
 TRUSTED = frozenset(
     (
         "domaincover.data.encoding.Categories",
         "domaincover.data.encoding.TableEncoder",
-        "functools.partial",  # of a function in this list: HistGradientBoosting's check of categories
         "numpy.dtype",
         "scipy.sparse._csc.csc_array",
         "scipy.sparse._csc.csc_matrix",
@@ -54,8 +54,6 @@ TRUSTED = frozenset(
         "sklearn.calibration._SigmoidCalibration",
         "sklearn.calibration._TemperatureScaling",
         "sklearn.compose._column_transformer.make_column_selector",
-        f"{_HIST}.binning._BinMapper",
-        f"{_HIST}.predictor.TreePredictor",
         "sklearn.feature_selection._univariate_selection.chi2",
         "sklearn.feature_selection._univariate_selection.f_classif",
         "sklearn.metrics._dist_metrics.ChebyshevDistance64",
@@ -70,10 +68,6 @@ TRUSTED = frozenset(
         "sklearn.neighbors._kd_tree.KDTree",
         "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
         "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-        "sklearn.tree._tree.Tree",
-        "sklearn.utils.validation.check_array",
-        *(f"sklearn._loss.loss.{name}" for name in _LOSSES.split()),
-        *(f"sklearn._loss.link.{name}" for name in _LINKS.split()),
     )
 )
 
@@ -119,8 +113,27 @@ def _constructed(written: bytes, trusted: Iterable[str]) -> BaseEstimator:
     model = skops.io.loads(written, trusted=[*TRUSTED, *trusted])
     if not isinstance(model, BaseEstimator):
         raise InputError(f"a {type(model).__name__} is not an estimator.")
-    check_loaded(model)
+    _check_loaded(model)
     return model
+
+
+def _check_loaded(model: Any) -> None:
+    """Check what compiled code would follow: sparse matrices; search trees are built again from their data."""
+    waiting, seen = [model], dict[int, Any]()
+    while waiting:
+        item: Any = waiting.pop()
+        if id(item) in seen or isinstance(item, str | bytes | int | float | type):
+            continue
+        seen[id(item)] = item  # a reference, so that the id is not reused
+        waiting += [*(item.keys() if isinstance(item, dict) else ()), *getattr(item, "__dict__", {}).values()]
+        waiting += item.values() if isinstance(item, dict) else item if isinstance(item, list | tuple | set) else ()
+        if isinstance(item, np.ndarray) and item.dtype == object:
+            waiting += np.asarray(item).ravel().tolist()  # including masked entries
+        if isinstance(item, KDTree | BallTree):
+            data, _, _, _, leaf_size, *_, metric, weight = item.__getstate__()
+            item.__setstate__(type(item)(data, leaf_size, metric, weight).__getstate__())
+        if isinstance(item, SPARSE):
+            item.check_format(full_check=True)
 
 
 def _check_archive(written: bytes) -> None:

@@ -55,12 +55,10 @@ def warnings_as_notes() -> Iterator[None]:
 
 @contextmanager
 def logs_as_messages(*, all_of_them: bool) -> Iterator[None]:
-    """Print what the library logs: all of it, or, where no terminal shows a bar, a line every now and then."""
-    logger = logging.getLogger("domaincover")
+    """Print what the library logs: all of it, or a line every now and then; of networks a terminal shows a bar."""
+    has_bar = not all_of_them and sys.stderr.isatty()
+    logger = logging.getLogger("domaincover.estimators" if has_bar else "domaincover")
     handler, level = logging.StreamHandler(), logger.level  # to standard error, without level and time
-    if not all_of_them and sys.stderr.isatty():
-        yield
-        return
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if all_of_them else logging.INFO)
     try:

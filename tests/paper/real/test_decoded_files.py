@@ -3,7 +3,7 @@ import pytest
 
 from domaincover.errors import InputError
 from domaincover.paper.catalogue import CATALOGUE
-from domaincover.paper.real.decoded_files import Files, decode_files
+from domaincover.paper.real.contents import Files, decode_files
 from tests.paper.real.released_folders import build_audiomnist, tone, write_wav
 
 DATA = CATALOGUE["audiomnist"]

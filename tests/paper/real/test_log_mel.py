@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from domaincover.paper.real.log_mel import SIZE, log_mel_image, mel_bands
+from domaincover.paper.real.audiomnist import SIZE, log_mel_image, mel_bands
 from tests.paper.real.released_folders import tone
 
 

@@ -19,20 +19,53 @@ Without an intercept even d + 1 are not shattered: that many hyperplanes divide 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import null_space
 from scipy.optimize import linprog
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from domaincover.errors import InputError
-from domaincover.paper.theory import GaussianCells
 from domaincover.prediction_sets import check_target_recall
 
 NEGLIGIBLE = 1e-9  # relative to the largest coefficient of a linear dependence: a rounded 0
 INFEASIBLE = 2  # linprog's status
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianCells:
+    """The Gaussians of one label in n domains: means (n × d), standard deviations (n) and a common covariance (d × d).
+
+    In the paper's notation, a deviation is √σ_e.
+    """
+
+    means: NDArray[np.float64]
+    deviations: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, means: ArrayLike, deviations: ArrayLike = 1.0, covariance: ArrayLike | None = None) -> GaussianCells:
+        """Broadcast: one deviation applies to all domains, and the default covariance is the identity."""
+        centres = np.asarray(means, dtype=float)
+        n_domains, n_features = centres.shape
+        shared = np.eye(n_features) if covariance is None else np.asarray(covariance, dtype=float)
+        return cls(centres, np.broadcast_to(np.asarray(deviations, dtype=float), n_domains).copy(), shared)
+
+    def recall(self, weights: ArrayLike, intercept: ArrayLike = 0.0) -> NDArray[np.float64]:
+        """Return the recall of scorers in every domain: weights (…, d) and intercepts (…) to (…, n)."""
+        w, b = np.asarray(weights, dtype=float), np.asarray(intercept, dtype=float)
+        centre = w @ self.means.T + b[..., None]
+        spread = self.norm(w)[..., None] * self.deviations
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # with zero weights, the label is in all sets or in none
+            return np.where(spread > 0, ndtr(centre / spread), np.where(centre >= 0, 1.0, 0.0))
+
+    def norm(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the standard deviation of weights · x in a domain of deviation 1."""
+        return np.sqrt(np.einsum("...i,ij,...j->...", weights, self.covariance, weights))
 
 
 class LinearScorer(NamedTuple):

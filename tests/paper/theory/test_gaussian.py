@@ -6,8 +6,12 @@ from scipy.linalg import null_space
 from scipy.special import ndtri
 
 from domaincover.errors import InputError
-from domaincover.paper.theory import GaussianCells
-from tests.paper.theory.gaussian_shattering import could_be_reached, impossible_assignment, scorer_reaching
+from tests.paper.theory.gaussian_shattering import (
+    GaussianCells,
+    could_be_reached,
+    impossible_assignment,
+    scorer_reaching,
+)
 from tests.paper.theory.shattering import check_shattering, members
 
 TARGETS = [0.05, 0.3, 0.5, 0.9, 0.99]

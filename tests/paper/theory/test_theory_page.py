@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from domaincover.paper.theory import GaussianCells
-from tests.paper.theory.gaussian_shattering import could_be_reached, impossible_assignment, scorer_reaching
+from tests.paper.theory.gaussian_shattering import (
+    GaussianCells,
+    could_be_reached,
+    impossible_assignment,
+    scorer_reaching,
+)
 from tests.paper.theory.shattering import check_shattering
 from tests.paper.theory.sliding_windows import sliding_windows
 

@@ -22,7 +22,9 @@ import shutil
 import sys
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from domaincover.data.tables.arrow_tables import (
     PARQUET_ENDINGS,
@@ -33,6 +35,7 @@ from domaincover.data.tables.arrow_tables import (
     part_names,
 )
 from domaincover.data.tables.csv_table import CsvTable
+from domaincover.data.tables.excel_table import ExcelTable
 from domaincover.data.tables.faults import reading
 from domaincover.data.tables.image_folder import ENDINGS as IMAGES
 from domaincover.data.tables.image_folder import ImageTable
@@ -43,8 +46,14 @@ from domaincover.errors import InputError
 __all__ = ["ROWS_AT_ONCE", "Table", "is_standard_stream", "open_table", "write_table"]
 
 TEXT = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".zip")
-ARROW_ENDINGS = (".arrow", ".feather")
-ENDINGS = (*TEXT, *PARQUET_ENDINGS, *ARROW_ENDINGS, ".xlsx")
+READERS: dict[tuple[str, ...], Callable[[Path], Table]] = {
+    TEXT: CsvTable,
+    PARQUET_ENDINGS: ParquetTable,
+    (".arrow", ".feather"): ArrowTable,
+    (".xlsx",): ExcelTable,
+}
+ENDINGS = tuple(ending for endings in READERS for ending in endings)
+MAGIC: dict[Any, bytes] = {ParquetTable: b"PAR1", ArrowTable: b"ARROW1"}
 LONGEST_MAGIC = 6
 
 
@@ -79,23 +88,14 @@ def _open_file(path: Path) -> Table:
         start = file.read(LONGEST_MAGIC)
     if not start:
         raise InputError(f"{path} is empty.")
-    name, found = path.name.lower(), format_of(start)
-    if name.endswith(TEXT):
-        return CsvTable(path)
-    if name.endswith(".xlsx"):
-        from domaincover.data.tables.excel_table import ExcelTable
-
-        return ExcelTable(path)
-    if name.endswith(PARQUET_ENDINGS):
-        if found != FORMATS[b"PAR1"]:
-            raise InputError(f"{path} is not a Parquet file, despite its extension.")
-        return ParquetTable(path)
-    if name.endswith(ARROW_ENDINGS):
-        if found != FORMATS[b"ARROW1"]:
-            raise InputError(f"{path} is not an Arrow file (Feather version 2), despite its extension.")
-        return ArrowTable(path)
-    old = " Old spreadsheets (.xls) are saved as .xlsx or CSV first." if name.endswith(".xls") else ""
-    raise InputError(f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.{old}")
+    name = path.name.lower()
+    reader = next((READERS[endings] for endings in READERS if name.endswith(endings)), None)
+    if reader is None:
+        old = " Old spreadsheets (.xls) are saved as .xlsx or CSV first." if name.endswith(".xls") else ""
+        raise InputError(f"cannot read {path}: the extension must be {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}.{old}")
+    if reader in MAGIC and not start.startswith(MAGIC[reader]):
+        raise InputError(f"{path} is not {FORMATS[MAGIC[reader]].what}, despite its extension.")
+    return reader(path)
 
 
 def _spooled_input() -> Path:

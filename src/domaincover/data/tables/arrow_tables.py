@@ -12,7 +12,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -120,7 +120,7 @@ class PartTable(ParquetTable):
     @property
     def name(self) -> str:
         """The path within the folder of parts."""
-        return within(self.path, self.root)
+        return self.path.relative_to(self.root).as_posix()
 
     @property
     def base(self) -> Path:
@@ -194,12 +194,7 @@ def names_in(folder: Path, endings: tuple[str, ...]) -> Iterator[str]:
     for above, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if _is_visible(name)]
         found = (name for name in files if _is_visible(name) and name.lower().endswith(endings))
-        yield from (within(Path(above, name), folder) for name in found)
-
-
-def within(path: PurePath, folder: PurePath) -> str:
-    """Return a path within a folder, with slashes on every system."""
-    return path.relative_to(folder).as_posix()
+        yield from (Path(above, name).relative_to(folder).as_posix() for name in found)
 
 
 def _is_visible(name: str) -> bool:

@@ -31,7 +31,7 @@ class FileFormat(NamedTuple):
 # By the first bytes of a file.
 FORMATS = {
     b"PAR1": FileFormat(".parquet", "a Parquet file"),
-    b"ARROW1": FileFormat(".arrow", "an Arrow file"),
+    b"ARROW1": FileFormat(".arrow", "an Arrow file (Feather version 2)"),
     b"\x1f\x8b": FileFormat(".csv.gz", "gzip data"),
     b"PK\x03\x04": FileFormat(".zip", "a zip archive or a spreadsheet"),
     b"\xd0\xcf\x11\xe0": FileFormat(".xls", "an old spreadsheet"),

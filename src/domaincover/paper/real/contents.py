@@ -1,13 +1,16 @@
-"""What a reader finds in a folder, and data sets in one file.
+"""What a reader finds in a folder: examples and faults; data sets in one file; and many small files, decoded once.
 
-Such a file is .npz with X, label and domain, or .parquet with the columns label and domain.
+A data set in one file is .npz with X, label and domain, or .parquet with the columns label and domain.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +21,8 @@ from numpy.typing import NDArray
 
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
+from domaincover.files import write_whole
+from domaincover.terminal.processes import n_cores
 
 ARRAYS = ("X", "label", "domain")
 NEVER_FEATURES = ("label", "domain", "alt_domain", "station", "activity")  # other groupings, or finer labels
@@ -55,6 +60,15 @@ def names_in(folder: Path) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
+
+
+def reject_rows(faulty: NDArray[np.bool_], path: Path, what: str, rows: NDArray[np.int64] | None = None) -> None:
+    """Raise if any row is faulty, with the number of faulty rows and the first one; `rows` are the row numbers."""
+    if faulty.any():
+        first = int(faulty.argmax())
+        row = first if rows is None else int(rows[first])
+        n_rows = f"{int(faulty.sum()):,} row{'s' if faulty.sum() > 1 else ''}"
+        raise InputError(f"{path}: {what} in {n_rows}, first in row {row + 1} below the header; copy the file again.")
 
 
 def read_prepared(path: Path, kind: str) -> DatasetTable:
@@ -102,3 +116,66 @@ def _read_rows(path: Path, kind: str) -> DatasetTable:
             raise InputError(f"{path}: column {name!r} is empty in row {int(empty.argmax()) + 1}.")
     X = rows["text"].to_numpy(object) if kind == "text" else rows.drop(columns=[*NEVER_FEATURES], errors="ignore")
     return DatasetTable(X, rows["label"], rows["domain"])
+
+
+class Files(NamedTuple):
+    """Files of examples, with the label and domain of each."""
+
+    paths: Sequence[Path]
+    labels: NDArray[Any]
+    domains: NDArray[Any]
+
+
+class Decoded(NamedTuple):
+    """The examples whose files can be decoded, and a line for each of the others."""
+
+    table: DatasetTable
+    faults: tuple[str, ...]
+
+
+def decode_files(files: Files, decode: Callable[[Path], NDArray[np.uint8]], recipe: str, cache: Path | None) -> Decoded:
+    """Decode all files with a function that returns arrays of one shape, or raises InputError.
+
+    `recipe` names the data set and the version of its decoding: it is part of the name of the file kept in `cache`,
+    beside a digest of the files' names, sizes and times. Only faultless arrays are kept.
+    """
+    kept = None if cache is None else cache / f"{recipe}-{_digest(files.paths)}.npz"
+    if kept is not None and kept.is_file():
+        try:
+            arrays = read_arrays(kept)
+            return Decoded(DatasetTable(arrays["X"], arrays["label"], arrays["domain"]), ())
+        except InputError:  # damaged: decoded again, and replaced
+            pass
+    with ThreadPoolExecutor(n_cores()) as threads:  # reading, Pillow and the Fourier transform release the lock
+        found = [*threads.map(lambda path: _decoded(path, decode), files.paths)]
+    usable = np.array([not isinstance(result, str) for result in found], dtype=bool)
+    faults = tuple(result for result in found if isinstance(result, str))
+    images = [result for result in found if not isinstance(result, str)]
+    X = np.stack(images) if images else np.zeros((0, 1, 1), dtype=np.uint8)
+    table = DatasetTable(X, files.labels[usable], files.domains[usable])
+    if kept is not None and images and not faults:
+        content = io.BytesIO()
+        np.savez(content, X=X, label=table.y, domain=table.domains)
+        write_whole(kept, content.getvalue())
+    return Decoded(table, faults)
+
+
+def _decoded(path: Path, decode: Callable[[Path], NDArray[np.uint8]]) -> NDArray[np.uint8] | str:
+    try:
+        return decode(path)
+    except InputError as error:
+        return str(error)
+    except OSError as error:
+        return f"cannot read {path}: {error.strerror or error}"
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    digest = hashlib.blake2b(digest_size=12)
+    for path in paths:
+        try:
+            state = os.stat(path)
+            known = f"{state.st_size}\0{state.st_mtime_ns}"
+        except OSError:  # a link to nowhere, say: a fault when it is decoded
+            known = "absent"
+        digest.update(os.fsencode(f"{path.parent.name}/{path.name}\0{known}\n"))
+    return digest.hexdigest()

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from domaincover.data.images import load_or_reason
 from domaincover.errors import InputError
-from domaincover.paper.real.contents import Contents, names_in
-from domaincover.paper.real.decoded_files import Files, decode_files
+from domaincover.paper.real.contents import Contents, Files, decode_files, names_in
 
 CELL = re.compile(r"(C\d+)\D.*\.png")
 LABELS = {"Parasitized": "parasitized", "Uninfected": "uninfected"}
@@ -49,7 +48,7 @@ def load(place: Path, cache: Path | None = None) -> Contents:
             faults.append(f"{place / name} has no image of a cell")
         paths += [place / name / file for file in cells if CELL.fullmatch(file)]
     labels = np.array([LABELS[path.parent.name] for path in paths], dtype=str)
-    patients = np.array([_patient(path.name) for path in paths], dtype=str)
+    patients = np.array([CELL.sub(r"\1", path.name) for path in paths], dtype=str)
     table, unreadable = decode_files(Files(paths, labels, patients), read_cell, RECIPE, cache)
     return Contents(table, (*faults, *unreadable))
 
@@ -66,8 +65,3 @@ def _in_grey(image: Any) -> Any:
     from PIL.Image import Resampling
 
     return image.convert("L").resize((SIZE, SIZE), Resampling.BILINEAR)  # Pillow averages when it shrinks
-
-
-def _patient(name: str) -> str:
-    found = CELL.fullmatch(name)
-    return "" if found is None else found[1]

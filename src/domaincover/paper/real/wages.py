@@ -15,8 +15,7 @@ import pandas as pd
 from domaincover.data.tables.faults import reading
 from domaincover.datasets import DatasetTable
 from domaincover.errors import InputError
-from domaincover.paper.real.contents import Contents, packaged_file
-from domaincover.paper.real.release_columns import reject_rows
+from domaincover.paper.real.contents import Contents, packaged_file, reject_rows
 
 PACKAGE, FILE = "taxcalc", "cps.csv.gz"
 WAGES, STATE, IS_DEPENDENT = "e00200", "fips", "DSI"

@@ -4,6 +4,7 @@ Figures fill them here (`filled`), the page in its script by the same rule; so t
 however many data sets, targets and comparisons it can show.
 """
 
+import functools
 from typing import Any
 
 from domaincover.paper.study_report.style import KNOWN_METHODS, RANDOM_COLOR
@@ -11,6 +12,33 @@ from domaincover.report.charts import SCREEN, Look, Spec, chart_config, layer, t
 
 THICKNESS = 0.56  # of a bar or box, in rows
 PARTS = {"recall": "Recall by cell", "size": "Mean set size", "multipliers": "Multiplier by cell"}
+# The fields of tooltips: their titles, and their formats unless they are text.
+FIELDS: dict[str, tuple[str, str | None]] = {
+    "label": ("Method", None),
+    "domain": ("Domain", None),
+    "seed": ("Seed", None),
+    "target": ("Target recall", ""),
+    "min_recall": ("Min recall", ".3f"),
+    "min_recall_quartiles": ("Quartiles of min recall", None),
+    "median": ("Median min recall", ".3f"),
+    "q25": ("25th percentile", ".3f"),
+    "q75": ("75th percentile", ".3f"),
+    "set_size": ("Set size", ".3f"),
+    "set_size_quartiles": ("Quartiles of set size", None),
+    "size_text": ("Median set size", None),
+    "share": ("Domains at target", None),
+    "text": ("Domains at target", None),
+    "n": ("Examples", ""),
+    "n_domains": ("Domains", ""),
+    "n_seeds": ("Seeds", ""),
+    "recalls": ("Recall by label", None),
+    "cell": ("Domain, label", None),
+    "step": ("Dual step", ""),
+    "recall": ("Recall", ".3f"),
+    "multiplier": ("Multiplier", ".3f"),
+    "lowest": ("Lowest recall", ".3f"),
+}
+MEDIANS = {"min_recall": "Median min recall", "set_size": "Median set size"}
 ITERATES = {"last": KNOWN_METHODS["set-cover"], "best": KNOWN_METHODS["set-cover-best"]}
 
 LEFT, BOTTOM = {"title": "@y_title", "grid": True}, {"title": "@x_title"}
@@ -50,6 +78,7 @@ def study_config(ink: str, look: Look = SCREEN) -> Spec:
     return config
 
 
+@functools.cache
 def chart_templates(look: Look) -> dict[str, Spec]:
     """Return the template of every kind of chart; on a screen, a click in the legend brings a method out."""
     charts = {
@@ -82,6 +111,11 @@ def _on(ends: str, field: str, axis: Spec | None = None) -> Spec:
     return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
 
 
+def _tooltip(*names: str, **titles: str) -> list[Spec]:
+    """Return a tooltip of fields, some of them with titles of their own."""
+    return tooltip(*((name, titles.get(name, FIELDS[name][0]), FIELDS[name][1]) for name in names))
+
+
 def _end(field: str) -> Spec:
     return {"field": field}
 
@@ -98,16 +132,8 @@ def _targets(look: Look, **mark: Any) -> Spec:
 
 
 def _cross(look: Look) -> Spec:
-    said = tooltip(
-        ("label", "Method", None),
-        ("min_recall", "Median min recall", ".3f"),
-        ("min_recall_quartiles", "Quartiles of min recall", None),
-        ("set_size", "Median set size", ".3f"),
-        ("set_size_quartiles", "Quartiles of set size", None),
-        ("share", "Domains at target", None),
-        ("n_domains", "Domains", ""),
-        ("n_seeds", "Seeds", ""),
-    )
+    quartiles = ("min_recall_quartiles", "set_size", "set_size_quartiles")
+    said = _tooltip("label", "min_recall", *quartiles, "share", "n_domains", "n_seeds", **MEDIANS)
     line = {"type": "rule", "strokeWidth": look.stroke}
     size, recall = _on("size", "set_size", BOTTOM), _on("recall", "min_recall")
     method = {"stroke": COLOR, "opacity": _opacity(look, 1), "tooltip": said}
@@ -132,15 +158,7 @@ def _opacity(look: Look, usual: float) -> Spec:
 
 
 def _single_domains(look: Look) -> Spec:
-    said = tooltip(
-        ("domain", "Domain", None),
-        ("label", "Method", None),
-        ("seed", "Seed", None),
-        ("n", "Examples", ""),
-        ("set_size", "Mean set size", ".3f"),
-        ("min_recall", "Min recall", ".3f"),
-        ("recalls", "Recall by label", None),
-    )
+    said = _tooltip("domain", "label", "seed", "n", "set_size", "min_recall", "recalls", set_size="Mean set size")
     place = {"x": _on("size", "set_size", BOTTOM), "y": _on("recall", "min_recall")}
     points = layer("points", _point(look, 0.2), **place, **POINT, opacity=_opacity(look, 0.45), tooltip=said)
     # The legend is clickable only if the selection is in the first layer with the legend's field.
@@ -148,12 +166,7 @@ def _single_domains(look: Look) -> Spec:
 
 
 def _share(look: Look) -> Spec:
-    said = tooltip(
-        ("label", "Method", None),
-        ("text", "Domains at target", None),
-        ("n_domains", "Domains", ""),
-        ("n_seeds", "Seeds", ""),
-    )
+    said = _tooltip("label", "text", "n_domains", "n_seeds")
 
     def x(field: str) -> Spec:
         scale = {"domain": [0, 1], "nice": False, "range": [0, "@end"]}
@@ -169,20 +182,8 @@ def _share(look: Look) -> Spec:
 
 
 def _min_recall(look: Look) -> Spec:
-    said = tooltip(
-        ("label", "Method", None),
-        ("median", "Median min recall", ".3f"),
-        ("q25", "25th percentile", ".3f"),
-        ("q75", "75th percentile", ".3f"),
-        ("n", "Domains, all seeds", ""),
-    )
-    of_point = tooltip(
-        ("domain", "Domain", None),
-        ("label", "Method", None),
-        ("seed", "Seed", None),
-        ("n", "Examples", ""),
-        ("min_recall", "Min recall", ".3f"),
-    )
+    said = _tooltip("label", "median", "q25", "q75", "n", n="Domains, all seeds")
+    of_point = _tooltip("domain", "label", "seed", "n", "min_recall")
     above = BARE | {"orient": "top", "values": "@targets", "format": "~g", "labelExpr": "'target ' + datum.label"}
     whisker = {"type": "rule", "strokeWidth": 0.7 * look.stroke}
     box = BLOCK | {"strokeWidth": 0.6 * look.stroke}
@@ -205,13 +206,7 @@ def _min_recall(look: Look) -> Spec:
 
 
 def _curves(look: Look) -> Spec:
-    said = tooltip(
-        ("label", "Method", None),
-        ("target", "Target recall", ""),
-        ("min_recall", "Median min recall", ".3f"),
-        ("set_size", "Median set size", ".3f"),
-        ("share", "Domains at target", None),
-    )
+    said = _tooltip("label", "target", "min_recall", "set_size", "share", **MEDIANS)
     growing = {"domain": "@targets", "range": "@sizes"}
     by_target = {"field": "target", "type": "ordinal", "scale": growing, "legend": None}
     line = {"type": "line", "strokeWidth": 0.8 * look.stroke, "opacity": 0.7}
@@ -226,13 +221,7 @@ def _curves(look: Look) -> Spec:
 
 
 def _coverage(look: Look) -> Spec:
-    said = tooltip(
-        ("label", "Method", None),
-        ("text", "Domains at target", None),
-        ("size_text", "Median set size", None),
-        ("n_domains", "Domains", ""),
-        ("n_seeds", "Seeds", ""),
-    )
+    said = _tooltip("label", "text", "size_text", "n_domains", "n_seeds")
     line = {"type": "rule", "strokeWidth": 0.6 * look.stroke}
     method = {"stroke": COLOR, "tooltip": said}
     left = LEFT | {"format": "%"}
@@ -259,16 +248,11 @@ def _training(part: str, look: Look) -> Spec:
         layers.append(layer("target", {"type": "rule", "style": "target-line"}, y=y("target")))
     if part != "size":
         value = part.removesuffix("s")
-        said = tooltip(("cell", "Domain, label", None), ("step", "Dual step", ""), (value, value.capitalize(), ".3f"))
+        said = _tooltip("cell", "step", value)
         cells = layer("steps", {"type": "line", "style": "cell-line"}, x=step, y=y(value), tooltip=said)
         cells["encoding"]["detail"] = {"field": "cell", "type": "nominal"}
         layers.append(cells | {"transform": [{"flatten": ["cell", value]}]})
     layers.append(layer("steps", {"type": "line", "style": "summary-line"}, x=step, y=y(summary)))
-    said = tooltip(
-        ("label", "Iterate of", None),
-        ("step", "Dual step", ""),
-        ("lowest", "Lowest recall", ".3f"),
-        ("set_size", "Mean set size", ".2f"),
-    )
+    said = _tooltip("label", "step", "lowest", "set_size", label="Iterate of", set_size="Mean set size")
     layers.append(layer("iterates", _point(look) | {"opacity": 1}, x=step, y=y(summary), **POINT, tooltip=said))
     return {"layer": layers}

@@ -4,7 +4,7 @@ import functools
 import json
 import re
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -72,12 +72,13 @@ TITLES = {
 
 
 class Plot(NamedTuple):
-    """One plot of a figure: its kind and title, the values of its template, and its tables."""
+    """One plot of a figure: its kind and title, its targets, the values of its template, and its tables."""
 
     kind: str
     title: str
+    targets: Sequence[float]
     values: dict[str, Any]
-    tables: Mapping[str, pd.DataFrame]
+    tables: dict[str, pd.DataFrame]
 
 
 def figure_files(
@@ -106,7 +107,9 @@ def figure_files(
         for planned in planned_figures(table, kinds, exhibits)
         for page in pages_of(planned)
     }
-    trained = _at_main_targets(histories, table) if kinds is None or "training" in kinds else []
+    wanted = histories if kinds is None or "training" in kinds else ()
+    found = {one.dataset: one for one in wanted if one.target_recall == main_target(table, one.dataset)}
+    trained = [found[name] for name in dict.fromkeys(table["dataset"]) if name in found]
     for first in range(0, len(trained), MOST_ROWS):
         name = "training" if first == 0 else f"training-{first // MOST_ROWS + 1}"
         figures[name] = functools.partial(training_figure, trained[first : first + MOST_ROWS], notes_of(table))
@@ -126,27 +129,25 @@ def pages_of(planned: PlannedFigure) -> list[PlannedFigure]:
 
 def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
     """Return the plots of a figure in rows, with one legend below them unless rows are named."""
-    methods = methods_of(planned)
-    is_named, is_alone = planned.kind in BARE_ROWS, len(planned.datasets) == 1 and planned.kind != "cross-splits"
+    is_named, is_splits = planned.kind in BARE_ROWS, planned.kind == "cross-splits"
     n_plots = len(planned.datasets)
-    n_columns = 2 if n_plots in (2, 4) else min(n_plots, MOST_COLUMNS)
-    n_columns = MOST_COLUMNS if planned.kind == "cross-splits" else n_columns
-    whole = COLUMN if is_alone else TWO_COLUMNS
+    n_columns = MOST_COLUMNS if is_splits else 2 if n_plots in (2, 4) else min(n_plots, MOST_COLUMNS)
+    whole = COLUMN if n_plots == 1 and not is_splits else TWO_COLUMNS
     targets = TARGETS if planned.kind in ("cross", "cross-splits", "curves") else 0
     left, between = (NAMES, GAP) if is_named else (TICKS + TITLE, TICKS + GAP)
     width = (whole - left - RIGHT - (n_columns - 1) * between - n_columns * targets) // n_columns
-    styles = looks_of(methods.values()) | rows_of(methods.values())
-    legend = None if is_named else legend_of(methods.values(), whole - left)
-    given = {**styles, "legend": legend, "end": width - PAPER.room_for_numbers}
-    labels = {method: style.label for method, style in methods.items()}
-    plots = [
-        plot._replace(
-            values=given | plot.values,
-            tables={name: _named(table, labels) for name, table in plot.tables.items()},
-        )
-        for dataset in planned.datasets
-        for plot in plots_of(planned, domains, dataset)
-    ]
+    methods = methods_of(planned)
+    given = looks_of(methods.values(), whole - left) | {"end": width - PAPER.room_for_numbers}
+    plots = []
+    for plot in (plot for dataset in planned.datasets for plot in plots_of(planned, domains, dataset)):
+        tables = {
+            name: table.assign(label=[methods[method].label for method in table["method"]])
+            if "method" in table
+            else table
+            for name, table in plot.tables.items()
+        }
+        values = given | ({"legend": None} if is_named else {}) | plot.values
+        plots.append(plot._replace(values=values, tables=tables))
     shown = planned.results[planned.results["dataset"].isin(planned.datasets)]
     notes = [*sentences_of_notes(planned.results), caption(planned.kind, int(shown["n_seeds"].max()))]
     extent = NAMES - TICK if is_named else TICKS - TICK
@@ -164,19 +165,14 @@ def planned_figure(planned: PlannedFigure, domains: pd.DataFrame) -> Spec:
 def training_figure(histories: Sequence[TrainingHistory], notes: Sequence[str]) -> Spec:
     """Return how SET-COVER trains on several data sets: a row for each, two columns wide."""
     width = (TWO_COLUMNS - RIGHT - len(PARTS) * (TICKS + TITLE) - (len(PARTS) - 1) * GAP) // len(PARTS)
-    plots = []
+    looks, plots = looks_of(ITERATES.values(), TWO_COLUMNS - 60), []
     for curves in map(training_curves, histories):
-        data = {
-            "steps": curves.steps,
-            "iterates": curves.iterates,
-            "target": pd.DataFrame({"target": [curves.target_recall]}),
-        }
-        values = looks_of(ITERATES.values()) | {"legend": legend_of(ITERATES.values(), TWO_COLUMNS - 60)}
+        data = {"steps": curves.steps, "iterates": curves.iterates}
         names = (dataset_label(curves.dataset), *[""] * (len(PARTS) - 1))
-        plots += [Plot(f"training-{part}", name, values, data) for part, name in zip(PARTS, names, strict=True)]
+        for part, name in zip(PARTS, names, strict=True):
+            plots.append(Plot(f"training-{part}", name, [curves.target_recall], looks, data))
     title = f"SET-COVER in training, target recall {histories[0].target_recall:g}, first seed"
-    said = [*map(sentence, notes), TRAINING]
-    spec = figure_of(plots, len(PARTS), width, 90, title, said, TWO_COLUMNS)
+    spec = figure_of(plots, len(PARTS), width, 90, title, [*map(sentence, notes), TRAINING], TWO_COLUMNS)
     spec["config"] |= {"axisLeft": {"minExtent": TICKS - TICK, "maxExtent": TICKS - TICK, "tickCount": 5}}
     return spec
 
@@ -189,21 +185,25 @@ def figure_of(
     datasets: dict[str, Rows] = {}
     for place, plot in enumerate(plots):
         x_title, y_title = TITLES.get(plot.kind, ("Dual step", None))
-        values = plot.values | {
-            "x_title": x_title if place + n_columns >= len(plots) else None,
-            "y_title": y_title if place % n_columns == 0 else None,
-            "is_named": place % n_columns == 0,
-        }
-        spec = filled(_templates()[plot.kind], values)
+        is_first = place % n_columns == 0
+        values = plot.values | {"targets": plot.targets, "is_named": is_first, "y_title": y_title if is_first else None}
+        values |= {"x_title": x_title if place + n_columns >= len(plots) else None}
+        spec = filled(chart_templates(PAPER)[plot.kind], values)
         for layer in spec["layer"]:
             layer["data"] = {"name": f"{layer['data']['name']}-{place}"}
-        datasets |= {f"{name}-{place}": rows_for_json(table) for name, table in plot.tables.items()}
+        used = {layer["data"]["name"] for layer in spec["layer"]}
+        tables = plot.tables | {"target": pd.DataFrame({"target": plot.targets})}
+        datasets |= {
+            f"{name}-{place}": rows_for_json(table) for name, table in tables.items() if f"{name}-{place}" in used
+        }
         look = {"fontSize": PAPER.text, "fontWeight": "normal", "frame": "group", "offset": 5, "limit": width}
         name = {"title": {"text": broken(plot.title, width, PAPER.text), **look}} if len(plots) > 1 else {}
         placed.append(spec | name | {"width": width, "height": height})
+    lines = [line for note in notes for line in broken(note, whole - RIGHT, PAPER.note)]
+    head = {"text": broken(title, whole - RIGHT, 1.05 * PAPER.title), "subtitle": lines}
     return {
         "$schema": SCHEMA_URL,
-        "title": title_of(title, notes, whole - RIGHT),
+        "title": head | {"frame": "bounds", "limit": whole - RIGHT},
         "concat": placed,
         "columns": n_columns,
         "datasets": datasets,
@@ -223,65 +223,48 @@ def methods_of(planned: PlannedFigure) -> dict[str, MethodStyle]:
     return method_styles(shown["method"])
 
 
-def looks_of(methods: Iterable[MethodStyle]) -> dict[str, Any]:
-    """Return the names, colours and shapes of methods as values of a template."""
+def looks_of(methods: Iterable[MethodStyle], width: float) -> dict[str, Any]:
+    """Return the names, colours and shapes of methods as values of a template, and a legend of this width."""
     styles = list(methods)
+    labels = [style.label for style in styles]
+    lines = f"{json.dumps([two_lines(label) for label in labels])}[indexof({json.dumps(labels)}, datum.value)]"
+    widest = BESIDE_SYMBOL + CHARACTER * PAPER.legend * max(map(len, labels))
     return {
-        "labels": [style.label for style in styles],
+        "labels": labels,
         "colors": [style.color for style in styles],
         "fills": [style.fill for style in styles],
         "shapes": [style.shape for style in styles],
+        "names": lines,
+        "is_long": f"length({lines}) > 1",
+        "legend": {"orient": "bottom", "columns": max(1, int(width / widest))},
     }
 
 
-def rows_of(methods: Iterable[MethodStyle]) -> dict[str, str]:
-    """Return how the rows of methods are named, as values of a template."""
-    labels = [style.label for style in methods]
-    names = f"{json.dumps([two_lines(label) for label in labels])}[indexof({json.dumps(labels)}, datum.value)]"
-    return {"names": names, "is_long": f"length({names}) > 1"}
-
-
-def legend_of(methods: Iterable[MethodStyle], width: float) -> Spec:
-    """Return a legend below all plots, in as many columns of the longest name as fit."""
-    longest = max(len(style.label) for style in methods)
-    return {"orient": "bottom", "columns": max(1, int(width / (BESIDE_SYMBOL + CHARACTER * PAPER.legend * longest)))}
-
-
-def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Iterable[Plot]:
-    """Yield the plots of a data set: one, or one per split."""
-    name, kind, target = dataset_label(dataset), planned.kind, planned.target_recall
-    if kind.startswith("cross"):
-        yield from _crosses(planned, dataset)
-        return
+def plots_of(planned: PlannedFigure, domains: pd.DataFrame, dataset: str) -> Iterator[Plot]:
+    """Yield the plots of a data set: one, or one per split on the same axes."""
+    title, kind, target = dataset_label(dataset), planned.kind, planned.target_recall
+    results = of_experiment(planned.results, dataset, target)
+    rows = unseen_rows(results)
     if kind == "curves":
         curves = curve_table(planned.results, dataset)
         targets = sorted(set(curves["target"]))
-        values = {"targets": targets, "sizes": point_sizes(len(targets), PAPER)} | plane_limits(kind, curves)
-        yield Plot(kind, name, values, {"rows": curves, "target": pd.DataFrame({"target": targets})})
-        return
-    rows = unseen_rows(of_experiment(planned.results, dataset, target))
-    if kind == "min-recall":
+        values = {"sizes": point_sizes(len(targets), PAPER)} | plane_limits(kind, curves)
+        yield Plot(kind, title, targets, values, {"rows": curves})
+    elif kind == "min-recall":
         found = recall_boxes(rows, domains)
-        values = {"targets": [target], "recall": found.limits(target)}
-        tables = {"rows": found.boxes, "outliers": found.outliers, "target": pd.DataFrame({"target": [target]})}
-        yield Plot(kind, name, values, tables)
-        return
-    shares = share_table(rows)
-    yield Plot(kind, name, plane_limits("coverage", shares), {"rows": shares})
-
-
-def _crosses(planned: PlannedFigure, dataset: str) -> Iterable[Plot]:
-    """Yield the cross-plot of unseen domains, or those of all splits on the same axes."""
-    target = planned.target_recall
-    results = of_experiment(planned.results, dataset, target)
-    crosses = cross_table(results if planned.kind == "cross-splits" else unseen_rows(results))
-    limits = plane_limits("cross", crosses, target)
-    line = random_line(int(results["n_labels"].max()), **limits)
-    for split in reversed(splits_in_order(crosses["split"])):
-        name = dataset_label(dataset) + ("" if planned.kind == "cross" else f": {split_label(split)}")
-        tables = {"rows": crosses[crosses["split"] == split], "random_line": line}
-        tables["target"] = pd.DataFrame({"target": [target]})
-        yield Plot(planned.kind, name, {"targets": [target], **limits}, tables)
+        tables = {"rows": found.boxes, "outliers": found.outliers}
+        yield Plot(kind, title, [target], {"recall": found.limits(target)}, tables)
+    elif kind in ("share", "coverage"):
+        shares = share_table(rows)
+        yield Plot(kind, title, [target], plane_limits("coverage", shares), {"rows": shares})
+    else:
+        crosses = cross_table(results if kind == "cross-splits" else rows)
+        limits = plane_limits("cross", crosses, target)
+        line = random_line(int(results["n_labels"].max()), **limits)
+        for split in reversed(splits_in_order(crosses["split"])):
+            name = title if kind == "cross" else f"{title}: {split_label(split)}"
+            tables = {"rows": crosses[crosses["split"] == split], "random_line": line}
+            yield Plot(kind, name, [target], dict(limits), tables)
 
 
 def point_sizes(n_targets: int, look: Look) -> list[float]:
@@ -300,33 +283,10 @@ def two_lines(name: str) -> list[str]:
     return [first, *cut]
 
 
-def _at_main_targets(histories: Sequence[TrainingHistory], table: pd.DataFrame) -> list[TrainingHistory]:
-    """Return the histories of every data set at its main target, in the order of the data sets."""
-    order = list(dict.fromkeys(table["dataset"]))
-    own = [one for one in histories if one.target_recall == main_target(table, one.dataset)]
-    return sorted(own, key=lambda one: order.index(one.dataset))
-
-
-def _named(table: pd.DataFrame, labels: Mapping[str, str]) -> pd.DataFrame:
-    return table.assign(label=table["method"].map(labels)) if "method" in table else table
-
-
-@functools.cache
-def _templates() -> dict[str, Spec]:
-    return chart_templates(PAPER)
-
-
 def _height(planned: PlannedFigure) -> int:
     if planned.kind in BARE_ROWS:
         return PAPER.row * len(methods_of(planned))
     return HIGH if len(planned.datasets) == 1 and planned.kind != "cross-splits" else LOW
-
-
-def title_of(text: str, notes: Sequence[str], width: float) -> Spec:
-    """Return a figure's title with notes below it, in lines broken to the width."""
-    lines = [line for note in notes if note for line in broken(note, width, PAPER.note)]
-    title = broken(text, width, 1.05 * PAPER.title)
-    return {"text": title, "subtitle": lines, "frame": "bounds", "limit": width}
 
 
 def broken(text: str, width: float, font_size: float) -> list[str]:
