@@ -4,13 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from domaincover import InputError, TableEncoder
-from domaincover.estimators.intervals import PromisedIntervalRegressor
+from domaincover import InputError, PromisedIntervalRegressor, TableEncoder, load, save
+from domaincover.predictors.interval_predictor import IntervalPredictor
 from domaincover.promises.certificates import certify
+from domaincover.saving.models import load_to_predict
 
 
 def schools(n_domains, n_rows=60, seed=0, effect=1.0, noise="normal"):
@@ -173,3 +174,25 @@ def test_settings_that_cannot_be_are_refused_in_one_line(estimator, settings, me
     if settings == {}:
         with pytest.raises(InputError, match="needs the domain of each row"):
             PromisedIntervalRegressor(LinearRegression()).fit(x, y)
+
+
+@pytest.mark.parametrize("trees", [HistGradientBoostingRegressor(max_iter=5), RandomForestRegressor(5, random_state=0)])
+def test_a_saved_model_predicts_the_same_without_scikit_learn(trees, tmp_path):
+    x, y, domains = schools(30, 60, effect=3.0)
+    frame = pd.DataFrame(x, columns=["hours", "age"])
+    pipeline = make_pipeline(TableEncoder(scale=False), trees)
+    model = PromisedIntervalRegressor(pipeline, random_state=0).fit(frame, y, domains=domains)
+    for kept in (model, model.adapt(frame[:40], y[:40])):
+        save(kept, tmp_path / "model")
+        assert not list((tmp_path / "model").glob("*.skops"))
+        for loaded in (load(tmp_path / "model"), load_to_predict(tmp_path / "model")):
+            assert np.array_equal(loaded.predict_interval(frame), kept.predict_interval(frame))
+    assert type(load_to_predict(tmp_path / "model")) is IntervalPredictor
+
+
+def test_a_loss_whose_output_is_no_number_cannot_be_saved(tmp_path):
+    x, y, domains = schools(30)
+    trees = HistGradientBoostingRegressor(loss="poisson", max_iter=2)
+    model = PromisedIntervalRegressor(trees, score="absolute", random_state=0).fit(x, np.abs(y), domains=domains)
+    with pytest.raises(InputError, match="with the loss 'poisson' cannot be saved"):
+        save(model, tmp_path / "model")
